@@ -1,0 +1,1 @@
+"""Text and a teacher to a word table."""

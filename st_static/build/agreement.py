@@ -1,0 +1,70 @@
+"""Teacher agreement: do student and teacher rank pairs of held-out sentences alike?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from st_static.model.chunks import Ragged
+from st_static.model.vectors import sentence_means, unit_rows
+
+_NEIGHBOURS = 10
+
+
+def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
+    """Choose pairs of sentences, half of them close to each other and half at random.
+
+    Random pairs alone are nearly all unrelated, and ranking them says little.
+
+    Args:
+        teacher: The teacher's vectors of the held-out sentences, [H, d].
+        seed: Seed of the random half.
+
+    Returns:
+        Pairs of different sentences, [2 * 10 * H, 2]: each sentence with its 10 nearest, and as
+        many random ones.
+    """
+    unit = unit_rows(teacher)
+    n = len(unit)
+    k = min(_NEIGHBOURS, n - 1)
+    near = []
+    for rows in np.array_split(np.arange(n), 1 + n // 1024):
+        scores = unit[rows] @ unit.T
+        scores[np.arange(len(rows)), rows] = -np.inf
+        near.append(np.argpartition(-scores, k - 1, axis=1)[:, :k])
+    first = np.repeat(np.arange(n), k)
+    rng = np.random.default_rng(seed)
+    other = (first + rng.integers(1, n, len(first))) % n
+    return np.concatenate(
+        [np.stack([first, np.concatenate(near).ravel()], axis=1), np.stack([first, other], axis=1)]
+    )
+
+
+def teacher_agreement(
+    student: NDArray[np.floating], teacher: NDArray[np.floating], seed: int = 0
+) -> float:
+    """Spearman correlation of the student's and the teacher's cosines, x 100.
+
+    Args:
+        student: The student's vectors of the held-out sentences, [H, D].
+        teacher: The teacher's, [H, d].
+        seed: Seed of the random pairs.
+    """
+    i, j = held_out_pairs(teacher, seed).T
+    scores = [(u[i] * u[j]).sum(axis=1) for u in (unit_rows(student), unit_rows(teacher))]
+    return 100 * float(spearmanr(*scores).statistic)
+
+
+def table_agreement(
+    table: NDArray[np.floating], ids: Ragged, teacher: NDArray[np.floating], seed: int = 0
+) -> float:
+    """Teacher agreement of a word table.
+
+    Args:
+        table: One row a token, [V, D].
+        ids: Token ids of the held-out sentences, [H rows].
+        teacher: The teacher's vectors of them, [H, d].
+        seed: Seed of the random pairs.
+    """
+    return teacher_agreement(sentence_means(table, ids), teacher, seed)

@@ -1,0 +1,269 @@
+"""What a recipe may say: one dataclass a stage, checked when it is made."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+PACKAGE_PREFIX = "package:"
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True)
+class TeacherConfig:
+    """The SentenceTransformer whose vectors are distilled.
+
+    Args:
+        model: A Hub id, a folder, or `package:NAME/FOLDER` for weights that an installed Python
+            package carries.
+        hub_id: The Hub id to name on the model card when `model` is not one itself.
+        sha256: Expected SHA-256 of the weights file `model.safetensors`; checked when given.
+        revision: Branch, tag or commit on the Hub.
+        trust_remote_code: Run code that the teacher's repository brings. Needs `revision` to be
+            a full commit hash.
+        code_revision: Commit of that code, where the teacher's repository takes it from another.
+        dtype: Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on
+            processors with AMX or AVX512-BF16, else float32.
+        device: `cpu`, `cuda`, `mps`, …; by default the fastest that is there.
+        prompt: Text put before every sentence; its tokens never count as words.
+        batch_tokens: Tokens in one batch, padding included. Smaller needs less memory; a batch
+            that does not fit is halved until it does.
+    """
+
+    model: str = "sentence-transformers/all-MiniLM-L6-v2"
+    hub_id: str | None = None
+    sha256: str | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    code_revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str | None = None
+    prompt: str | None = None
+    batch_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        _require(
+            not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
+            "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
+            f"commit hash of 40 digits, but it is {self.revision!r}.",
+        )
+        _require(self.batch_tokens > 0, f"teacher.batch_tokens is {self.batch_tokens}; use 1024…")
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """Where the text comes from: files, or else docstrings of packages, or else a Hub dataset.
+
+    Args:
+        files: Paths or glob patterns of .txt (a document a line), .jsonl and .parquet files; .txt
+            and .jsonl also compressed as .gz or .xz. They take the place of the other two.
+        docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
+            Python's standard library. They take the place of a dataset.
+        dataset: Hub id of a dataset, streamed.
+        dataset_config: Name of the dataset's configuration.
+        split: Split of the dataset.
+        revision: Branch, tag or commit of the dataset.
+        text_column: Column or key that holds the text, in a dataset, .jsonl or .parquet.
+        max_documents: Stop after this many documents.
+    """
+
+    files: str | list[str] | None = None
+    docstrings: list[str] | None = None
+    dataset: str | None = None
+    dataset_config: str | None = None
+    split: str = "train"
+    revision: str | None = None
+    text_column: str = "text"
+    max_documents: int | None = None
+
+    @property
+    def patterns(self) -> list[str]:
+        """`files` as a list."""
+        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+
+
+@dataclass(frozen=True)
+class SentencesConfig:
+    """Which sentences are kept.
+
+    Args:
+        min_words: Fewest words, counted by white space.
+        max_words: Most words, counted by white space.
+        min_letters: Least share of letters among the characters, 0 to 1.
+        max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
+            Beyond it the oldest are forgotten, so that a repetition of them may stay.
+    """
+
+    min_words: int = 3
+    max_words: int = 64
+    min_letters: float = 0.5
+    max_remembered: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        _require(
+            1 <= self.min_words <= self.max_words,
+            "Expected 1 <= sentences.min_words <= sentences.max_words, but they are "
+            f"{self.min_words} and {self.max_words}.",
+        )
+
+
+@dataclass(frozen=True)
+class VocabularyConfig:
+    """Which words get a vector of their own.
+
+    Args:
+        size: The most frequent words that are kept, V.
+        min_count: Fewest occurrences in the corpus.
+    """
+
+    size: int = 150_000
+    min_count: int = 5
+
+    def __post_init__(self) -> None:
+        _require(self.size > 0, f"vocabulary.size must be positive, but it is {self.size}.")
+
+
+@dataclass(frozen=True)
+class SelectionConfig:
+    """Which sentences the teacher reads.
+
+    Args:
+        sentences_per_word: Sentences that a word's vector is the mean over, N.
+        max_candidates: A word's sentences are chosen from a fair sample of this many.
+        min_words: Fewest words of a sentence that a word's vector is taken from, counted by
+            white space.
+        reuse_length: A sentence that another word has already chosen is preferred while it has
+            at most `reuse_length` times as many teacher tokens as the word's N-th shortest
+            candidate. 1 takes the N shortest and reuses among equals; larger saves teacher
+            passes.
+        held_out: Sentences, drawn at random and used nowhere else, on which teacher agreement
+            and the held-out loss are measured.
+    """
+
+    sentences_per_word: int = 100
+    max_candidates: int = 2000
+    min_words: int = 4
+    reuse_length: float = 2.0
+    held_out: int = 4096
+
+    def __post_init__(self) -> None:
+        _require(
+            1 <= self.sentences_per_word <= self.max_candidates,
+            "Expected 1 <= selection.sentences_per_word <= selection.max_candidates, but they are "
+            f"{self.sentences_per_word} and {self.max_candidates}.",
+        )
+        _require(self.reuse_length >= 1, "selection.reuse_length must be at least 1.")
+        _require(self.held_out >= 2, "selection.held_out must be at least 2.")
+
+
+@dataclass(frozen=True)
+class SentencePCAConfig:
+    """Sentence-level PCA of the word table (paper section 2.2).
+
+    Args:
+        n_components: Output dimension D; null keeps all that remain.
+        n_remove: Leading components to drop; `auto` is floor(d / 100).
+        n_sentences: Sentences that the PCA is fitted on, M.
+    """
+
+    n_components: int | None = 256
+    n_remove: int | Literal["auto"] = "auto"
+    n_sentences: int = 100_000
+
+
+@dataclass(frozen=True)
+class DistillationConfig:
+    """In-batch distillation of the teacher's similarities (paper section 2.3).
+
+    Args:
+        max_steps: Most training steps; 0 leaves distillation out.
+        batch_size: Sentences in a batch, K.
+        batches: `random` draws a batch from all sentences, as in the paper; `clustered` draws
+            groups of sentences that are close in the teacher's space, which makes similarities
+            within a batch larger.
+        n_clusters: Clusters of teacher vectors, for clustered batches.
+        groups_per_batch: Groups in a clustered batch, each from one cluster.
+        temperature: Softmax temperature τ of both similarity distributions.
+        learning_rate: Adam's learning rate, at its highest.
+        schedule: Course of the learning rate after the warm-up.
+        warmup_steps: Steps in which the learning rate rises from 0.
+        eval_steps: Steps from one held-out loss, and checkpoint, to the next.
+        patience: Stop after this many held-out losses without improvement.
+        matryoshka_dims: Dimensions at which a truncated vector is to be good, the largest first;
+            null trains the full dimension only.
+        log_steps: Steps from one logged training loss to the next.
+    """
+
+    max_steps: int = 30_000
+    batch_size: int = 128
+    batches: Literal["random", "clustered"] = "clustered"
+    n_clusters: int = 8192
+    groups_per_batch: int = 16
+    temperature: float = 0.05
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = 0
+    eval_steps: int = 1000
+    patience: int = 5
+    matryoshka_dims: list[int] | None = None
+    log_steps: int = 100
+
+    def __post_init__(self) -> None:
+        _require(
+            self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
+        )
+        _require(
+            self.batches == "random" or self.batch_size % self.groups_per_batch == 0,
+            f"distillation.batch_size ({self.batch_size}) must be a multiple of "
+            f"distillation.groups_per_batch ({self.groups_per_batch}).",
+        )
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """The folder that SentenceTransformer loads.
+
+    Args:
+        dtype: Number format of the word table.
+    """
+
+    dtype: Literal["float32", "float16"] = "float32"
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    """A recipe: everything that determines a model.
+
+    Args:
+        output: Folder that the model is written to.
+        work_dir: Folder for the stages' files; an interrupted build goes on from there.
+        seed: Seed of everything that is drawn at random.
+        workers: Processes for the corpus stages; 0 is one a processor.
+        questions: After the build, answered by searching the corpus with the new model.
+    """
+
+    output: str = "models/static"
+    work_dir: str = "work"
+    seed: int = 0
+    workers: int = 0
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    sentences: SentencesConfig = field(default_factory=SentencesConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
+    pca: SentencePCAConfig = field(default_factory=SentencePCAConfig)
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    export: ExportConfig = field(default_factory=ExportConfig)
+    questions: list[str] = field(default_factory=list)
+
+    def recipe(self) -> dict[str, Any]:
+        """What determines the model, without the places where files lie on this machine."""
+        recipe = asdict(self)
+        for key in ("output", "work_dir", "workers", "questions"):
+            del recipe[key]
+        return recipe

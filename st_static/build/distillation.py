@@ -1,0 +1,216 @@
+"""Training the word table to give the teacher's similarities (paper section 2.3)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from numpy.typing import NDArray
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
+from threadpoolctl import threadpool_limits
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import EarlyStoppingCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from st_static.build.batches import batch_sampler
+from st_static.build.config import DistillationConfig
+from st_static.build.loss import SimilarityDistillationLoss
+from st_static.model.chunks import Ragged
+from st_static.model.static_word_embedding import StaticWordEmbedding
+
+logger = logging.getLogger(__name__)
+
+_TRAINER_STATE = "trainer_state.json"
+_SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+
+
+class SparseTrainer(SentenceTransformerTrainer):
+    """A SentenceTransformerTrainer for modules with sparse gradients.
+
+    It takes `torch.optim.SparseAdam` unless another optimizer is given, and leaves out the
+    gradient norm, which PyTorch cannot compute of sparse gradients; nor can it clip them, so
+    `max_grad_norm` must be 0.
+
+    Raises:
+        ValueError: `max_grad_norm` is not 0.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.args.max_grad_norm:
+            raise ValueError(
+                "Sparse gradients cannot be clipped: set max_grad_norm=0 in the training "
+                f"arguments (it is {self.args.max_grad_norm})."
+            )
+
+    optimizer: torch.optim.Optimizer | None
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Make the optimizer: Adam on the rows of the batch only."""
+        if self.optimizer is None:
+            parameters = [p for p in self.model.parameters() if p.requires_grad]
+            self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
+        optimizer: torch.optim.Optimizer = self.optimizer
+        return optimizer
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> None:
+        return None
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Leave out the generated model card: it would encode the training data once more."""
+
+
+class TrainingData:
+    """Sentences as token ids with their teacher vectors; also the Trainer's data collator.
+
+    The Trainer's dataset holds sentence numbers only, so that a batch is two gathers.
+
+    Args:
+        ids: Token ids of each sentence, [S rows].
+        vectors: The teacher's vectors, [S, d]; may be mapped into memory.
+    """
+
+    valid_label_columns: Sequence[str] = ("label",)
+
+    def __init__(self, ids: Ragged, vectors: NDArray[np.float16]) -> None:
+        self.ids = ids
+        self.vectors = vectors
+
+    def dataset(self, sentences: NDArray[np.int64]) -> Dataset:
+        """A dataset of the given sentences."""
+        return Dataset.from_dict({"sentence": sentences})
+
+    def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
+        """Make a batch of dataset rows [K]: `sentence_input_ids`, `sentence_offsets`, `label`."""
+        index = np.array([row["sentence"] for row in rows])
+        ids = self.ids.take(index)
+        return {
+            "sentence_input_ids": torch.from_numpy(ids.values),
+            "sentence_offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+            "label": torch.from_numpy(self.vectors[index].astype(np.float32)),
+        }
+
+
+def training_arguments(
+    folder: Path, config: DistillationConfig, seed: int
+) -> SentenceTransformerTrainingArguments:
+    """The Trainer's arguments that a recipe asks for."""
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        max_steps=config.max_steps,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=_SCHEDULES[config.schedule],
+        warmup_steps=config.warmup_steps,
+        max_grad_norm=0.0,
+        eval_strategy="steps",
+        eval_steps=config.eval_steps,
+        save_strategy="steps",
+        save_steps=config.eval_steps,
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=config.log_steps,
+        logging_nan_inf_filter=False,
+        dataloader_drop_last=True,
+        dataloader_pin_memory=False,
+        use_cpu=True,
+        report_to="none",
+        seed=seed,
+    )
+
+
+def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
+    """The distillation loss, at several dimensions if the recipe asks for it."""
+    loss = SimilarityDistillationLoss(model, config.temperature)
+    if config.matryoshka_dims:
+        return MatryoshkaLoss(model, loss, config.matryoshka_dims)
+    return loss
+
+
+def distill(
+    table: NDArray[np.float32],
+    tokenizer: Tokenizer,
+    data: TrainingData,
+    held_out: NDArray[np.int64],
+    config: DistillationConfig,
+    folder: Path,
+    seed: int = 0,
+) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Train a word table on the teacher's similarities.
+
+    Checkpoints go into the folder; if there is one already, training goes on from it. Of all
+    evaluated tables the one with the smallest held-out loss is returned.
+
+    Args:
+        table: The table to start from, [V, D]; zero rows of special tokens stay zero as long as
+            `data` does not use them.
+        tokenizer: The student's tokenizer.
+        data: All sentences.
+        held_out: Numbers of the sentences that are kept for the held-out loss, [H].
+        config: Steps, batches, learning rate and so on.
+        folder: Where checkpoints go.
+        seed: Seed of clusters and order.
+
+    Returns:
+        The trained table [V, D], and the figures of the training.
+
+    Raises:
+        ValueError: There are fewer sentences than in one batch.
+    """
+    train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
+    for name, sentences in (("training", train), ("held-out", held_out)):
+        if len(sentences) < config.batch_size:
+            raise ValueError(
+                f"distillation.batch_size is {config.batch_size}, but there are only "
+                f"{len(sentences)} {name} sentences. Lower it, or give more text."
+            )
+    arguments = training_arguments(folder, config, seed)
+    arguments.batch_sampler = batch_sampler(data.vectors[train], config, seed)
+    word_embedding = StaticWordEmbedding(tokenizer, table.copy())
+    model = SentenceTransformer(modules=[word_embedding], device="cpu")
+    trainer = SparseTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=data.dataset(train),
+        eval_dataset=data.dataset(held_out),
+        loss=make_loss(model, config),
+        data_collator=data,
+        callbacks=[EarlyStoppingCallback(config.patience)],
+    )
+    # A step's operations are small: a second thread costs more in waiting than it computes.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        trainer.train(resume_from_checkpoint=last_whole_checkpoint(folder))
+    state = trainer.state
+    losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
+    figures = {"steps": state.global_step, "best_step": state.best_global_step, "losses": losses}
+    return word_embedding.embedding.weight.detach().numpy(), figures
+
+
+def last_whole_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end; newer, broken ones are removed."""
+    while checkpoint := get_last_checkpoint(str(folder)):
+        try:
+            # The Trainer writes this file last.
+            json.loads((Path(checkpoint) / _TRAINER_STATE).read_text())
+            return str(checkpoint)
+        except (OSError, json.JSONDecodeError):
+            logger.warning(
+                "The checkpoint %s is incomplete: going on from an older one", checkpoint
+            )
+            Path(checkpoint).rename(Path(checkpoint).with_name(f"broken-{Path(checkpoint).name}"))
+    return None

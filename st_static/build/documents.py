@@ -1,0 +1,184 @@
+"""Reading a corpus: documents out of local files, installed packages or a Hub dataset."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import lzma
+import sys
+from collections.abc import Iterator
+from glob import glob
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import xxhash
+
+from st_static.build.config import CorpusConfig
+from st_static.build.docstrings import read_docstrings
+
+logger = logging.getLogger(__name__)
+
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_FORMATS = (".txt", ".jsonl", ".parquet")
+
+
+def find_files(patterns: list[str]) -> list[Path]:
+    """Expand paths and glob patterns into a sorted list of files.
+
+    Raises:
+        ValueError: A pattern matches no file, or a file is of an unknown format.
+    """
+    files: list[Path] = []
+    for pattern in patterns:
+        matches = [Path(p) for p in glob(pattern, recursive=True) if Path(p).is_file()]
+        if not matches:
+            raise ValueError(f"corpus.files: no file matches {pattern!r}. Check the path.")
+        files.extend(matches)
+    for file in files:
+        if _format_of(file) not in _FORMATS:
+            raise ValueError(
+                f"corpus.files: {file} is none of .txt, .jsonl and .parquet (.txt and .jsonl also "
+                "with .gz or .xz). Convert it, or leave it out of the pattern."
+            )
+    return sorted(set(files))
+
+
+def _format_of(file: Path) -> str:
+    suffixes = file.suffixes
+    if suffixes and suffixes[-1] in _OPENERS:
+        suffixes = suffixes[:-1]
+    return suffixes[-1] if suffixes else ""
+
+
+class Corpus:
+    """A corpus that can be read from the start any number of times.
+
+    Args:
+        config: Names a source: files before docstrings before a dataset.
+
+    Attributes:
+        undecodable: Names of the files read so far that are not UTF-8; their undecodable bytes
+            were replaced.
+
+    Raises:
+        ValueError: There is no source, or a file is missing.
+    """
+
+    def __init__(self, config: CorpusConfig) -> None:
+        if not (config.patterns or config.docstrings or config.dataset):
+            raise ValueError(
+                "The recipe names no text: give corpus.files, corpus.docstrings or corpus.dataset."
+            )
+        self.config = config
+        self.files = find_files(config.patterns)
+        self.undecodable: set[str] = set()
+
+    def identity(self) -> dict[str, Any]:
+        """What determines the documents: contents of files, versions of packages, revisions."""
+        config = self.config
+        common = {"text_column": config.text_column, "max_documents": config.max_documents}
+        if self.files:
+            return {"files": [_content_hash(file) for file in self.files], **common}
+        if config.docstrings:
+            versions = {name: _version(name) for name in config.docstrings}
+            return {"docstrings": versions, **common}
+        dataset = [config.dataset, config.dataset_config, config.split, config.revision]
+        return {"dataset": dataset, **common}
+
+    def __iter__(self) -> Iterator[str]:
+        """Read all documents, in a fixed order."""
+        return islice(self._documents(), self.config.max_documents)
+
+    def _documents(self) -> Iterator[str]:
+        if self.files:
+            for file in self.files:
+                yield from self._read_file(file)
+        elif self.config.docstrings:
+            yield from read_docstrings(self.config.docstrings)
+        else:
+            yield from self._read_dataset()
+
+    def _read_file(self, file: Path) -> Iterator[str]:
+        format_ = _format_of(file)
+        if format_ == ".parquet":
+            yield from _read_parquet(file, self.config.text_column)
+            return
+        with _OPENERS.get(file.suffix, open)(file, "rb") as lines:
+            for number, text in enumerate(self._decode_lines(lines, file), 1):
+                if format_ == ".txt":
+                    yield text
+                elif text.strip():
+                    yield _json_text(text, self.config.text_column, file, number)
+
+    def _decode_lines(self, lines: IO[bytes], file: Path) -> Iterator[str]:
+        for line in lines:
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                if file.name not in self.undecodable:
+                    logger.warning("%s is not UTF-8: undecodable bytes are replaced", file)
+                self.undecodable.add(file.name)
+                yield line.decode("utf-8", errors="replace")
+
+    def _read_dataset(self) -> Iterator[str]:
+        from datasets import load_dataset
+
+        config = self.config
+        dataset = load_dataset(
+            config.dataset,
+            config.dataset_config,
+            split=config.split,
+            revision=config.revision,
+            streaming=True,
+        )
+        for row in dataset:
+            if config.text_column not in row:
+                raise _missing_column(config.text_column, f"{config.dataset}", list(row))
+            yield row[config.text_column]
+
+
+def _read_parquet(file: Path, column: str) -> Iterator[str]:
+    import pyarrow.parquet as pq
+
+    parquet = pq.ParquetFile(file)
+    if column not in parquet.schema_arrow.names:
+        raise _missing_column(column, str(file), parquet.schema_arrow.names)
+    for batch in parquet.iter_batches(columns=[column]):
+        yield from (text for text in batch.column(0).to_pylist() if text is not None)
+
+
+def _json_text(line: str, key: str, file: Path, number: int) -> str:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file}, line {number} is not JSON ({error}). Mend it.") from error
+    if not isinstance(value, dict) or not isinstance(value.get(key), str):
+        found = list(value) if isinstance(value, dict) else [type(value).__name__]
+        raise _missing_column(key, f"{file}, line {number}", found)
+    return str(value[key])
+
+
+def _missing_column(column: str, source: str, found: list[str]) -> ValueError:
+    return ValueError(
+        f"Expected a text {column!r} in {source}, but it holds {found}. Set corpus.text_column to "
+        "the one that holds the text."
+    )
+
+
+def _content_hash(file: Path) -> str:
+    hasher = xxhash.xxh3_128()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 22):
+            hasher.update(block)
+    return str(hasher.hexdigest())
+
+
+def _version(package: str) -> str:
+    if package == "stdlib" or package in sys.stdlib_module_names:
+        return sys.version.split()[0]
+    for distribution in metadata.packages_distributions().get(package, []):
+        return metadata.version(distribution)
+    return "unknown"

@@ -1,0 +1,115 @@
+"""The teacher's vocabulary in the student's spelling, and vectors of tokens without context."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel
+
+from st_static.build.teacher import Teacher, token_batches
+from st_static.model.tokenizer import (
+    CONTINUATION,
+    build_tokenizer,
+    is_punctuation,
+    split_words,
+)
+
+_METASPACE = "▁"
+
+
+def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
+    """Spell the teacher's tokens as WordPiece tokens of the student.
+
+    WordPiece, Unigram and byte-level BPE vocabularies mark word beginnings each in their own way;
+    the student marks continuations with `##`. Spellings are normalised as the student's text is,
+    and those that the student's pre-tokenizer would split, special tokens and punctuation are
+    left out.
+
+    Args:
+        teacher: The teacher's tokenizer.
+
+    Returns:
+        For each spelling the teacher's token id; the smallest one where several agree.
+    """
+    description = json.loads(teacher.to_str())
+    kind = description["model"]["type"]
+    byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
+    special = {token["id"] for token in description["added_tokens"]}
+    student = build_tokenizer([])
+    decoder = ByteLevel()
+    pieces: dict[str, int] = {}
+    for token, index in sorted(teacher.get_vocab().items(), key=lambda item: item[1]):
+        if index in special:
+            continue
+        if kind == "WordPiece":
+            prefix = description["model"]["continuing_subword_prefix"]
+            begins, text = not token.startswith(prefix), token.removeprefix(prefix)
+        else:
+            text = decoder.decode([token]) if byte_level else token.replace(_METASPACE, " ")
+            begins, text = text.startswith(" "), text.strip(" ")
+        words = split_words(student, text)
+        if len(words) == 1 and not is_punctuation(words[0]):
+            pieces.setdefault(words[0] if begins else CONTINUATION + words[0], index)
+    return pieces
+
+
+def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32]:
+    """The teacher's vectors for tokens of the student on their own, between special tokens.
+
+    Args:
+        teacher: The teacher.
+        tokens: Words, pieces and characters of the student, [n].
+
+    Returns:
+        The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
+        know any of its characters.
+    """
+    pieces = teacher_pieces(teacher.tokenizer)
+    unknown = _unknown_id(teacher.tokenizer)
+
+    def ids_of(token: str) -> list[int]:
+        if token in pieces:
+            return [pieces[token]]
+        text = token.removeprefix(CONTINUATION)
+        ids = teacher.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids if any(i != unknown for i in ids) else []
+
+    rows = [ids_of(token) for token in tokens]
+    vectors = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
+    known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
+    if not len(known):
+        return vectors
+    before, after = teacher.surroundings()
+    lengths = np.array([len(rows[i]) for i in known]) + len(before) + len(after)
+    for batch in token_batches(lengths, teacher.batch_tokens):
+        vectors[known[batch]] = _encode_inside(teacher, [rows[i] for i in known[batch]])
+    return vectors
+
+
+def _encode_inside(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:
+    """Mean last-layer vectors of token ids put between the teacher's special tokens."""
+    before, after = teacher.surroundings()
+    if teacher.max_tokens is not None:
+        rows = [row[: max(1, teacher.max_tokens - len(before) - len(after))] for row in rows]
+    sizes = np.array([len(row) for row in rows])
+    positions = np.arange(len(before) + sizes.max() + len(after))
+    ids = np.full((len(rows), len(positions)), teacher.pad_id, dtype=np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(before) + len(row) + len(after)] = [*before, *row, *after]
+    present = positions < (len(before) + sizes + len(after))[:, None]
+    inside = (positions >= len(before)) & (positions < (len(before) + sizes)[:, None])
+    tokens, _ = teacher.forward(torch.from_numpy(ids), torch.from_numpy(present.astype(np.int64)))
+    weights = torch.from_numpy(inside / sizes[:, None]).to(tokens.device, torch.float32)
+    return torch.einsum("bt,bth->bh", weights, tokens.float()).cpu().numpy()
+
+
+def _unknown_id(tokenizer: Tokenizer) -> int | None:
+    model = json.loads(tokenizer.to_str())["model"]
+    if "unk_id" in model:
+        return None if model["unk_id"] is None else int(model["unk_id"])
+    return tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else None

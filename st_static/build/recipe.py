@@ -1,0 +1,334 @@
+"""The whole build: a recipe in, a folder that SentenceTransformer() loads out."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.build.agreement import table_agreement
+from st_static.build.config import BuildConfig
+from st_static.build.distillation import TrainingData, distill
+from st_static.build.documents import Corpus
+from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected, extract
+from st_static.build.pieces import teacher_pieces, vectors_alone
+from st_static.build.selection import (
+    CandidatePlan,
+    by_word_range,
+    gather_selected,
+    held_out_threshold,
+    key_thresholds,
+    select,
+    write_candidates,
+)
+from st_static.build.sentence_pca import SentencePCA, resolve_components
+from st_static.build.sentences import sentence_shards, write_sentences
+from st_static.build.stages import (
+    Figures,
+    require_disk,
+    run_stage,
+    stage_figures,
+    stage_hash,
+    stage_seconds,
+)
+from st_static.build.teacher import Teacher
+from st_static.build.vocabulary import choose_words, count_shards, single_characters
+from st_static.model.chunks import ChunkTokenizer, Ragged
+from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.files import read_arrays, read_table, write_arrays, write_table
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.model.vectors import sentence_means
+
+logger = logging.getLogger(__name__)
+
+_TABLE_FILE = "table.safetensors"
+_WORDS_FILE = "words.arrow"
+_SELECTED_FILE = "selected.arrow"
+_TOKENIZER_FILE = "tokenizer.json"
+_TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
+_COMPRESSION = 5  # of text by gzip or xz, for the estimate of the disk that is needed
+_RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
+
+
+@dataclass(frozen=True)
+class BuiltStage:
+    """A complete stage.
+
+    Attributes:
+        name: The stage.
+        folder: Its files.
+        figures: What it measured.
+        seconds: How long it took; of an interrupted one, its last run.
+    """
+
+    name: str
+    folder: Path
+    figures: Figures
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built model.
+
+    Attributes:
+        output: The folder that SentenceTransformer() loads.
+        stages: The stages, in order.
+    """
+
+    output: Path
+    stages: list[BuiltStage]
+
+    def stage(self, name: str) -> BuiltStage:
+        """The stage of that name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+
+def build(config: BuildConfig) -> BuildResult:
+    """Build a static model as a recipe says.
+
+    Each stage leaves its files in `config.work_dir` and is not run again as long as nothing that
+    determines it has changed. A build that was interrupted goes on where it stopped, and gives
+    the same bytes.
+
+    Args:
+        config: The recipe.
+
+    Returns:
+        Where the model is, and each stage's figures.
+
+    Raises:
+        ValueError: Something in the recipe cannot work: a missing file or package, an unfit
+            teacher, dimensions that do not fit, an output folder that holds something else, too
+            little disk, or a corpus that is too small.
+    """
+    return _Build(config).run()
+
+
+class _Build:
+    """One run of a recipe: knows each stage's folder and hands it to the next."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        self.config = config
+        self.work_dir = Path(config.work_dir)
+        self.output = Path(config.output)
+        check_output(self.output)
+        self.corpus = Corpus(config.corpus)
+        self.teacher = Teacher.load(config.teacher)
+        resolve_components(config.pca.n_components, config.pca.n_remove, self.teacher.dimension)
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        require_disk(self.work_dir, self._bytes_of_corpus(), "The sentences of the corpus")
+        self.stages: list[BuiltStage] = []
+
+    def run(self) -> BuildResult:
+        config = self.config
+        vocabulary_key = {**asdict(config.vocabulary), "teacher": config.teacher.model}
+        self._stage("sentences", asdict(config.sentences) | self._corpus_key(), self._sentences)
+        self._stage("vocabulary", vocabulary_key, self._vocabulary)
+        self._stage("selection", asdict(config.selection), self._selection)
+        self._stage("extraction", asdict(config.teacher), self._extraction)
+        self._stage("pca", asdict(config.pca), self._pca)
+        if config.distillation.max_steps:
+            self._stage("distillation", asdict(config.distillation), self._distillation)
+        self._export()
+        return BuildResult(self.output, self.stages)
+
+    def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
+        previous = stage_hash(self.stages[-1].folder) if self.stages else None
+        key = {**key, "seed": self.config.seed, "previous": previous}
+        folder = run_stage(self.work_dir, name, key, compute)
+        self.stages.append(BuiltStage(name, folder, stage_figures(folder), stage_seconds(folder)))
+
+    def _folder(self, name: str) -> Path:
+        return next(stage.folder for stage in self.stages if stage.name == name)
+
+    def _corpus_key(self) -> dict[str, Any]:
+        return {"corpus": self.corpus.identity()}
+
+    def _bytes_of_corpus(self) -> int:
+        files = self.corpus.files
+        return sum(
+            f.stat().st_size * (_COMPRESSION if f.suffix in (".gz", ".xz") else 1) for f in files
+        )
+
+    # The stages: each writes its files into the folder that it is given.
+
+    def _sentences(self, folder: Path) -> Figures:
+        figures = write_sentences(self.corpus, folder, self.config.sentences, self.config.workers)
+        return figures | {"files_not_utf8": len(self.corpus.undecodable)}
+
+    def _vocabulary(self, folder: Path) -> Figures:
+        shards = sentence_shards(self._folder("sentences"))
+        counts = count_shards(shards, self.config.workers)
+        words = choose_words(counts, self.config.vocabulary)
+        pieces = teacher_pieces(self.teacher.tokenizer)
+        characters = single_characters(counts["word"].to_pylist())
+        tokenizer = build_tokenizer(words["word"].to_pylist(), [*pieces, *characters])
+        write_table(folder / _WORDS_FILE, words)
+        tokenizer.save(str(folder / _TOKENIZER_FILE))
+        self.teacher.tokenizer.save(str(folder / _TEACHER_TOKENIZER_FILE))
+        return {
+            "distinct_words": len(counts),
+            "words": len(words),
+            "smallest_count": words["count"][-1].as_py(),
+            "tokens": tokenizer.get_vocab_size(),
+        }
+
+    def _selection(self, folder: Path) -> Figures:
+        config = self.config.selection
+        shards = sentence_shards(self._folder("sentences"))
+        counts = read_table(self._folder("vocabulary") / _WORDS_FILE)["count"].to_numpy()
+        keys = np.concatenate([read_table(path)["key"].to_numpy() for path in shards])
+        plan = CandidatePlan(
+            thresholds=key_thresholds(counts, config.max_candidates),
+            held_out_from=held_out_threshold(keys, config.held_out),
+            min_words=config.min_words,
+        )
+        vocabulary = self._folder("vocabulary")
+        tokenizers = (vocabulary / _TOKENIZER_FILE, vocabulary / _TEACHER_TOKENIZER_FILE)
+        candidates = write_candidates(shards, folder, tokenizers, plan, self.config.workers)
+        pairs = select(by_word_range(candidates), len(keys), config)
+        held_out = np.flatnonzero(keys >= plan.held_out_from)
+        table = gather_selected(pairs, held_out, shards, self._teacher_lengths)
+        write_table(folder / _SELECTED_FILE, table)
+        n_sentences = len(table) - len(held_out)
+        return {
+            "candidates": sum(len(part.word) for part in candidates),
+            "pairs": len(pairs.word),
+            "sentences": n_sentences,
+            "sentences_per_pair": round(n_sentences / max(len(pairs.word), 1), 4),
+            "naive_passes": len(counts) * config.sentences_per_word,
+            "held_out": len(held_out),
+        }
+
+    def _teacher_lengths(self, texts: pa.Array) -> NDArray[np.int32]:
+        return ChunkTokenizer(self.teacher.tokenizer)(texts).lengths.astype(np.int32)
+
+    def _extraction(self, folder: Path) -> Figures:
+        selected = self._selected
+        dimension = self.teacher.dimension
+        n_tokens = self._tokenizer.get_vocab_size()
+        needed = 2 * len(selected.lengths) * dimension + 4 * 4 * n_tokens * dimension
+        require_disk(folder, needed, "The teacher's vectors")
+        sums = extract(self.teacher, self._tokenizer, selected, folder)
+        table = sums.means()
+        alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
+        names = [str(self._tokenizer.id_to_token(int(i))) for i in alone]
+        table[alone] = vectors_alone(self.teacher, names)
+        known = table.any(axis=1)
+        table[known] = self.teacher.to_sentence_space(table[known])
+        n_words = read_table(self._folder("vocabulary") / _WORDS_FILE).num_rows
+        vectors = np.load(folder / SENTENCE_VECTORS_FILE, mmap_mode="r")
+        return self._write_table(folder, table, vectors) | {
+            "teacher_tokens": int(selected.lengths.sum()),
+            "words_alone": int((alone < n_words + len(SPECIAL_TOKENS)).sum()),
+            "pieces_alone": int((alone >= n_words + len(SPECIAL_TOKENS)).sum()),
+        }
+
+    def _pca(self, folder: Path) -> Figures:
+        table = self._read_table("extraction")
+        selected = read_table(self._folder("selection") / _SELECTED_FILE)
+        keys = np.where(self._is_held_out, np.iinfo(np.uint64).max, selected["key"].to_numpy())
+        n_sentences = min(self.config.pca.n_sentences, int((~self._is_held_out).sum()))
+        rows = np.sort(np.argsort(keys, kind="stable")[:n_sentences])
+        pca = SentencePCA(self.config.pca.n_components, n_remove=self.config.pca.n_remove)
+        pca.fit(sentence_means(table, self._ids.take(rows)))
+        pca.save(folder / PCA_FILE)
+        reduced = pca.transform(table)
+        reduced[~table.any(axis=1)] = 0
+        return self._write_table(folder, reduced, self._sentence_vectors) | {
+            "dimension": reduced.shape[1],
+            "removed": pca.n_remove_,
+            "sentences": n_sentences,
+        }
+
+    def _distillation(self, folder: Path) -> Figures:
+        table = self._read_table("pca")
+        needed = 8 * table.nbytes  # checkpoints hold table and optimizer; two are kept, one written
+        require_disk(folder, needed, "Training checkpoints")
+        table, figures = distill(
+            table,
+            self._tokenizer,
+            TrainingData(self._ids, self._sentence_vectors),
+            np.flatnonzero(self._is_held_out),
+            self.config.distillation,
+            folder / "checkpoints",
+            self.config.seed,
+        )
+        return self._write_table(folder, table, self._sentence_vectors) | figures
+
+    def _export(self) -> None:
+        last = self.stages[-1].name
+        record = {
+            "recipe": self.config.recipe(),
+            "stages": {s.name: {"hash": stage_hash(s.folder), **s.figures} for s in self.stages},
+            "versions": {name: metadata.version(name) for name in _RECORDED_PACKAGES}
+            | {"python": platform.python_version()},
+        }
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        export_model(
+            self.output,
+            self._read_table(last),
+            self._tokenizer,
+            record,
+            self.config.export.dtype,
+            self._folder("pca") / PCA_FILE,
+        )
+
+    # What stages read of the earlier ones.
+
+    def _write_table(
+        self, folder: Path, table: NDArray[np.float32], vectors: NDArray[np.float16]
+    ) -> Figures:
+        write_arrays(folder / _TABLE_FILE, {"table": table})
+        held_out = np.flatnonzero(self._is_held_out)
+        agreement = table_agreement(
+            table, self._ids.take(held_out), vectors[held_out], self.config.seed
+        )
+        return {"teacher_agreement": round(agreement, 2)}
+
+    def _read_table(self, stage: str) -> NDArray[np.float32]:
+        table: NDArray[np.float32] = read_arrays(self._folder(stage) / _TABLE_FILE)["table"]
+        return table
+
+    @functools.cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_file(str(self._folder("vocabulary") / _TOKENIZER_FILE))
+
+    @functools.cached_property
+    def _selected(self) -> Selected:
+        table = read_table(self._folder("selection") / _SELECTED_FILE).combine_chunks()
+        words = table["words"].combine_chunks()
+        return Selected(
+            texts=table["text"].combine_chunks(),
+            lengths=table["length"].to_numpy(),
+            words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
+        )
+
+    @functools.cached_property
+    def _is_held_out(self) -> NDArray[np.bool_]:
+        table = read_table(self._folder("selection") / _SELECTED_FILE)
+        held_out: NDArray[np.bool_] = table["held_out"].to_numpy()
+        return held_out
+
+    @functools.cached_property
+    def _ids(self) -> Ragged:
+        """Token ids of the selected sentences, without [UNK], whose row is zero."""
+        ids = ChunkTokenizer(self._tokenizer)(self._selected.texts)
+        return ids.filter(ids.values >= len(SPECIAL_TOKENS))
+
+    @functools.cached_property
+    def _sentence_vectors(self) -> NDArray[np.float16]:
+        file = self._folder("extraction") / SENTENCE_VECTORS_FILE
+        vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
+        return vectors

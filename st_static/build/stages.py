@@ -1,0 +1,92 @@
+"""Stages: functions from files to files that run once, survive a kill and never half-exist.
+
+A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. The
+hash covers the stage's configuration and the previous stages' hashes. Inside, every file appears
+by an atomic rename, so that a later run may trust each file that it finds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from st_static.model.files import read_json, write_json
+
+logger = logging.getLogger(__name__)
+
+Figures = dict[str, Any]
+
+_RECORD = "stage.json"
+
+
+def digest(key: Any) -> str:
+    """A short hash of a JSON value."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def run_stage(
+    work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
+) -> Path:
+    """Run a stage, unless it is already complete.
+
+    Args:
+        work_dir: Folder of all stages.
+        name: The stage's name.
+        key: Everything that determines the stage's result, as JSON values.
+        compute: Writes the stage's files into the folder that it is given, where it may find
+            whole files of an interrupted run, and returns figures to keep with them.
+
+    Returns:
+        The stage's folder.
+    """
+    folder = work_dir / f"{name}-{digest(key)}"
+    if folder.is_dir():
+        logger.info("%s: complete in %s", name, folder)
+        return folder
+    partial = folder.with_name(folder.name + ".partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    logger.info("%s: running", name)
+    start = time.perf_counter()
+    figures = compute(partial)
+    record = {"key": key, "figures": figures, "seconds": round(time.perf_counter() - start, 2)}
+    write_json(partial / _RECORD, record)
+    partial.replace(folder)
+    logger.info("%s: %s", name, figures)
+    return folder
+
+
+def stage_figures(folder: Path) -> Figures:
+    """The figures that a complete stage left."""
+    figures: Figures = read_json(folder / _RECORD)["figures"]
+    return figures
+
+
+def stage_seconds(folder: Path) -> float:
+    """How long a complete stage took; of an interrupted one, its last run only."""
+    return float(read_json(folder / _RECORD)["seconds"])
+
+
+def stage_hash(folder: Path) -> str:
+    """The hash in a stage folder's name."""
+    return folder.name.rpartition("-")[2]
+
+
+def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
+    """Fail before work starts where a folder's disk cannot hold what will be written.
+
+    Raises:
+        ValueError: Less than `n_bytes` are free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes:
+        raise ValueError(
+            f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "
+            "GB are free. Free some disk, or set work_dir to a folder on a larger one; what is "
+            "already computed stays."
+        )

@@ -1,0 +1,41 @@
+"""Running a function over a corpus's shards, in processes, with progress."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def n_processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_shards(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    label: str,
+    total: int | None = None,
+) -> Iterator[Result]:
+    """Apply a function to every item in worker processes, and yield the results in order.
+
+    Items are taken as they are needed, so that a stream of them never fills the memory.
+
+    Args:
+        function: A picklable function of one item.
+        items: The items, possibly a generator.
+        workers: Number of processes; 0 is one a processor, 1 works in this process.
+        label: What the progress bar says.
+        total: Number of items, where it is known.
+    """
+    parallel = Parallel(n_jobs=workers or n_processors(), return_as="generator")
+    results = parallel(delayed(function)(item) for item in items)
+    yield from tqdm(results, desc=label, total=total, unit="shard", mininterval=1)

@@ -1,0 +1,1 @@
+"""The word table as a sentence-transformers model."""

@@ -1,0 +1,109 @@
+"""Writing a word table as a repository that sentence-transformers and Model2Vec load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer
+
+from st_static.model.files import write_json
+
+RECORD_FILE = "st_static.json"
+PCA_FILE = "sentence_pca.safetensors"
+# The older spelling of the modules' types: it loads in old and new sentence-transformers.
+_MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"},
+    {
+        "idx": 1,
+        "name": "1",
+        "path": "1_Normalize",
+        "type": "sentence_transformers.models.Normalize",
+    },
+]
+
+
+def check_output(folder: Path) -> None:
+    """Check that an output folder is new, empty, or a model that st_static wrote.
+
+    Raises:
+        ValueError: It holds something else, which must not be overwritten.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {folder} is a file. Choose a folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD_FILE).is_file():
+        raise ValueError(
+            f"The output folder {folder} holds something that is no model of st_static (it has no "
+            f"{RECORD_FILE}). Choose another folder, or empty this one."
+        )
+
+
+def export_model(
+    folder: Path,
+    table: NDArray[np.floating],
+    tokenizer: Tokenizer,
+    record: Mapping[str, Any],
+    dtype: str = "float32",
+    pca: Path | None = None,
+) -> None:
+    """Write a model that loads with sentence-transformers alone, and with Model2Vec.
+
+    It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`. The
+    folder appears whole or not at all.
+
+    Args:
+        folder: Where to; a model of st_static there is replaced.
+        table: One row a token, [V, D].
+        tokenizer: The student's tokenizer.
+        record: What goes into `st_static.json`.
+        dtype: Number format of the table, "float32" or "float16". In float16 a text without
+            any known word gets NaN instead of zeros from sentence-transformers, whose Normalize
+            divides by a number that float16 rounds to zero.
+        pca: File of the fitted `SentencePCA`, copied beside the model so that words can be added
+            later.
+
+    Raises:
+        ValueError: The folder holds something else, or table and tokenizer do not fit.
+    """
+    check_output(folder)
+    if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
+        raise ValueError(
+            f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
+            f"tokenizer, but the table has the shape {table.shape}."
+        )
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "1_Normalize").mkdir(parents=True)
+    weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
+    save_file(weights, str(partial / "model.safetensors"), metadata={"format": "pt"})
+    tokenizer.save(str(partial / "tokenizer.json"))
+    write_json(partial / "modules.json", _MODULES)
+    write_json(partial / "config_sentence_transformers.json", _config())
+    write_json(partial / RECORD_FILE, record)
+    if pca is not None:
+        shutil.copyfile(pca, partial / PCA_FILE)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.replace(old)
+    partial.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _config() -> dict[str, Any]:
+    return {
+        "__version__": {"sentence_transformers": metadata.version("sentence-transformers")},
+        "model_type": "SentenceTransformer",
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+        # Model2Vec reads these two; it does not know of the Normalize module.
+        "normalize": True,
+        "max_length": None,
+    }

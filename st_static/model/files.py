@@ -1,0 +1,65 @@
+"""Files that appear whole or not at all: Arrow for text columns, safetensors for arrays, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path, and rename it to `path` when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write an Arrow IPC file atomically."""
+    with (
+        atomic(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
+        writer.write_table(table)
+
+
+def read_table(path: Path) -> pa.Table:
+    """Map an Arrow IPC file into memory."""
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write arrays as safetensors, atomically."""
+    with atomic(path) as temporary:
+        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, str(temporary))
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read arrays from safetensors."""
+    return dict(load_file(str(path)))

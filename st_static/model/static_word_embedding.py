@@ -1,0 +1,129 @@
+"""The word table as a sentence-transformers module that trains with sparse gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers.base.modules import InputModule
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from st_static.model.chunks import ChunkTokenizer
+
+
+class StaticWordEmbedding(InputModule):
+    """A text's vector is the mean of one vector per token.
+
+    It computes what sentence-transformers' `StaticEmbedding` computes, and differs in training:
+    the gradient is sparse, so that `torch.optim.SparseAdam` touches only the rows of the batch.
+
+    Args:
+        tokenizer: The student's tokenizer, as made by `build_tokenizer` or any other without
+            padding and truncation.
+        table: One row per token id, [V, D], float.
+        sparse: Whether gradients of the table are sparse tensors. Set it to False for optimizers
+            that take dense gradients only, such as AdamW.
+
+    Raises:
+        ValueError: The table is not a matrix or has another number of rows than the tokenizer
+            has tokens.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer
+        >>> from st_static.model.tokenizer import build_tokenizer
+        >>> tokenizer = build_tokenizer(["hello", "world"])
+        >>> table = np.array([[0, 0], [0, 0], [1, 3], [3, 1]], dtype=np.float32)
+        >>> model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)])
+        >>> model.encode("Hello world").tolist()
+        [2.0, 2.0]
+    """
+
+    config_keys: list[str] = ["sparse"]  # noqa: RUF012 (declared so by the base class)
+    save_in_root: bool = True
+    modalities = ["text"]  # noqa: RUF012
+
+    def __init__(
+        self, tokenizer: Tokenizer, table: NDArray[np.floating] | Tensor, sparse: bool = True
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        weights = torch.as_tensor(table)
+        if weights.ndim != 2 or len(weights) != tokenizer.get_vocab_size():
+            raise ValueError(
+                f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of "
+                f"the tokenizer, but the table has the shape {tuple(weights.shape)}."
+            )
+        self.tokenizer = tokenizer
+        self.sparse = sparse
+        self.encode_ids = ChunkTokenizer(tokenizer)
+        self.embedding = nn.EmbeddingBag.from_pretrained(
+            weights, freeze=False, mode="mean", sparse=sparse
+        )
+
+    def preprocess(  # type: ignore[override]  # texts only
+        self, inputs: list[str], prompt: str | None = None, **kwargs: Any
+    ) -> dict[str, Tensor]:
+        """Turn texts [B] into token ids, `input_ids` [T], and row starts, `offsets` [B]."""
+        if prompt:
+            inputs = self._prepend_prompt(inputs, prompt)
+        ids = self.encode_ids(inputs)
+        return {
+            "input_ids": torch.from_numpy(ids.values),
+            "offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+        }
+
+    def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
+        """Add `sentence_embedding` [B, D], the mean of each text's token vectors."""
+        features["sentence_embedding"] = self.embedding(features["input_ids"], features["offsets"])
+        return features
+
+    @property
+    def max_seq_length(self) -> float:
+        """No limit: a mean takes texts of any length."""
+        return float("inf")
+
+    def get_embedding_dimension(self) -> int:
+        """The output dimension D."""
+        return int(self.embedding.embedding_dim)
+
+    def save(
+        self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any
+    ) -> None:
+        """Write the table, the tokenizer and the config into a folder."""
+        self.save_torch_weights(output_path, safe_serialization=safe_serialization)
+        self.save_config(output_path)
+        self.tokenizer.save(str(Path(output_path) / "tokenizer.json"))
+
+    @classmethod
+    def load(  # type: ignore[override]  # newer arguments pass through kwargs
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Read a folder or Hub repository that `save` or `StaticEmbedding` wrote."""
+        source: dict[str, Any] = {
+            "model_name_or_path": model_name_or_path,
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        tokenizer_path = cls.load_file_path(filename="tokenizer.json", **source)
+        if tokenizer_path is None:
+            raise ValueError(
+                f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
+                "has none: it is not a static embedding model."
+            )
+        config = {k: v for k, v in cls.load_config(**source).items() if k in cls.config_keys}
+        weights = cls.load_torch_weights(**source)
+        return cls(Tokenizer.from_file(tokenizer_path), weights["embedding.weight"], **config)

@@ -1,0 +1,78 @@
+"""The student's tokenizer: greedy longest match over words, pieces and single characters."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+PADDING_TOKEN = "[PAD]"
+UNKNOWN_TOKEN = "[UNK]"
+CONTINUATION = "##"
+SPECIAL_TOKENS = (PADDING_TOKEN, UNKNOWN_TOKEN)
+ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
+
+
+def is_punctuation(word: str) -> bool:
+    """Tell whether a word consists of punctuation only.
+
+    Punctuation is what BERT's pre-tokenizer splits off: the ASCII punctuation and symbols, and
+    Unicode categories P*.
+
+    Example:
+        >>> is_punctuation("..."), is_punctuation("c"), is_punctuation("£5")
+        (True, False, False)
+    """
+    return all(c in ASCII_PUNCTUATION or unicodedata.category(c).startswith("P") for c in word)
+
+
+def build_tokenizer(words: Iterable[str], pieces: Iterable[str] = ()) -> Tokenizer:
+    """Build the English tokenizer of a static model.
+
+    A vocabulary word is one look-up; an unknown word falls back to its longest known prefix and
+    `##` pieces (greedy longest match, WordPiece). Nothing goes into `added_tokens`: special
+    tokens are never matched in text, and many added tokens would make the tokenizer slow.
+
+    Args:
+        words: Lower-cased words, the most frequent first. Word i gets id 2 + i.
+        pieces: Word beginnings and `##` continuations for words outside the vocabulary.
+            Repetitions, of words too, are dropped.
+
+    Returns:
+        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words, pieces.
+
+    Example:
+        >>> tokenizer = build_tokenizer(["static", "word"], ["s", "##s"])
+        >>> tokenizer.encode("Static words!").tokens
+        ['static', 'word', '##s', '[UNK]']
+    """
+    tokens = dict.fromkeys([*SPECIAL_TOKENS, *words, *pieces])
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(
+        WordPiece(
+            vocabulary,
+            unk_token=UNKNOWN_TOKEN,
+            continuing_subword_prefix=CONTINUATION,
+            max_input_chars_per_word=100,
+        )
+    )
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = WordPieceDecoder(prefix=CONTINUATION)
+    return tokenizer
+
+
+def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """Normalise a text and split it into words, by the tokenizer's own first two steps.
+
+    Example:
+        >>> split_words(build_tokenizer([]), "Café-au-lait!")
+        ['cafe', '-', 'au', '-', 'lait', '!']
+    """
+    normalised = tokenizer.normalizer.normalize_str(text)
+    return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalised)]

@@ -1,0 +1,40 @@
+"""Small computations on word tables and sentence vectors, in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.chunks import Ragged
+
+
+def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Scale each vector to length 1; zero vectors stay zero. [n, d] -> [n, d]."""
+    vectors = np.asarray(vectors, dtype=np.float32)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    norms[norms == 0] = 1
+    unit: NDArray[np.float32] = vectors / norms
+    return unit
+
+
+def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
+    """The mean of each sentence's word vectors; rows that are zero do not count.
+
+    Args:
+        table: One row a token, [V, d].
+        ids: Token ids of each sentence, [M rows].
+
+    Returns:
+        One vector a sentence, [M, d]; zero for a sentence without words.
+    """
+    nonzero: NDArray[np.bool_] = np.any(table, axis=1)
+    words = ids.filter(nonzero[ids.values])
+    means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)
+    filled = np.flatnonzero(words.lengths)
+    # In parts, so that the gathered word vectors never need more than about 100 MB.
+    for part in np.array_split(filled, 1 + len(words.values) * table.shape[1] // 25_000_000):
+        if len(part):
+            rows = words.take(part)
+            sums = np.add.reduceat(table[rows.values], rows.offsets[:-1], axis=0)
+            means[part] = sums / rows.lengths[:, None]
+    return means
