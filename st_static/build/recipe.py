@@ -172,8 +172,8 @@ class _Build:
         counts = count_shards(shards, self.config.workers)
         words = choose_words(counts, self.config.vocabulary)
         pieces = teacher_pieces(self.teacher.tokenizer)
-        characters = single_characters(counts["word"].to_pylist())
-        tokenizer = build_tokenizer(words["word"].to_pylist(), [*pieces, *characters])
+        characters = single_characters(counts["text"].to_pylist())
+        tokenizer = build_tokenizer(words["text"].to_pylist(), [*pieces, *characters])
         write_table(folder / _WORDS_FILE, words)
         tokenizer.save(str(folder / _TOKENIZER_FILE))
         self.teacher.tokenizer.save(str(folder / _TEACHER_TOKENIZER_FILE))
@@ -275,7 +275,6 @@ class _Build:
             "versions": {name: metadata.version(name) for name in _RECORDED_PACKAGES}
             | {"python": platform.python_version()},
         }
-        self.output.parent.mkdir(parents=True, exist_ok=True)
         export_model(
             self.output,
             self._read_table(last),
@@ -307,13 +306,7 @@ class _Build:
 
     @functools.cached_property
     def _selected(self) -> Selected:
-        table = read_table(self._folder("selection") / _SELECTED_FILE).combine_chunks()
-        words = table["words"].combine_chunks()
-        return Selected(
-            texts=table["text"].combine_chunks(),
-            lengths=table["length"].to_numpy(),
-            words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
-        )
+        return read_selected(self._folder("selection"))
 
     @functools.cached_property
     def _is_held_out(self) -> NDArray[np.bool_]:
@@ -332,3 +325,14 @@ class _Build:
         file = self._folder("extraction") / SENTENCE_VECTORS_FILE
         vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
         return vectors
+
+
+def read_selected(folder: Path) -> Selected:
+    """Read the sentences that the selection stage left in its folder."""
+    table = read_table(folder / _SELECTED_FILE).combine_chunks()
+    words = table["words"].combine_chunks()
+    return Selected(
+        texts=table["text"].combine_chunks(),
+        lengths=table["length"].to_numpy(),
+        words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
+    )

@@ -165,10 +165,11 @@ def find_candidates(
     rows = words.row_of_value
     kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - finder.words.start])
     # One pair for each word of a sentence, however often it stands there.
-    distinct = np.unique(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
-    rows = distinct % max(len(keys), 1)
+    distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
+    distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
+    word, rows = np.divmod(distinct, max(len(keys), 1))
     return Pairs(
-        word=(distinct // max(len(keys), 1)).astype(np.int32),
+        word=word.astype(np.int32),
         sentence=rows + first_sentence,
         length=lengths[rows].astype(np.int32),
         key=keys[rows],
@@ -210,42 +211,30 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
     chosen = np.zeros(n_sentences, dtype=np.bool_)
     selected: list[Pairs] = []
     for part in pairs:
-        candidates = _sample(part, config.max_candidates)
-        starts = np.flatnonzero(np.diff(candidates.word, prepend=-1))
-        stops = np.append(starts[1:], len(candidates.word))
-        picks = []
+        part = part.take(np.argsort(part.word, kind="stable"))
+        starts = np.flatnonzero(np.diff(part.word, prepend=-1))
+        stops = np.append(starts[1:], len(part.word))
         for start, stop in zip(starts[::-1], stops[::-1], strict=True):
-            pick = start + _pick(candidates, slice(start, stop), chosen, config)
-            chosen[candidates.sentence[pick]] = True
-            picks.append(pick)
-        selected.append(candidates.take(np.concatenate(picks[::-1])))
+            picked = _pick(part.take(slice(start, stop)), chosen, config)
+            chosen[picked.sentence] = True
+            selected.append(picked)
     return Pairs.concatenate(selected[::-1])
 
 
-def _sample(pairs: Pairs, max_candidates: int) -> Pairs:
-    """Keep each word's `max_candidates` smallest keys; sort by word, length and key."""
-    pairs = pairs.take(np.lexsort((pairs.key, pairs.word)))
-    starts = np.flatnonzero(np.diff(pairs.word, prepend=-1))
-    rank = np.arange(len(pairs.word)) - np.repeat(
-        starts, np.diff(np.append(starts, len(pairs.word)))
-    )
-    pairs = pairs.take(rank < max_candidates)
-    return pairs.take(np.lexsort((pairs.key, pairs.length, pairs.word)))
-
-
-def _pick(
-    pairs: Pairs, word: slice, chosen: NDArray[np.bool_], config: SelectionConfig
-) -> NDArray[np.int64]:
-    """Positions, within one word's sorted candidates, of the sentences that it takes."""
-    lengths = pairs.length[word]
+def _pick(candidates: Pairs, chosen: NDArray[np.bool_], config: SelectionConfig) -> Pairs:
+    """The sentences that one word takes of its candidates."""
     n = config.sentences_per_word
-    if len(lengths) <= n:
-        return np.arange(len(lengths))
-    reach = np.searchsorted(lengths, config.reuse_length * lengths[n - 1], side="right")
-    is_chosen = chosen[pairs.sentence[word]][:reach]
+    if len(candidates.key) > config.max_candidates:
+        smallest = np.argpartition(candidates.key, config.max_candidates)
+        candidates = candidates.take(smallest[: config.max_candidates])
+    candidates = candidates.take(np.lexsort((candidates.key, candidates.length)))
+    if len(candidates.length) <= n:
+        return candidates
+    bound = config.reuse_length * candidates.length[n - 1]
+    is_chosen = chosen[candidates.sentence] & (candidates.length <= bound)
     reused = np.flatnonzero(is_chosen)[:n]
     new = np.flatnonzero(~is_chosen)[: n - len(reused)]
-    return np.concatenate([reused, new])
+    return candidates.take(np.concatenate([reused, new]))
 
 
 def write_candidates(

@@ -65,7 +65,8 @@ class SentencePCA:
                 f"Expected at least {n_remove + n_components} sentences, one a component, but got "
                 f"{len(X)}. Give more sentences, or lower n_components."
             )
-        pca = PCA(n_remove + n_components, svd_solver="covariance_eigh").fit(X.astype(np.float64))
+        exact = np.asarray(X, dtype=np.float64)
+        pca = PCA(n_remove + n_components, svd_solver="covariance_eigh").fit(exact)
         self.mean_ = pca.mean_.astype(np.float32)
         self.components_ = pca.components_[n_remove:].astype(np.float32)
         self.explained_variance_ = pca.explained_variance_.astype(np.float32)
@@ -75,8 +76,7 @@ class SentencePCA:
     def transform(self, table: NDArray[np.floating]) -> NDArray[np.float32]:
         """Map word or sentence vectors [V, d] to [V, D]."""
         centred = np.asarray(table, dtype=np.float32) - self.mean_
-        result: NDArray[np.float32] = centred @ self.components_.T
-        return result
+        return (centred @ self.components_.T).astype(np.float32, copy=False)
 
     def save(self, path: Path) -> None:
         """Write the fitted transform as safetensors, so that words can be added later."""

@@ -89,7 +89,9 @@ def filter_sentences(
 
 def split_block(documents: list[str], config: SentencesConfig) -> tuple[pa.Table, Counter[str]]:
     """Split and filter one block of documents: the work of one process."""
-    return filter_sentences(split_sentences(documents), config)
+    table, counts = filter_sentences(split_sentences(documents), config)
+    counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
+    return table, counts
 
 
 class SeenKeys:

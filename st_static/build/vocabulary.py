@@ -6,14 +6,13 @@ and commutative.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tokenizers import Tokenizer
+import pyarrow.compute as pc
 
 from st_static.build.config import VocabularyConfig
 from st_static.build.workers import map_shards
@@ -23,63 +22,84 @@ from st_static.model.tokenizer import CONTINUATION, build_tokenizer, is_punctuat
 
 logger = logging.getLogger(__name__)
 
-COUNTS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64())])
-
-
-@functools.lru_cache(maxsize=1)
-def _word_splitter() -> Tokenizer:
-    return build_tokenizer([])
-
-
-@functools.lru_cache(maxsize=500_000)
-def _words_of_chunk(chunk: str) -> tuple[str, ...]:
-    return tuple(split_words(_word_splitter(), chunk))
+COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
+# Braille patterns: symbols that are words of their own between spaces.
+_MARKS = [chr(code) for code in range(0x2801, 0x2900)]
+_CHUNKS_AT_A_TIME = 100_000
 
 
 def count_words(texts: Sequence[str] | pa.Array) -> pa.Table:
     """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
 
     Returns:
-        Columns `word` and `count`, one row a word, in the order of first occurrence.
+        Columns `text` (the word) and `count`, one row a word, in the order of first occurrence.
 
     Example:
         >>> count_words(["To be or not to be"]).to_pydict()
-        {'word': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
+        {'text': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
+    """
+    return words_of_chunks(count_chunks(texts))
+
+
+def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
+    """Count the chunks between spaces; each distinct one is then split into words only once.
+
+    Returns:
+        Columns `text` (the chunk) and `count`, one row a chunk.
     """
     chunks = split_chunks(texts)
     counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
-    words = [_words_of_chunk(chunk) for chunk in chunks.distinct]
-    repeats = np.fromiter(map(len, words), np.int64, len(words))
-    flat = pa.array([word for row in words for word in row], pa.string())
-    return merge_counts([pa.table([flat, np.repeat(counts, repeats)], schema=COUNTS_SCHEMA)])
+    return pa.table([chunks.distinct, counts], schema=COUNTS_SCHEMA)
+
+
+def words_of_chunks(chunks: pa.Table) -> pa.Table:
+    """Turn counts of chunks into counts of words."""
+    texts = chunks["text"].to_pylist()
+    # One call of the tokenizer for all chunks, with a mark between them.
+    mark = next(mark for mark in _MARKS if not any(mark in text for text in texts))
+    words = pa.array(split_words(build_tokenizer([]), f" {mark} ".join(texts)), pa.string())
+    is_mark = pc.equal(words, mark).to_numpy(zero_copy_only=False)
+    counts = chunks["count"].to_numpy()[np.cumsum(is_mark)[~is_mark]]
+    return merge_counts(
+        [pa.table([words.filter(pa.array(~is_mark)), counts], schema=COUNTS_SCHEMA)]
+    )
 
 
 def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
-    """Add up partial word counts."""
+    """Add up partial counts."""
     table = pa.concat_tables([COUNTS_SCHEMA.empty_table(), *partials])
-    merged = table.group_by("word", use_threads=False).aggregate([("count", "sum")])
-    return pa.table([merged["word"], merged["count_sum"]], schema=COUNTS_SCHEMA)
+    merged = table.group_by("text", use_threads=False).aggregate([("count", "sum")])
+    return pa.table([merged["text"], merged["count_sum"]], schema=COUNTS_SCHEMA)
+
+
+def _merge_stream(partials: Iterable[pa.Table]) -> pa.Table:
+    merged = COUNTS_SCHEMA.empty_table()
+    waiting: list[pa.Table] = []
+    for partial in partials:
+        waiting.append(partial)
+        # Merging when as much waits as is merged keeps the work linear.
+        if sum(map(len, waiting)) > len(merged):
+            merged, waiting = merge_counts([merged, *waiting]), []
+    return merge_counts([merged, *waiting])
 
 
 def _count_shard(path: Path) -> pa.Table:
-    return count_words(read_table(path)["text"].combine_chunks())
+    return count_chunks(read_table(path)["text"].combine_chunks())
 
 
 def count_shards(shards: Sequence[Path], workers: int) -> pa.Table:
     """Count the words of all sentence shards.
 
     Returns:
-        Columns `word` and `count`; the most frequent word first, equals in alphabetical order.
+        Columns `text` (the word) and `count`; the most frequent word first, equals in
+        alphabetical order.
     """
-    merged = COUNTS_SCHEMA.empty_table()
-    waiting: list[pa.Table] = []
-    for partial in map_shards(_count_shard, shards, workers, "word counts", len(shards)):
-        waiting.append(partial)
-        # Merging when as much waits as is merged keeps the work linear.
-        if sum(map(len, waiting)) > len(merged):
-            merged, waiting = merge_counts([merged, *waiting]), []
-    merged = merge_counts([merged, *waiting])
-    return merged.sort_by([("count", "descending"), ("word", "ascending")])
+    counted = map_shards(_count_shard, shards, workers, "word counts", len(shards))
+    chunks = _merge_stream(counted).combine_chunks()
+    starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)
+    parts = [chunks.slice(start, _CHUNKS_AT_A_TIME) for start in starts]
+    words = _merge_stream(map_shards(words_of_chunks, parts, workers, "words", len(parts)))
+    return words.sort_by([("count", "descending"), ("text", "ascending")])
 
 
 def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
@@ -88,14 +108,14 @@ def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
     Words of punctuation only are left out: their rows are zero.
 
     Args:
-        counts: Columns `word` and `count`, sorted by `count_shards`.
+        counts: Columns `text` and `count`, sorted by `count_shards`.
         config: Size and least count.
 
     Raises:
         ValueError: No word is frequent enough.
     """
     frequent = counts.filter(counts["count"].to_numpy() >= config.min_count)
-    spoken = [not is_punctuation(word) for word in frequent["word"].to_pylist()]
+    spoken = [not is_punctuation(word) for word in frequent["text"].to_pylist()]
     words = frequent.filter(pa.array(spoken, pa.bool_()))[: config.size]
     if not len(words):
         raise ValueError(

@@ -45,7 +45,7 @@ def check_output(folder: Path) -> None:
 
 
 def export_model(
-    folder: Path,
+    folder: str | Path,
     table: NDArray[np.floating],
     tokenizer: Tokenizer,
     record: Mapping[str, Any],
@@ -71,7 +71,9 @@ def export_model(
     Raises:
         ValueError: The folder holds something else, or table and tokenizer do not fit.
     """
+    folder = Path(folder)
     check_output(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
         raise ValueError(
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "

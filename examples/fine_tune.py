@@ -1,0 +1,64 @@
+"""Fine-tune a built model with a standard sentence-transformers loss.
+
+    python examples/fine_tune.py [MODEL]
+
+A built model is made of sentence-transformers' own modules, so that everything that trains a
+SentenceTransformer trains it. Here with sparse gradients, which makes a step on a large
+vocabulary many times as fast: the word table is loaded as `StaticWordEmbedding`.
+"""
+
+import sys
+
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import Normalize
+
+from st_static import StaticWordEmbedding
+from st_static.build.distillation import SparseTrainer
+from st_static.model.export import export_model
+
+PAIRS = [
+    ("How do I open a file?", "open(path) returns a file object."),
+    ("How do I sort a list?", "sorted(values) returns a new sorted list."),
+    ("How do I join strings?", "str.join puts strings together."),
+    ("How do I parse JSON?", "json.loads turns text into objects."),
+]
+
+
+def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> None:
+    words = StaticWordEmbedding.load(path)
+    model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
+    questions, answers = zip(*PAIRS, strict=True)
+    dataset = Dataset.from_dict({"anchor": questions, "positive": answers})
+
+    before = model.similarity(model.encode(questions[0]), model.encode(answers))
+    trainer = SparseTrainer(
+        model=model,
+        args=SentenceTransformerTrainingArguments(
+            output_dir=f"{output}-checkpoints",
+            num_train_epochs=20,
+            per_device_train_batch_size=4,
+            learning_rate=1e-3,
+            max_grad_norm=0,  # sparse gradients cannot be clipped
+            report_to="none",
+            save_strategy="no",
+            use_cpu=True,
+        ),
+        train_dataset=dataset,
+        loss=MultipleNegativesRankingLoss(model),
+    )
+    trainer.train()
+    after = model.similarity(model.encode(questions[0]), model.encode(answers))
+    print("similarities of the first question and the answers")
+    print("before:", [round(x, 2) for x in before[0].tolist()])
+    print("after: ", [round(x, 2) for x in after[0].tolist()])
+
+    # Published again as a repository that loads with sentence-transformers alone.
+    table = words.embedding.weight.detach().numpy()
+    export_model(output, table, words.tokenizer, {"fine_tuned_from": path})
+    print("written to", output)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
