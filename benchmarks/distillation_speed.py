@@ -86,7 +86,9 @@ def trainer_step(
         arguments = training_arguments(Path(folder), config, seed=0)
         arguments.eval_strategy = arguments.save_strategy = "no"
         arguments.load_best_model_at_end = False
-        arguments.batch_sampler = batch_sampler(data.vectors, config, 0)
+        arguments.batch_sampler = batch_sampler(
+            data.vectors, np.arange(len(data.vectors)), config, 0
+        )
         SparseTrainer(
             model=model,
             args=arguments,

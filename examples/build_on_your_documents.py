@@ -10,18 +10,24 @@ import sys
 
 from sentence_transformers import SentenceTransformer
 
-from st_static import BuildConfig, build
-from st_static.build.config import (
+from st_static.build import (
+    BuildConfig,
     CorpusConfig,
     DistillationConfig,
     SelectionConfig,
+    SentencePCAConfig,
     TeacherConfig,
     VocabularyConfig,
+    build,
 )
 
 
 def main(files: list[str], output: str = "models/own-documents") -> None:
-    corpus = CorpusConfig(files=files) if files else CorpusConfig(docstrings=["json", "csv"])
+    corpus = (
+        CorpusConfig(files=files)
+        if files
+        else CorpusConfig(docstrings=["csv", "json", "logging", "pathlib"])
+    )
     config = BuildConfig(
         output=output,
         work_dir=f"{output}-work",
@@ -30,6 +36,7 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
         # Small numbers, for few documents; the recipes show those for many.
         vocabulary=VocabularyConfig(size=2000, min_count=2),
         selection=SelectionConfig(sentences_per_word=5, held_out=32),
+        pca=SentencePCAConfig(n_components=64),
         distillation=DistillationConfig(max_steps=200, batch_size=32, eval_steps=50),
     )
     result = build(config)

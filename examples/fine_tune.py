@@ -39,7 +39,7 @@ def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> 
             output_dir=f"{output}-checkpoints",
             num_train_epochs=20,
             per_device_train_batch_size=4,
-            learning_rate=1e-3,
+            learning_rate=1e-2,
             max_grad_norm=0,  # sparse gradients cannot be clipped
             report_to="none",
             save_strategy="no",

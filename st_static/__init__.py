@@ -1,4 +1,7 @@
-"""st_static: static sentence embeddings from any SentenceTransformer."""
+"""st_static: static sentence embeddings from any SentenceTransformer.
+
+`st_static.build.build` runs a whole recipe; the names below are its parts for use alone.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,24 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from st_static.build.config import BuildConfig
     from st_static.build.loss import SimilarityDistillationLoss
-    from st_static.build.recipe import build
     from st_static.build.sentence_pca import SentencePCA
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "BuildConfig",
     "SentencePCA",
     "SimilarityDistillationLoss",
     "StaticWordEmbedding",
     "__version__",
-    "build",
 ]
 
 # Loaded when first used, so that `import st_static` stays quick.
 _HOME = {
-    "BuildConfig": "st_static.build.config",
     "SentencePCA": "st_static.build.sentence_pca",
     "SimilarityDistillationLoss": "st_static.build.loss",
     "StaticWordEmbedding": "st_static.model.static_word_embedding",
-    "build": "st_static.build.recipe",
 }
 
 

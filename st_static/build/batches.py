@@ -21,30 +21,33 @@ _KMEANS_STEPS = 16
 _MIN_SENTENCES_PER_CLUSTER = 32
 
 
-def cluster(vectors: NDArray[np.floating], n_clusters: int, seed: int) -> NDArray[np.int32]:
+def cluster(
+    vectors: NDArray[np.floating], rows: NDArray[np.int64], n_clusters: int, seed: int
+) -> NDArray[np.int32]:
     """Cluster sentences by the teacher's vectors (k-means on directions).
 
     Args:
-        vectors: Sentence vectors, [S, d].
+        vectors: Sentence vectors; may be mapped into memory, and are read in parts.
+        rows: The sentences to cluster, ascending, [S].
         n_clusters: Clusters; fewer where that would leave less than 32 sentences in one.
         seed: Seed of the initial centres.
 
     Returns:
         The cluster of each sentence, [S].
     """
-    n_clusters = max(1, min(n_clusters, len(vectors) // _MIN_SENTENCES_PER_CLUSTER))
+    n_clusters = max(1, min(n_clusters, len(rows) // _MIN_SENTENCES_PER_CLUSTER))
     rng = np.random.default_rng(seed)
     kmeans = MiniBatchKMeans(
         n_clusters,
-        init=unit_rows(vectors[np.sort(rng.choice(len(vectors), n_clusters, replace=False))]),
+        init=unit_rows(vectors[np.sort(rng.choice(rows, n_clusters, replace=False))]),
         n_init=1,
         reassignment_ratio=0.0,
         random_state=seed,
     )
     for _ in range(_KMEANS_STEPS):
-        sample = rng.choice(len(vectors), min(_KMEANS_SAMPLE, len(vectors)), replace=False)
+        sample = rng.choice(rows, min(_KMEANS_SAMPLE, len(rows)), replace=False)
         kmeans.partial_fit(unit_rows(vectors[np.sort(sample)]))
-    parts = np.array_split(np.arange(len(vectors)), 1 + len(vectors) // 65_536)
+    parts = np.array_split(rows, 1 + len(rows) // 65_536)
     return np.concatenate([kmeans.predict(unit_rows(vectors[part])) for part in parts])
 
 
@@ -108,18 +111,22 @@ class ClusteredBatches(RandomBatches):
 
 
 def batch_sampler(
-    vectors: NDArray[np.floating], config: DistillationConfig, seed: int
+    vectors: NDArray[np.floating],
+    rows: NDArray[np.int64],
+    config: DistillationConfig,
+    seed: int,
 ) -> Callable[..., DefaultBatchSampler]:
     """The recipe's way of drawing batches, for `SentenceTransformerTrainingArguments`.
 
     Args:
-        vectors: The teacher's vectors of the training sentences, [S, d].
+        vectors: The teacher's sentence vectors.
+        rows: The training sentences, ascending, [S].
         config: Says which way, and how many clusters and groups.
         seed: Seed of clusters and order.
     """
     clusters = None
     if config.batches == "clustered":
-        clusters = cluster(vectors, config.n_clusters, seed)
+        clusters = cluster(vectors, rows, config.n_clusters, seed)
     return functools.partial(_make_sampler, clusters=clusters, groups=config.groups_per_batch)
 
 

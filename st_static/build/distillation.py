@@ -180,7 +180,7 @@ def distill(
                 f"{len(sentences)} {name} sentences. Lower it, or give more text."
             )
     arguments = training_arguments(folder, config, seed)
-    arguments.batch_sampler = batch_sampler(data.vectors[train], config, seed)
+    arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
     word_embedding = StaticWordEmbedding(tokenizer, table.copy())
     model = SentenceTransformer(modules=[word_embedding], device="cpu")
     trainer = SparseTrainer(

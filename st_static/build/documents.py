@@ -64,7 +64,7 @@ class Corpus:
             were replaced.
 
     Raises:
-        ValueError: There is no source, or a file is missing.
+        ValueError: There is no source, a file is missing, or a package is not installed.
     """
 
     def __init__(self, config: CorpusConfig) -> None:
@@ -74,6 +74,8 @@ class Corpus:
             )
         self.config = config
         self.files = find_files(config.patterns)
+        if config.docstrings and not self.files:
+            read_docstrings(config.docstrings)  # finds the packages, reads nothing yet
         self.undecodable: set[str] = set()
 
     def identity(self) -> dict[str, Any]:
