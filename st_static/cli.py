@@ -77,7 +77,7 @@ def run_command(arguments: Sequence[str], default_recipe: str | None = None) -> 
     try:
         run_build(arguments, default_recipe)
     except ValueError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0
 

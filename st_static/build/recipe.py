@@ -115,6 +115,23 @@ def build(config: BuildConfig) -> BuildResult:
     return _Build(config).run()
 
 
+def select_sentences(config: BuildConfig) -> BuildResult:
+    """Run the stages before the teacher's: sentences, vocabulary and selection.
+
+    What they cost, and how many sentences the teacher will read, is then in their figures; `build`
+    goes on from there.
+
+    Args:
+        config: The recipe.
+
+    Raises:
+        ValueError: As `build`.
+    """
+    build = _Build(config)
+    build.run_corpus_stages()
+    return BuildResult(build.output, build.stages)
+
+
 class _Build:
     """One run of a recipe: knows each stage's folder and hands it to the next."""
 
@@ -130,12 +147,17 @@ class _Build:
         require_disk(self.work_dir, self._bytes_of_corpus(), "The sentences of the corpus")
         self.stages: list[BuiltStage] = []
 
-    def run(self) -> BuildResult:
+    def run_corpus_stages(self) -> None:
         config = self.config
-        vocabulary_key = {**asdict(config.vocabulary), "teacher": config.teacher.model}
+        teacher = [config.teacher.model, config.teacher.revision, config.teacher.sha256]
+        vocabulary_key = {**asdict(config.vocabulary), "teacher": teacher}
         self._stage("sentences", asdict(config.sentences) | self._corpus_key(), self._sentences)
         self._stage("vocabulary", vocabulary_key, self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
+
+    def run(self) -> BuildResult:
+        config = self.config
+        self.run_corpus_stages()
         self._stage("extraction", asdict(config.teacher), self._extraction)
         self._stage("pca", asdict(config.pca), self._pca)
         if config.distillation.max_steps:

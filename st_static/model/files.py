@@ -57,7 +57,7 @@ def read_table(path: Path) -> pa.Table:
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays as safetensors, atomically."""
     with atomic(path) as temporary:
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, str(temporary))
+        save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
 
 
 def read_arrays(path: Path) -> Arrays:

@@ -1,0 +1,123 @@
+"""What a recipe may say: defaults as the paper has them, and values that cannot work refused."""
+
+import dataclasses
+import json
+
+import pytest
+
+from st_static.build.config import (
+    BuildConfig,
+    CorpusConfig,
+    DistillationConfig,
+    SelectionConfig,
+    SentencePCAConfig,
+    SentencesConfig,
+    TeacherConfig,
+    VocabularyConfig,
+)
+
+COMMIT = "a829fd0e060bb84554da0dfd354d0de0f7712b7f"
+
+
+def test_defaults_are_the_papers_up_to_distillation() -> None:
+    config = BuildConfig()
+    assert config.vocabulary.size == 150_000
+    assert config.selection.sentences_per_word == 100
+    assert config.selection.max_candidates == 2000
+    assert (config.sentences.min_words, config.sentences.max_words) == (3, 64)
+    assert config.sentences.min_letters == 0.5
+    assert config.pca == SentencePCAConfig(256, "auto", 100_000)
+    assert config.distillation.temperature == 0.05
+
+
+def test_recipe_holds_no_place_on_this_machine() -> None:
+    here = BuildConfig(output="a", work_dir="b", workers=1, questions=["why?"]).recipe()
+    there = BuildConfig(output="c", work_dir="d", workers=7).recipe()
+    assert here == there
+    assert json.loads(json.dumps(here)) == here
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        BuildConfig(seed=1),
+        BuildConfig(teacher=TeacherConfig(prompt="query: ")),
+        BuildConfig(sentences=SentencesConfig(min_words=4)),
+        BuildConfig(pca=SentencePCAConfig(n_remove=0)),
+    ],
+)
+def test_recipe_holds_what_determines_the_model(changed: BuildConfig) -> None:
+    assert changed.recipe() != BuildConfig().recipe()
+
+
+def test_configurations_cannot_be_changed_after_their_check() -> None:
+    config = BuildConfig()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.vocabulary.size = 0  # type: ignore[misc]
+
+
+def test_files_may_be_one_pattern_or_several() -> None:
+    assert CorpusConfig().patterns == []
+    assert CorpusConfig(files="a/*.txt").patterns == ["a/*.txt"]
+    assert CorpusConfig(files=["a.txt", "b.txt"]).patterns == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("revision", [None, "main", COMMIT[:39], COMMIT + "0", COMMIT.upper()])
+def test_remote_code_needs_a_full_commit_hash(revision: str | None) -> None:
+    with pytest.raises(ValueError, match=r"teacher\.revision must be a full commit hash"):
+        TeacherConfig(model="some/model", trust_remote_code=True, revision=revision)
+
+
+def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
+    pinned = TeacherConfig(model="some/model", trust_remote_code=True, revision=COMMIT)
+    assert pinned.trust_remote_code
+    assert not TeacherConfig(model="some/model", revision=COMMIT).trust_remote_code
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: TeacherConfig(batch_tokens=0), r"teacher\.batch_tokens is 0"),
+        (lambda: SentencesConfig(min_words=0), r"1 <= sentences\.min_words"),
+        (lambda: SentencesConfig(min_words=9, max_words=8), "they are 9 and 8"),
+        (lambda: VocabularyConfig(size=0), r"vocabulary\.size must be positive, but it is 0"),
+        (lambda: SelectionConfig(sentences_per_word=0), r"1 <= selection\.sentences_per_word"),
+        (lambda: SelectionConfig(50, max_candidates=49), "they are 50 and 49"),
+        (lambda: SelectionConfig(reuse_length=0.9), r"selection\.reuse_length must be at least 1"),
+        (lambda: SelectionConfig(held_out=1), r"selection\.held_out must be at least 2"),
+        (lambda: DistillationConfig(batch_size=1), r"distillation\.batch_size must be at least 2"),
+        (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
+        (lambda: DistillationConfig(groups_per_batch=0), "groups_per_batch"),
+        (lambda: CorpusConfig(max_documents=-1), "max_documents"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(make, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_random_batches_need_no_groups() -> None:
+    assert DistillationConfig(batches="random", batch_size=100).batch_size == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"selection": SelectionConfig(held_out=64)},
+            r"distillation\.batch_size.*selection\.held_out",
+        ),
+        ({"pca": SentencePCAConfig(n_sentences=100)}, r"pca\.n_sentences"),
+        (
+            {"distillation": DistillationConfig(matryoshka_dims=[512, 128])},
+            r"distillation\.matryoshka_dims",
+        ),
+        (
+            {"selection": SelectionConfig(min_words=65)},
+            r"selection\.min_words.*sentences\.max_words",
+        ),
+    ],
+)
+def test_stages_that_cannot_work_together_are_refused_at_once(changes: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        BuildConfig(**changes)

