@@ -67,7 +67,7 @@ def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
         add(stage.name, scores, stage.figures["teacher_agreement"], seconds)
     exported = SentenceTransformer(str(result.output), device="cpu")
     dimension = int(exported.get_embedding_dimension() or 0)
-    for size in sorted({dimension, 128, 64}, reverse=True):
+    for size in sorted({s for s in (dimension, 128, 64) if s <= dimension}, reverse=True):
         scores = sts_scores(exported, data, truncate_dim=size)
         add(f"exported, first {size} dimensions", scores, None, "")
     return table

@@ -111,7 +111,7 @@ def main() -> None:
     arguments = parser.parse_args()
     embedding, data = make_problem(arguments.file, arguments.rows, arguments.dimension)
     model = SentenceTransformer(modules=[embedding], device="cpu")
-    config = DistillationConfig(max_steps=arguments.steps, batches="random")
+    config = DistillationConfig(max_steps=arguments.steps, batch_size=128, batches="random")
     ratios = []
     with threadpool_limits(limits=1, user_api="openmp"):
         bare_step(model, data, config, 50)

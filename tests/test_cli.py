@@ -37,7 +37,7 @@ class Option:
     def another_value(self) -> Any:
         """A value that the option may have and that is not its default."""
         kinds = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else [self.hint]
-        if self.name == "teacher.revision":
+        if self.name in ("teacher.revision", "teacher.code_revision"):
             return COMMIT  # what remote code needs
         if get_origin(self.hint) is Literal:
             return next(choice for choice in get_args(self.hint) if choice != self.default)
@@ -51,7 +51,7 @@ class Option:
             return [8, 4]
         if list[str] in kinds:
             return ["one", "two"]
-        return "another"
+        return f"another {self.name}"
 
 
 def options(config_class: type, prefix: str = "") -> Iterator[Option]:

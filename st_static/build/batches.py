@@ -45,7 +45,8 @@ def cluster(
         random_state=seed,
     )
     for _ in range(_KMEANS_STEPS):
-        sample = rng.choice(rows, min(_KMEANS_SAMPLE, len(rows)), replace=False)
+        size = min(max(_KMEANS_SAMPLE, n_clusters), len(rows))
+        sample = rng.choice(rows, size, replace=False)
         kmeans.partial_fit(unit_rows(vectors[np.sort(sample)]))
     parts = np.array_split(rows, 1 + len(rows) // 65_536)
     return np.concatenate([kmeans.predict(unit_rows(vectors[part])) for part in parts])
@@ -127,17 +128,21 @@ def batch_sampler(
     clusters = None
     if config.batches == "clustered":
         clusters = cluster(vectors, rows, config.n_clusters, seed)
-    return functools.partial(_make_sampler, clusters=clusters, groups=config.groups_per_batch)
+    return functools.partial(
+        _make_sampler, first=int(rows[0]), clusters=clusters, groups=config.groups_per_batch
+    )
 
 
 def _make_sampler(
     dataset: Any,
     batch_size: int,
+    first: int,
     clusters: NDArray[np.int32] | None,
     groups: int,
     seed: int = 0,
     **_: object,
 ) -> DefaultBatchSampler:
-    if clusters is None or len(dataset) != len(clusters):  # the held-out sentences
+    # The held-out sentences are drawn at random: their dataset begins with another one.
+    if clusters is None or dataset[0]["sentence"] != first:
         return RandomBatches(len(dataset), batch_size, seed)
     return ClusteredBatches(clusters, batch_size, batch_size // groups, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 PACKAGE_PREFIX = "package:"
@@ -52,7 +53,15 @@ class TeacherConfig:
             "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
             f"commit hash of 40 digits, but it is {self.revision!r}.",
         )
-        _require(self.batch_tokens > 0, f"teacher.batch_tokens is {self.batch_tokens}; use 1024…")
+        _require(
+            self.code_revision is None or bool(re.fullmatch("[0-9a-f]{40}", self.code_revision)),
+            "teacher.code_revision must be a full commit hash of 40 digits, but it is "
+            f"{self.code_revision!r}.",
+        )
+        _require(
+            self.batch_tokens > 0,
+            f"teacher.batch_tokens must be positive, but it is {self.batch_tokens}; 4096 is usual.",
+        )
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,12 @@ class CorpusConfig:
     revision: str | None = None
     text_column: str = "text"
     max_documents: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(
+            self.max_documents is None or self.max_documents > 0,
+            f"corpus.max_documents must be positive or null, but it is {self.max_documents}.",
+        )
 
     @property
     def patterns(self) -> list[str]:
@@ -220,6 +235,12 @@ class DistillationConfig:
         _require(
             self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
         )
+        for name in ("groups_per_batch", "n_clusters", "eval_steps", "patience", "log_steps"):
+            value = getattr(self, name)
+            _require(value > 0, f"distillation.{name} must be positive, but it is {value}.")
+        for name in ("temperature", "learning_rate"):
+            value = getattr(self, name)
+            _require(value > 0, f"distillation.{name} must be positive, but it is {value}.")
         _require(
             self.batches == "random" or self.batch_size % self.groups_per_batch == 0,
             f"distillation.batch_size ({self.batch_size}) must be a multiple of "
@@ -263,6 +284,36 @@ class BuildConfig:
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     questions: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        output, work_dir = Path(self.output).resolve(), Path(self.work_dir).resolve()
+        _require(
+            output != work_dir and output not in work_dir.parents,
+            f"work_dir ({self.work_dir}) must lie outside output ({self.output}), which is "
+            "replaced as a whole.",
+        )
+        _require(
+            not self.distillation.max_steps
+            or self.selection.held_out >= self.distillation.batch_size,
+            f"selection.held_out ({self.selection.held_out}) must be at least "
+            f"distillation.batch_size ({self.distillation.batch_size}): the held-out loss is "
+            "measured on whole batches.",
+        )
+        _require(
+            self.selection.min_words <= self.sentences.max_words,
+            f"selection.min_words ({self.selection.min_words}) must be at most "
+            f"sentences.max_words ({self.sentences.max_words}).",
+        )
+        _require(
+            self.pca.n_sentences >= (self.pca.n_components or 1),
+            f"pca.n_sentences ({self.pca.n_sentences}) must be at least pca.n_components "
+            f"({self.pca.n_components}).",
+        )
+        dims, size = self.distillation.matryoshka_dims, self.pca.n_components
+        _require(
+            not dims or size is None or max(dims) <= size,
+            f"distillation.matryoshka_dims ({dims}) must be at most pca.n_components ({size}).",
+        )
 
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""

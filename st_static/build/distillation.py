@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -21,7 +23,8 @@ from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import EarlyStoppingCallback
+from torch.nn import functional as F
+from transformers import EarlyStoppingCallback, TrainerState
 from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.build.batches import batch_sampler
@@ -33,6 +36,7 @@ from st_static.model.static_word_embedding import StaticWordEmbedding
 logger = logging.getLogger(__name__)
 
 _TRAINER_STATE = "trainer_state.json"
+_CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 
 
@@ -99,7 +103,9 @@ class TrainingData:
         return {
             "sentence_input_ids": torch.from_numpy(ids.values),
             "sentence_offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
-            "label": torch.from_numpy(self.vectors[index].astype(np.float32)),
+            # A column of zeros changes no cosine; without it MatryoshkaLoss would cut teacher
+            # vectors that have the student's dimension.
+            "label": F.pad(torch.from_numpy(self.vectors[index].astype(np.float32)), (0, 1)),
         }
 
 
@@ -117,10 +123,10 @@ def training_arguments(
         warmup_steps=config.warmup_steps,
         max_grad_norm=0.0,
         eval_strategy="steps",
-        eval_steps=config.eval_steps,
+        eval_steps=min(config.eval_steps, config.max_steps),
         save_strategy="steps",
-        save_steps=config.eval_steps,
-        save_total_limit=1,
+        save_steps=min(config.eval_steps, config.max_steps),
+        save_total_limit=2,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
         restore_callback_states_from_checkpoint=True,
@@ -193,24 +199,46 @@ def distill(
         callbacks=[EarlyStoppingCallback(config.patience)],
     )
     # A step's operations are small: a second thread costs more in waiting than it computes.
-    with threadpool_limits(limits=1, user_api="openmp"):
-        trainer.train(resume_from_checkpoint=last_whole_checkpoint(folder))
-    state = trainer.state
+    checkpoint = last_whole_checkpoint(folder)
+    state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}") if checkpoint else None
+    if state is None or not is_finished(state, config):
+        with threadpool_limits(limits=1, user_api="openmp"):
+            trainer.train(resume_from_checkpoint=checkpoint)
+        state = trainer.state
+    best = load_file(folder / f"checkpoint-{state.best_global_step}" / "model.safetensors")
     losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
-    figures = {"steps": state.global_step, "best_step": state.best_global_step, "losses": losses}
-    return word_embedding.embedding.weight.detach().numpy(), figures
+    figures = {
+        "steps": losses[-1][0] if _stopped_early(state, config) else config.max_steps,
+        "best_step": state.best_global_step,
+        "losses": losses,
+    }
+    return best["embedding.weight"], figures
+
+
+def is_finished(state: TrainerState, config: DistillationConfig) -> bool:
+    """Tell whether the training that left a state had come to its end."""
+    return bool(state.global_step >= config.max_steps or _stopped_early(state, config))
+
+
+def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
+    """Whether the last `patience` held-out losses brought no improvement."""
+    waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
+    return bool(waited >= config.patience)
 
 
 def last_whole_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written to its end; newer, broken ones are removed."""
-    while checkpoint := get_last_checkpoint(str(folder)):
-        try:
-            # The Trainer writes this file last.
-            json.loads((Path(checkpoint) / _TRAINER_STATE).read_text())
+    while folder.is_dir() and (checkpoint := get_last_checkpoint(str(folder))):
+        if _is_whole(Path(checkpoint)):
             return str(checkpoint)
-        except (OSError, json.JSONDecodeError):
-            logger.warning(
-                "The checkpoint %s is incomplete: going on from an older one", checkpoint
-            )
-            Path(checkpoint).rename(Path(checkpoint).with_name(f"broken-{Path(checkpoint).name}"))
+        logger.warning("%s is incomplete: going on from an older checkpoint", checkpoint)
+        shutil.rmtree(checkpoint)
     return None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / _TRAINER_STATE).read_text())  # the Trainer writes it last
+    except (OSError, json.JSONDecodeError):
+        return False
+    return all((checkpoint / name).is_file() for name in _CHECKPOINT_FILES)

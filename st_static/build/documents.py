@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
 import xxhash
 
 from st_static.build.config import CorpusConfig
@@ -33,7 +34,8 @@ def find_files(patterns: list[str]) -> list[Path]:
     """
     files: list[Path] = []
     for pattern in patterns:
-        matches = [Path(p) for p in glob(pattern, recursive=True) if Path(p).is_file()]
+        literal = [pattern] if Path(pattern).is_file() else glob(pattern, recursive=True)
+        matches = [Path(p) for p in literal if Path(p).is_file()]
         if not matches:
             raise ValueError(f"corpus.files: no file matches {pattern!r}. Check the path.")
         files.extend(matches)
@@ -47,10 +49,10 @@ def find_files(patterns: list[str]) -> list[Path]:
 
 
 def _format_of(file: Path) -> str:
-    suffixes = file.suffixes
-    if suffixes and suffixes[-1] in _OPENERS:
-        suffixes = suffixes[:-1]
-    return suffixes[-1] if suffixes else ""
+    if file.suffix not in _OPENERS:
+        return file.suffix
+    inner = file.with_suffix("").suffix
+    return "" if inner == ".parquet" else inner
 
 
 class Corpus:
@@ -60,7 +62,7 @@ class Corpus:
         config: Names a source: files before docstrings before a dataset.
 
     Attributes:
-        undecodable: Names of the files read so far that are not UTF-8; their undecodable bytes
+        undecodable: Paths of the files read so far that are not UTF-8; their undecodable bytes
             were replaced.
 
     Raises:
@@ -83,7 +85,8 @@ class Corpus:
         config = self.config
         common = {"text_column": config.text_column, "max_documents": config.max_documents}
         if self.files:
-            return {"files": [_content_hash(file) for file in self.files], **common}
+            files = [[_format_of(file), _content_hash(file)] for file in self.files]
+            return {"files": files, **common}
         if config.docstrings:
             versions = {name: _version(name) for name in config.docstrings}
             return {"docstrings": versions, **common}
@@ -97,7 +100,12 @@ class Corpus:
     def _documents(self) -> Iterator[str]:
         if self.files:
             for file in self.files:
-                yield from self._read_file(file)
+                try:
+                    yield from self._read_file(file)
+                except (EOFError, OSError, lzma.LZMAError, pa.ArrowInvalid) as error:
+                    raise ValueError(
+                        f"{file} cannot be read ({error}): it is damaged, or no {file.suffix} file."
+                    ) from error
         elif self.config.docstrings:
             yield from read_docstrings(self.config.docstrings)
         else:
@@ -113,16 +121,18 @@ class Corpus:
                 if format_ == ".txt":
                     yield text
                 elif text.strip():
-                    yield _json_text(text, self.config.text_column, file, number)
+                    document = _json_text(text, self.config.text_column, file, number)
+                    if document is not None:
+                        yield document
 
     def _decode_lines(self, lines: IO[bytes], file: Path) -> Iterator[str]:
         for line in lines:
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:
-                if file.name not in self.undecodable:
+                if str(file) not in self.undecodable:
                     logger.warning("%s is not UTF-8: undecodable bytes are replaced", file)
-                self.undecodable.add(file.name)
+                self.undecodable.add(str(file))
                 yield line.decode("utf-8", errors="replace")
 
     def _read_dataset(self) -> Iterator[str]:
@@ -139,7 +149,8 @@ class Corpus:
         for row in dataset:
             if config.text_column not in row:
                 raise _missing_column(config.text_column, f"{config.dataset}", list(row))
-            yield row[config.text_column]
+            if row[config.text_column] is not None:
+                yield row[config.text_column]
 
 
 def _read_parquet(file: Path, column: str) -> Iterator[str]:
@@ -148,19 +159,25 @@ def _read_parquet(file: Path, column: str) -> Iterator[str]:
     parquet = pq.ParquetFile(file)
     if column not in parquet.schema_arrow.names:
         raise _missing_column(column, str(file), parquet.schema_arrow.names)
+    kind = parquet.schema_arrow.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise ValueError(f"Expected text in the column {column!r} of {file}, but it holds {kind}.")
     for batch in parquet.iter_batches(columns=[column]):
         yield from (text for text in batch.column(0).to_pylist() if text is not None)
 
 
-def _json_text(line: str, key: str, file: Path, number: int) -> str:
+def _json_text(line: str, key: str, file: Path, number: int) -> str | None:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"{file}, line {number} is not JSON ({error}). Mend it.") from error
+    if isinstance(value, dict) and key in value and value[key] is None:
+        return None
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         found = list(value) if isinstance(value, dict) else [type(value).__name__]
         raise _missing_column(key, f"{file}, line {number}", found)
-    return str(value[key])
+    # JSON may spell half of a surrogate pair, which is no text.
+    return str(value[key]).encode("utf-8", "replace").decode("utf-8")
 
 
 def _missing_column(column: str, source: str, found: list[str]) -> ValueError:

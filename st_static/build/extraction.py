@@ -213,8 +213,10 @@ def extract(teacher: Teacher, tokenizer: Tokenizer, selected: Selected, folder: 
         shape=(n_sentences, teacher.dimension),
     )
     with tqdm(total=n_sentences, initial=done, desc="teacher", unit="sentence") as progress:
-        for start in range(done, n_sentences, SHARD_SENTENCES):
-            shard = selected.rows(slice(start, start + SHARD_SENTENCES))
+        # After each shard all sums are written: at most about 50 times.
+        shard_size = max(SHARD_SENTENCES, -(-n_sentences // 50))
+        for start in range(done, n_sentences, shard_size):
+            shard = selected.rows(slice(start, start + shard_size))
             done = start
             for batch in extract_rows(teacher, tokenizer, shard, sums):
                 vectors[done : done + len(batch)] = batch

@@ -62,7 +62,8 @@ class SimilarityDistillationLoss(nn.Module):
 
         Raises:
             ValueError: There is more than one text column or fewer than two texts, or the
-                teacher's vectors are missing, have another number of rows, or are not finite.
+                teacher's vectors are missing or have another number of rows, or either's are not
+                finite.
         """
         columns = list(sentence_features)
         if len(columns) != 1:
@@ -72,6 +73,11 @@ class SimilarityDistillationLoss(nn.Module):
             )
         student = self.model(columns[0])["sentence_embedding"]
         check_teacher_vectors(labels, len(student))
+        if not bool(torch.isfinite(student).all()):
+            raise ValueError(
+                "The student's vectors are not finite: the training has diverged. Lower the "
+                "learning rate, or check the word table that it starts from."
+            )
         return similarity_cross_entropy(student, labels.to(student.dtype), self.temperature)
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
 
-from st_static.build.teacher import Teacher, token_batches
+from st_static.build.teacher import Teacher, is_out_of_memory, token_batches
 from st_static.model.tokenizer import (
     CONTINUATION,
     build_tokenizer,
@@ -77,7 +77,8 @@ def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32
             return [pieces[token]]
         text = token.removeprefix(CONTINUATION)
         ids = teacher.tokenizer.encode(text, add_special_tokens=False).ids
-        return ids if any(i != unknown for i in ids) else []
+        known = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
+        return ids if any(token and token.strip(_METASPACE) for token in known) else []
 
     rows = [ids_of(token) for token in tokens]
     vectors = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
@@ -87,8 +88,20 @@ def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32
     before, after = teacher.surroundings()
     lengths = np.array([len(rows[i]) for i in known]) + len(before) + len(after)
     for batch in token_batches(lengths, teacher.batch_tokens):
-        vectors[known[batch]] = _encode_inside(teacher, [rows[i] for i in known[batch]])
+        vectors[known[batch]] = _encode_halving(teacher, [rows[i] for i in known[batch]])
     return vectors
+
+
+def _encode_halving(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:
+    """As `_encode_inside`; where memory runs out, for each half of the rows instead."""
+    try:
+        return _encode_inside(teacher, rows)
+    except (MemoryError, RuntimeError) as error:
+        if len(rows) == 1 or not is_out_of_memory(error):
+            raise
+    middle = len(rows) // 2
+    halves = [_encode_halving(teacher, half) for half in (rows[:middle], rows[middle:])]
+    return np.concatenate(halves)
 
 
 def _encode_inside(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:

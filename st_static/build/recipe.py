@@ -35,6 +35,7 @@ from st_static.build.sentence_pca import SentencePCA, resolve_components
 from st_static.build.sentences import sentence_shards, write_sentences
 from st_static.build.stages import (
     Figures,
+    digest,
     require_disk,
     run_stage,
     stage_figures,
@@ -144,13 +145,14 @@ class _Build:
         self.teacher = Teacher.load(config.teacher)
         resolve_components(config.pca.n_components, config.pca.n_remove, self.teacher.dimension)
         self.work_dir.mkdir(parents=True, exist_ok=True)
-        require_disk(self.work_dir, self._bytes_of_corpus(), "The sentences of the corpus")
         self.stages: list[BuiltStage] = []
 
     def run_corpus_stages(self) -> None:
         config = self.config
-        teacher = [config.teacher.model, config.teacher.revision, config.teacher.sha256]
-        vocabulary_key = {**asdict(config.vocabulary), "teacher": teacher}
+        vocabulary_key = {
+            **asdict(config.vocabulary),
+            "teacher_tokenizer": digest(self.teacher.tokenizer.to_str()),
+        }
         self._stage("sentences", asdict(config.sentences) | self._corpus_key(), self._sentences)
         self._stage("vocabulary", vocabulary_key, self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
@@ -158,7 +160,7 @@ class _Build:
     def run(self) -> BuildResult:
         config = self.config
         self.run_corpus_stages()
-        self._stage("extraction", asdict(config.teacher), self._extraction)
+        self._stage("extraction", self._teacher_key(), self._extraction)
         self._stage("pca", asdict(config.pca), self._pca)
         if config.distillation.max_steps:
             self._stage("distillation", asdict(config.distillation), self._distillation)
@@ -177,6 +179,15 @@ class _Build:
     def _corpus_key(self) -> dict[str, Any]:
         return {"corpus": self.corpus.identity()}
 
+    def _teacher_key(self) -> dict[str, Any]:
+        """What determines the teacher's vectors; `auto` would hide another machine's format."""
+        return {
+            "weights": self.teacher.fingerprint(),
+            "dtype": str(self.teacher.dtype),
+            "prompt": self.teacher.prompt,
+            "batch_tokens": self.teacher.batch_tokens,
+        }
+
     def _bytes_of_corpus(self) -> int:
         files = self.corpus.files
         return sum(
@@ -186,6 +197,7 @@ class _Build:
     # The stages: each writes its files into the folder that it is given.
 
     def _sentences(self, folder: Path) -> Figures:
+        require_disk(folder, self._bytes_of_corpus(), "The sentences of the corpus")
         figures = write_sentences(self.corpus, folder, self.config.sentences, self.config.workers)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
@@ -259,10 +271,10 @@ class _Build:
 
     def _pca(self, folder: Path) -> Figures:
         table = self._read_table("extraction")
-        selected = read_table(self._folder("selection") / _SELECTED_FILE)
-        keys = np.where(self._is_held_out, np.iinfo(np.uint64).max, selected["key"].to_numpy())
-        n_sentences = min(self.config.pca.n_sentences, int((~self._is_held_out).sum()))
-        rows = np.sort(np.argsort(keys, kind="stable")[:n_sentences])
+        train = np.flatnonzero(~self._is_held_out)
+        n_sentences = min(self.config.pca.n_sentences, len(train))
+        rng = np.random.default_rng(self.config.seed)
+        rows = np.sort(rng.choice(train, n_sentences, replace=False))
         pca = SentencePCA(self.config.pca.n_components, n_remove=self.config.pca.n_remove)
         pca.fit(sentence_means(table, self._ids.take(rows)))
         pca.save(folder / PCA_FILE)

@@ -218,6 +218,11 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
             picked = _pick(part.take(slice(start, stop)), chosen, config)
             chosen[picked.sentence] = True
             selected.append(picked)
+    if not selected:
+        raise ValueError(
+            f"No word stands in a sentence of at least {config.min_words} words "
+            "(selection.min_words). Give more text, or lower it."
+        )
     return Pairs.concatenate(selected[::-1])
 
 
@@ -231,10 +236,12 @@ def _pick(candidates: Pairs, chosen: NDArray[np.bool_], config: SelectionConfig)
     if len(candidates.length) <= n:
         return candidates
     bound = config.reuse_length * candidates.length[n - 1]
-    is_chosen = chosen[candidates.sentence] & (candidates.length <= bound)
-    reused = np.flatnonzero(is_chosen)[:n]
-    new = np.flatnonzero(~is_chosen)[: n - len(reused)]
-    return candidates.take(np.concatenate([reused, new]))
+    preferred = chosen[candidates.sentence] & (candidates.length <= bound)
+    if config.reuse_length == 1:
+        preferred |= candidates.length < bound  # only equals may take each other's place
+    first = np.flatnonzero(preferred)[:n]
+    rest = np.flatnonzero(~preferred)[: n - len(first)]
+    return candidates.take(np.concatenate([first, rest]))
 
 
 def write_candidates(

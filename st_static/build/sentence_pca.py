@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
-from typing_extensions import Self
 
 from st_static.model.files import read_arrays, write_arrays
 

@@ -51,6 +51,8 @@ def run_stage(
         return folder
     partial = folder.with_name(folder.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
+    for leftover in partial.rglob(".*.tmp"):  # of a process that was killed while writing
+        leftover.unlink()
     logger.info("%s: running", name)
     start = time.perf_counter()
     figures = compute(partial)

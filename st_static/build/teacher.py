@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import xxhash
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
@@ -52,7 +54,10 @@ def locate(model: str) -> str:
     if not model.startswith(PACKAGE_PREFIX):
         return model
     package, _, inside = model.removeprefix(PACKAGE_PREFIX).partition("/")
-    spec = importlib.util.find_spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:  # of a package that would hold it
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(
             f"The teacher {model!r} comes inside the Python package {package!r}, which is not "
@@ -155,7 +160,7 @@ class Teacher:
                 model_kwargs=_code_revision(config),
                 config_kwargs=_code_revision(config),
             )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise ValueError(
                 f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
             ) from error
@@ -173,6 +178,19 @@ class Teacher:
         """The dimension h of its token vectors; d unless a Dense layer follows the pooling."""
         return int(self.transformer.get_embedding_dimension())
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format that it runs in."""
+        return next(self.model.parameters()).dtype
+
+    def fingerprint(self) -> str:
+        """A hash of its weights."""
+        hasher = xxhash.xxh3_128()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            hasher.update(name.encode())
+            hasher.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+        return str(hasher.hexdigest())
+
     def with_batch_tokens(self, batch_tokens: int) -> Teacher:
         """The same teacher with another batch size."""
         other = copy.copy(self)
@@ -182,7 +200,9 @@ class Teacher:
     @property
     def max_tokens(self) -> int | None:
         """Tokens beyond which it cuts a text, special tokens included."""
-        return self.transformer.max_seq_length
+        limit = self.transformer.max_seq_length
+        # Tokenizers without a limit say so with a huge number.
+        return None if limit is None or limit > 1_000_000 else int(limit)
 
     def tokenize(self, sentences: list[str]) -> TokenBatch:
         """Turn sentences [B] into padded tokens with their character positions, [B, T]."""
@@ -216,12 +236,12 @@ class Teacher:
             Token vectors of the last layer, [B, T, h]; sentence vectors as `encode` gives them,
             [B, d].
         """
-        features = {
+        features: dict[str, Any] = {
             "input_ids": input_ids.to(self.model.device),
             "attention_mask": attention_mask.to(self.model.device),
         }
         if self._prompt_tokens and not _includes_prompt(self.model):
-            features["prompt_length"] = torch.tensor(self._prompt_tokens)
+            features["prompt_length"] = self._prompt_tokens
         features = self.transformer(features)
         tokens = features["token_embeddings"]
         for module in list(self.model)[1:]:
@@ -284,13 +304,26 @@ def _linear_modules_of(model: SentenceTransformer) -> list[Dense]:
                     f"The teacher's Dense layer has the activation {activation}: only a linear "
                     "one (Identity) commutes with the mean over words. Use another teacher."
                 )
+            if getattr(module, "use_residual", False):
+                raise ValueError("The teacher's Dense layer has a residual path: not supported.")
             dense.append(module)
+        elif isinstance(module, Pooling) and not _is_single_pooling(module):
+            raise ValueError(
+                f"The teacher pools by {module.pooling_mode!r}: expected mean or cls alone, so "
+                "that words live in the space of sentences."
+            )
         elif not isinstance(module, (Pooling, Normalize, Dropout)):
             raise ValueError(
                 f"The teacher's module {type(module).__name__} is not linear, so a mean over words "
                 "cannot go through it. Expected Transformer, Pooling, Dense, Normalize."
             )
     return dense
+
+
+def _is_single_pooling(pooling: Pooling) -> bool:
+    mode = pooling.pooling_mode
+    modes = (mode,) if isinstance(mode, str) else tuple(mode)
+    return modes in (("mean",), ("cls",))
 
 
 def _includes_prompt(model: SentenceTransformer) -> bool:
@@ -319,5 +352,5 @@ def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice
 def is_out_of_memory(error: Exception) -> bool:
     """Tell whether an error says that the memory of the processor or the GPU is full."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        "can't allocate memory" in str(error)
+        "can't allocate memory" in str(error) or "out of memory" in str(error)
     )

@@ -23,8 +23,8 @@ from st_static.model.tokenizer import CONTINUATION, build_tokenizer, is_punctuat
 logger = logging.getLogger(__name__)
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
-# Braille patterns: symbols that are words of their own between spaces.
-_MARKS = [chr(code) for code in range(0x2801, 0x2900)]
+# A Braille pattern: a symbol that is a word of its own between spaces.
+_MARK = "\u2801"
 _CHUNKS_AT_A_TIME = 100_000
 
 
@@ -56,7 +56,9 @@ def words_of_chunks(chunks: pa.Table) -> pa.Table:
     """Turn counts of chunks into counts of words."""
     texts = chunks["text"].to_pylist()
     # One call of the tokenizer for all chunks, with a mark between them.
-    mark = next(mark for mark in _MARKS if not any(mark in text for text in texts))
+    mark = _MARK
+    while any(mark in text for text in texts):
+        mark += _MARK
     words = pa.array(split_words(build_tokenizer([]), f" {mark} ".join(texts)), pa.string())
     is_mark = pc.equal(words, mark).to_numpy(zero_copy_only=False)
     counts = chunks["count"].to_numpy()[np.cumsum(is_mark)[~is_mark]]

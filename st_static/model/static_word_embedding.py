@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from typing_extensions import Self
 
 from st_static.model.chunks import ChunkTokenizer
 

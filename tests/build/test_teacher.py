@@ -63,7 +63,7 @@ def make_teacher(teachers):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_sentence_vectors_equal_encode(make_teacher, long_texts, family, pooling):
     teacher = make_teacher(family, pooling)
     _, vectors = forward(teacher, long_texts)
@@ -213,6 +213,18 @@ def test_a_dense_layer_with_an_activation_is_refused(make_model):
     model = make_model("wordpiece", "mean", Dense(32, 8, activation_function=nn.Tanh()))
     with pytest.raises(ValueError, match=r"activation Tanh.*commutes with the mean"):
         Teacher(model)
+
+
+def test_a_dense_layer_with_a_residual_path_is_refused(make_model):
+    dense = Dense(32, 32, activation_function=nn.Identity(), use_residual=True)
+    with pytest.raises(ValueError, match="residual"):
+        Teacher(make_model("wordpiece", "mean", dense))
+
+
+@pytest.mark.parametrize("pooling", ["max", "lasttoken", "weightedmean", ["cls", "mean"]])
+def test_other_ways_of_pooling_are_refused(make_model, pooling):
+    with pytest.raises(ValueError, match="expected mean or cls alone"):
+        Teacher(make_model("wordpiece", pooling))
 
 
 def test_a_module_that_is_not_linear_is_refused(make_model):
