@@ -1,6 +1,5 @@
 """Each example runs as its first lines say, in a process of its own."""
 
-import json
 import os
 import subprocess
 import sys
@@ -36,19 +35,14 @@ def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):
     assert output.splitlines()[-3].endswith("Read rows from a file.")
 
 
-def test_fine_tune_raises_the_right_similarity(tmp_path):
+def test_fine_tune_brings_questions_to_their_answers(tmp_path):
     text = "how do i open a file sort list join strings parse path sorted returns str loads turns"
     tokenizer = build_tokenizer(text.split())
     table = np.random.default_rng(0).standard_normal((tokenizer.get_vocab_size(), 4))
     table[:2] = 0
     export_model(tmp_path / "model", table.astype(np.float32), tokenizer, {})
     output = run("fine_tune.py", "model", folder=tmp_path)
-    before, after = (
-        json.loads(line.partition(":")[2])
-        for line in output.splitlines()
-        if line.startswith(("before:", "after:"))
-    )
-    assert after[0] - max(after[1:]) > before[0] - max(before[1:])
+    assert "own answer: 2 before, 4 after" in output
     assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
 
 

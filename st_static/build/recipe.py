@@ -143,7 +143,15 @@ class _Build:
         check_output(self.output)
         self.corpus = Corpus(config.corpus)
         self.teacher = Teacher.load(config.teacher)
-        resolve_components(config.pca.n_components, config.pca.n_remove, self.teacher.dimension)
+        _, dimension = resolve_components(
+            config.pca.n_components, config.pca.n_remove, self.teacher.dimension
+        )
+        dims = config.distillation.matryoshka_dims
+        if dims and max(dims) > dimension:
+            raise ValueError(
+                f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the "
+                "dimension that the sentence PCA leaves."
+            )
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.stages: list[BuiltStage] = []
 

@@ -184,8 +184,8 @@ class Teacher:
         return next(self.model.parameters()).dtype
 
     def fingerprint(self) -> str:
-        """A hash of its weights."""
-        hasher = xxhash.xxh3_128()
+        """A hash of its weights, its modules' settings and its longest text."""
+        hasher = xxhash.xxh3_128(f"{self.model!r} {self.max_tokens}".encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             hasher.update(name.encode())
             hasher.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())

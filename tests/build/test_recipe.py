@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_build import (
     DIMENSION,
@@ -36,8 +36,9 @@ from st_static.build.config import (
 )
 from st_static.build.recipe import BuildResult, build
 from st_static.build.sentence_pca import SentencePCA
-from st_static.model.files import read_json
+from st_static.model.files import read_json, write_json
 
+PYTORCH = {"format": "pt"}
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
 
 
@@ -232,6 +233,44 @@ def test_a_changed_corpus_is_read_again(own_copy: BuildConfig, tmp_path: Path) -
     assert again.stage("sentences").figures["read"] == 1000
     assert stage_names(own_copy.work_dir) == STAGES
     assert len(list(Path(own_copy.work_dir).glob("sentences-*"))) == 2
+
+
+def pool_otherwise(teacher: Path) -> None:
+    config = read_json(teacher / "1_Pooling/config.json")
+    changed = {k: "cls" if k == "pooling_mode" else v for k, v in config.items()}
+    assert changed != config
+    write_json(teacher / "1_Pooling/config.json", changed)
+
+
+def read_less(teacher: Path) -> None:
+    config = read_json(teacher / "sentence_bert_config.json")
+    write_json(teacher / "sentence_bert_config.json", {**config, "max_seq_length": 8})
+
+
+def weigh_otherwise(teacher: Path) -> None:
+    weights = load_file(str(teacher / "model.safetensors"))
+    save_file({k: 2 * v for k, v in weights.items()}, str(teacher / "model.safetensors"), PYTORCH)
+
+
+@pytest.mark.parametrize("change", [pool_otherwise, read_less, weigh_otherwise])
+def test_a_teacher_that_changed_in_place_is_asked_again(
+    own_copy: BuildConfig,
+    built: BuildResult,
+    teacher: Path,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+) -> None:
+    shutil.copytree(teacher, tmp_path / "teacher")
+    change(tmp_path / "teacher")
+    again = build(
+        replace(
+            own_copy,
+            teacher=replace(own_copy.teacher, model=str(tmp_path / "teacher")),
+            distillation=DistillationConfig(max_steps=0),
+        )
+    )
+    assert folders(again)["sentences"].name == folders(built)["sentences"].name
+    assert folders(again)["extraction"].name != folders(built)["extraction"].name
 
 
 def test_without_distillation_the_model_is_the_reduced_table(own_copy: BuildConfig) -> None:
