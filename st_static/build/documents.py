@@ -7,6 +7,7 @@ import json
 import logging
 import lzma
 import sys
+import zlib
 from collections.abc import Iterator
 from glob import glob
 from importlib import metadata
@@ -102,7 +103,7 @@ class Corpus:
             for file in self.files:
                 try:
                     yield from self._read_file(file)
-                except (EOFError, OSError, lzma.LZMAError, pa.ArrowInvalid) as error:
+                except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid) as error:
                     raise ValueError(
                         f"{file} cannot be read ({error}): it is damaged, or no {file.suffix} file."
                     ) from error

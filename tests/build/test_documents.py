@@ -220,6 +220,19 @@ def test_a_damaged_file_is_named(
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+@pytest.mark.parametrize("filler", [b"\x00", b"\xff"], ids=["zeros", "ones"])
+@pytest.mark.parametrize("place", range(20, 2000, 200))
+def test_a_file_that_is_damaged_inside_is_named(
+    tmp_path: Path, name: str, filler: bytes, place: int
+) -> None:
+    compress = gzip.compress if name.endswith("gz") else lzma.compress
+    whole = compress(txt([random.Random(i).randbytes(50).hex() for i in range(50)]))
+    (tmp_path / name).write_bytes(whole[:place] + 50 * filler + whole[place + 50 :])
+    with pytest.raises(ValueError, match=name):
+        read(tmp_path / name)
+
+
 # -- identity: what determines the documents -------------------------------------------
 
 
