@@ -188,7 +188,7 @@ class Teacher:
         hasher = xxhash.xxh3_128(f"{self.model!r} {self.max_tokens}".encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             hasher.update(name.encode())
-            hasher.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+            hasher.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy())
         return str(hasher.hexdigest())
 
     def with_batch_tokens(self, batch_tokens: int) -> Teacher:
