@@ -38,28 +38,33 @@ glued_text = st.lists(st.sampled_from(FRAGMENTS), max_size=6).map("".join)
 batches = st.lists(mixed_text | glued_text, min_size=1, max_size=4)
 
 
+def text_tokens(teacher: Teacher, sentence: str) -> list[tuple[int, int, int]]:
+    """Column, start and end of each token that the teacher reads, special ones left out."""
+    encoding = teacher.tokenizer.encode(teacher.prompt + sentence)
+    offsets, special = encoding.offsets, encoding.special_tokens_mask
+    kept = list(range(len(offsets)))
+    if len(offsets) > teacher.max_tokens:
+        # Cut as the teacher cuts: from the end of the text, its last special token stays.
+        kept = [*range(teacher.max_tokens - 1), len(offsets) - 1]
+    return [
+        (column, *(position - len(teacher.prompt) for position in offsets[token]))
+        for column, token in enumerate(kept)
+        if not special[token]
+    ]
+
+
 def exhaustive(teacher: Teacher, sentences: list[str], words: WordSpans) -> list[list[int]]:
     """Each word's tokens, by comparing it with every token of its sentence."""
-    encodings = [teacher.tokenizer.encode(teacher.prompt + text) for text in sentences]
-    limit = teacher.max_tokens
-    width = min(max(map(len, encodings)), limit)
-    found = []
-    for sentence, start, end in zip(words.sentence, words.starts, words.ends, strict=True):
-        encoding, row = encodings[sentence], []
-        # Cut as the teacher cuts: from the end of the text, its last special token stays.
-        kept = list(range(len(encoding)))
-        if len(encoding) > limit:
-            kept = [*range(limit - 1), len(encoding) - 1]
-        for column, token in enumerate(kept):
-            if encoding.special_tokens_mask[token]:
-                continue
-            token_start, token_end = (
-                position - len(teacher.prompt) for position in encoding.offsets[token]
-            )
-            if max(token_start, start, 0) < min(token_end, end):
-                row.append(sentence * width + column)
-        found.append(row)
-    return found
+    tokens = [text_tokens(teacher, sentence) for sentence in sentences]
+    width = teacher.tokenize(sentences).input_ids.shape[1]
+    return [
+        [
+            sentence * width + column
+            for column, token_start, token_end in tokens[sentence]
+            if max(token_start, start, 0) < min(token_end, end)
+        ]
+        for sentence, start, end in zip(words.sentence, words.starts, words.ends, strict=True)
+    ]
 
 
 def rows(ragged: Ragged) -> list[list[int]]:

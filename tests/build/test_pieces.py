@@ -154,23 +154,27 @@ def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.nd
     return tokens[len(before) : len(before) + len(ids)].mean(dim=0).numpy()
 
 
-def test_vectors_of_minilms_pieces(tiny_teacher, transformer_folders, minilm_tokenizer):
-    words = ["the", "##ing", "ing", "tokenization", "##lighthouse", "東", "the"]
-    ids = [
-        [minilm_tokenizer.token_to_id("the")],
-        [minilm_tokenizer.token_to_id("##ing")],
-        [minilm_tokenizer.token_to_id("ing")],
-        [minilm_tokenizer.token_to_id(piece) for piece in ("token", "##ization")],
+def test_vectors_of_minilms_pieces(make_model, transformer_folders, minilm_tokenizer):
+    teacher = Teacher(make_model(), prompt="query: ")
+    spelled = {
+        "the": ["the"],
+        "##ing": ["##ing"],
+        "ing": ["ing"],
+        "tokenization": ["token", "##ization"],
         # MiniLM has no such continuation: the vector of the word.
-        [minilm_tokenizer.token_to_id("lighthouse")],
-        [minilm_tokenizer.token_to_id("東")],
-        [minilm_tokenizer.token_to_id("the")],
-    ]
+        "##lighthouse": ["lighthouse"],
+        "東": ["東"],
+    }
     assert minilm_tokenizer.token_to_id("##lighthouse") is None
-    found = vectors_alone(tiny_teacher, words)
-    for vector, row in zip(found, ids, strict=True):
-        expected = direct(transformer_folders["wordpiece"], [101], row, [102])
+    found = vectors_alone(teacher, [*spelled, "ᛟ", "##ᛟ", "the"])
+    before = [minilm_tokenizer.token_to_id(token) for token in ("[CLS]", "query", ":")]
+    for vector, tokens in zip(found, spelled.values(), strict=False):
+        ids = [minilm_tokenizer.token_to_id(token) for token in tokens]
+        expected = direct(transformer_folders["wordpiece"], before, ids, [102])
         np.testing.assert_allclose(vector, expected, atol=1e-5)
+    # MiniLM does not know the rune.
+    assert not found[6:8].any()
+    np.testing.assert_allclose(found[8], found[0], atol=1e-5)
     assert found.dtype == np.float32
 
 
@@ -188,16 +192,16 @@ def test_vectors_of_the_other_families_pieces(teachers, transformer_folders, pie
         np.testing.assert_allclose(vector, expected, atol=1e-5)
 
 
-def test_the_prompt_stands_before_a_piece_too(make_model, transformer_folders, minilm_tokenizer):
-    teacher = Teacher(make_model(), prompt="query: ")
-    query, colon, ing = (minilm_tokenizer.token_to_id(t) for t in ("query", ":", "##ing"))
-    expected = direct(transformer_folders["wordpiece"], [101, query, colon], [ing], [102])
-    np.testing.assert_allclose(vectors_alone(teacher, ["##ing"]), [expected], atol=1e-5)
+def test_the_prompt_stands_before_a_piece_too(make_model, transformer_folders):
+    teacher = Teacher(make_model("byte_level"), prompt="query: ")
+    ids = teacher.tokenizer.encode("query: the", add_special_tokens=False).ids
+    expected = direct(transformer_folders["byte_level"], [2, *ids[:-1]], ids[-1:], [3])
+    np.testing.assert_allclose(vectors_alone(teacher, ["the"]), [expected], atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["wordpiece", "unigram"])
-def test_characters_that_the_teacher_does_not_know_get_zeros(teachers, family):
-    vectors = vectors_alone(teachers[family], ["the", "ᛟ", "##ᛟ"])
+def test_characters_that_the_teacher_does_not_know_get_zeros(teachers):
+    # A Unigram tokenizer gives the space before them a token of its own.
+    vectors = vectors_alone(teachers["unigram"], ["the", "ᛟ", "##ᛟ"])
     assert vectors.any(axis=1).tolist() == [True, False, False]
 
 

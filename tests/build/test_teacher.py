@@ -88,7 +88,7 @@ def test_sentence_vectors_equal_encode_with_a_prompt(
 
 def test_prompt_excluded_and_included_are_different_teachers(make_teacher, sentences):
     vectors = [
-        forward(make_teacher("wordpiece", "mean", prompt="query: ", include_prompt=i), sentences)
+        forward(make_teacher("byte_level", "mean", prompt="query: ", include_prompt=i), sentences)
         for i in (True, False)
     ]
     assert np.abs(vectors[0][1] - vectors[1][1]).max() > 1e-2
@@ -96,7 +96,7 @@ def test_prompt_excluded_and_included_are_different_teachers(make_teacher, sente
 
 def test_sentence_vectors_equal_encode_after_dense_and_normalize(make_teacher, sentences):
     dense = Dense(32, 12, activation_function=nn.Identity())
-    teacher = make_teacher("wordpiece", "mean", Dropout(0.5), dense, Normalize())
+    teacher = make_teacher("byte_level", "mean", Dropout(0.5), dense, Normalize())
     _, vectors = forward(teacher, sentences)
     np.testing.assert_allclose(vectors, teacher.model.encode(sentences), atol=1e-5)
     assert teacher.dimension == vectors.shape[1] == 12
@@ -197,7 +197,7 @@ def test_linear_layers_commute_with_the_mean(make_model, sentences):
         Dense(32, 20, bias=True, activation_function=nn.Identity()),
         Dense(20, 12, bias=False, activation_function=nn.Identity()),
     ]
-    teacher = Teacher(make_model("wordpiece", "mean", *layers))
+    teacher = Teacher(make_model("byte_level", "mean", *layers))
     tokens, vectors = forward(teacher, sentences)
     mask = torch.from_numpy(teacher.tokenize(sentences).attention_mask)[:, :, None]
     means = ((tokens * mask).sum(dim=1) / mask.sum(dim=1)).numpy()
@@ -210,7 +210,7 @@ def test_without_a_linear_layer_the_vectors_stay_as_they_are(tiny_teacher):
 
 
 def test_a_dense_layer_with_an_activation_is_refused(make_model):
-    model = make_model("wordpiece", "mean", Dense(32, 8, activation_function=nn.Tanh()))
+    model = make_model("byte_level", "mean", Dense(32, 8, activation_function=nn.Tanh()))
     with pytest.raises(ValueError, match=r"activation Tanh.*commutes with the mean"):
         Teacher(model)
 
@@ -218,18 +218,18 @@ def test_a_dense_layer_with_an_activation_is_refused(make_model):
 def test_a_dense_layer_with_a_residual_path_is_refused(make_model):
     dense = Dense(32, 32, activation_function=nn.Identity(), use_residual=True)
     with pytest.raises(ValueError, match="residual"):
-        Teacher(make_model("wordpiece", "mean", dense))
+        Teacher(make_model("byte_level", "mean", dense))
 
 
 @pytest.mark.parametrize("pooling", ["max", "lasttoken", "weightedmean", ["cls", "mean"]])
 def test_other_ways_of_pooling_are_refused(make_model, pooling):
     with pytest.raises(ValueError, match="expected mean or cls alone"):
-        Teacher(make_model("wordpiece", pooling))
+        Teacher(make_model("byte_level", pooling))
 
 
 def test_a_module_that_is_not_linear_is_refused(make_model):
     with pytest.raises(ValueError, match=r"LayerNorm is not linear"):
-        Teacher(make_model("wordpiece", "mean", LayerNorm(32)))
+        Teacher(make_model("byte_level", "mean", LayerNorm(32)))
 
 
 # -- unfit teachers --------------------------------------------------------------------
