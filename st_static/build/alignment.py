@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ from tokenizers import Tokenizer
 
 from st_static.build.teacher import TokenBatch
 from st_static.model.chunks import Ragged, offsets_of
-from st_static.model.tokenizer import CONTINUATION
 
 
 class WordSpans(NamedTuple):
@@ -36,12 +36,14 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
     A word that the tokenizer spells with several pieces is not in the vocabulary and is left out.
     """
     encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
-    counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
-    ids = np.array([i for e in encodings for i in e.ids], dtype=np.int64)
-    spans = np.array([s for e in encodings for s in e.offsets], dtype=np.int64).reshape(-1, 2)
-    continues = np.array([t.startswith(CONTINUATION) for e in encodings for t in e.tokens], bool)
-    whole = ~continues & ~np.append(continues[1:], np.False_)
-    sentence = np.repeat(np.arange(len(encodings)), counts)
+    ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int64)
+    offsets = chain.from_iterable(e.offsets for e in encodings)
+    spans = np.fromiter(chain.from_iterable(offsets), np.int64).reshape(-1, 2)
+    number_in_sentence = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64)
+    sentence = np.repeat(np.arange(len(encodings)), [len(e) for e in encodings])
+    begins = np.diff(number_in_sentence, prepend=-1) != 0
+    begins |= np.diff(sentence, prepend=-1) != 0
+    whole = begins & np.append(begins[1:], np.True_)
     return WordSpans(ids[whole], sentence[whole], spans[whole, 0], spans[whole, 1])
 
 

@@ -237,8 +237,8 @@ class _Build:
             min_words=config.min_words,
         )
         vocabulary = self._folder("vocabulary")
-        tokenizers = (vocabulary / _TOKENIZER_FILE, vocabulary / _TEACHER_TOKENIZER_FILE)
-        candidates = write_candidates(shards, folder, tokenizers, plan, self.config.workers)
+        finder_files = (vocabulary / _WORDS_FILE, vocabulary / _TEACHER_TOKENIZER_FILE)
+        candidates = write_candidates(shards, folder, finder_files, plan, self.config.workers)
         pairs = select(by_word_range(candidates), len(keys), config)
         held_out = np.flatnonzero(keys >= plan.held_out_from)
         table = gather_selected(pairs, held_out, shards, self._teacher_lengths)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -22,10 +23,12 @@ from st_static.build.config import SelectionConfig
 from st_static.build.workers import map_shards
 from st_static.model.chunks import ChunkTokenizer, Ragged, offsets_of, split_chunks
 from st_static.model.files import read_table, write_table
-from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS
+from st_static.model.tokenizer import SPECIAL_TOKENS, split_all_words
 
 # Pairs that one merge holds in memory, at 24 bytes each and about as much again for sorting.
 PAIRS_IN_MEMORY = 20_000_000
+# Chunks that a worker remembers: about 60 MB. joblib replaces workers that grow by 300 MB.
+_MEMO_CHUNKS = 400_000
 
 
 class Pairs(NamedTuple):
@@ -58,27 +61,20 @@ class WordFinder:
     """Finds vocabulary words in sentences, and counts the teacher's tokens.
 
     Args:
-        tokenizer: The student's tokenizer; its vocabulary words follow the special tokens.
+        words: The vocabulary; its words follow the special tokens, [V].
         teacher_tokenizer: The teacher's, without truncation and padding.
-        n_words: Vocabulary words, V.
     """
 
-    def __init__(self, tokenizer: Tokenizer, teacher_tokenizer: Tokenizer, n_words: int) -> None:
-        self.words = range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + n_words)
-        self._student = ChunkTokenizer(tokenizer)
-        self._teacher = ChunkTokenizer(teacher_tokenizer)
-        self._continues = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
-        for token, index in tokenizer.get_vocab().items():
-            self._continues[index] = token.startswith(CONTINUATION)
+    def __init__(self, words: pa.Array, teacher_tokenizer: Tokenizer) -> None:
+        self.words = words
+        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
 
     @staticmethod
     @functools.lru_cache(maxsize=1)
-    def from_files(tokenizer: Path, teacher_tokenizer: Path, n_words: int) -> WordFinder:
-        """Load both tokenizers, once in a process, so that their memos outlive a shard."""
+    def from_files(words: Path, teacher_tokenizer: Path) -> WordFinder:
+        """Load words and tokenizer, once in a process, so that the memo outlives a shard."""
         return WordFinder(
-            Tokenizer.from_file(str(tokenizer)),
-            Tokenizer.from_file(str(teacher_tokenizer)),
-            n_words,
+            read_table(words)["text"].combine_chunks(), Tokenizer.from_file(str(teacher_tokenizer))
         )
 
     def __call__(self, texts: pa.Array) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
@@ -89,19 +85,25 @@ class WordFinder:
             sentence's teacher tokens, [B]; its words by white space, [B].
         """
         chunks = split_chunks(texts)
-        ids = self._student.encode_chunks(chunks)
+        words = self._ids_of(chunks.distinct).take(chunks.codes)
         if self._teacher.chunkwise:
             lengths = self._teacher.encode_chunks(chunks).lengths
         else:
             lengths = self._teacher(texts).lengths
-        return self._whole_words(ids), lengths, np.diff(chunks.offsets)
+        return (
+            Ragged(words.values, words.offsets[chunks.offsets]),
+            lengths,
+            np.diff(chunks.offsets),
+        )
 
-    def _whole_words(self, ids: Ragged) -> Ragged:
-        """Drop word pieces: an id that continues a word, or that the next id continues."""
-        continues = self._continues[ids.values]
-        is_continued = np.append(continues[1:], False)
-        is_word = (ids.values >= self.words.start) & (ids.values < self.words.stop)
-        return ids.filter(is_word & ~continues & ~is_continued)
+    def _ids_of(self, chunks: list[str]) -> Ragged:
+        """The ids of each chunk's vocabulary words."""
+        lists = split_all_words(pa.array(chunks, pa.string()))
+        places = pc.index_in(lists.flatten(), value_set=self.words)
+        known = places.is_valid().to_numpy(zero_copy_only=False)
+        ids = places.fill_null(0).to_numpy() + np.int32(len(SPECIAL_TOKENS))
+        lengths = pc.list_value_length(lists).to_numpy()
+        return Ragged(ids, offsets_of(lengths)).filter(known)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def find_candidates(
     words, lengths, n_words = finder(texts)
     usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
     rows = words.row_of_value
-    kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - finder.words.start])
+    kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
     # One pair for each word of a sentence, however often it stands there.
     distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
     distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
@@ -247,7 +249,7 @@ def _pick(candidates: Pairs, chosen: NDArray[np.bool_], config: SelectionConfig)
 def write_candidates(
     shards: Sequence[Path],
     folder: Path,
-    tokenizers: tuple[Path, Path],
+    finder_files: tuple[Path, Path],
     plan: CandidatePlan,
     workers: int,
 ) -> list[Pairs]:
@@ -256,21 +258,21 @@ def write_candidates(
     Args:
         shards: The sentence shards.
         folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
-        tokenizers: Files of the student's and the teacher's tokenizer.
+        finder_files: The vocabulary and the teacher's tokenizer, for `WordFinder.from_files`.
         plan: Which sentences are candidates.
         workers: Processes; 0 is one a processor.
     """
     first = offsets_of(np.array([read_table(path).num_rows for path in shards])).tolist()
     files = [folder / f"candidates-{number:05d}.arrow" for number in range(len(shards))]
     items = [item for item in zip(shards, first, files, strict=False) if not item[2].exists()]
-    summarise = functools.partial(_write_candidates, tokenizers=tokenizers, plan=plan)
+    summarise = functools.partial(_write_candidates, finder_files=finder_files, plan=plan)
     for _ in map_shards(summarise, items, workers, "candidates", len(items)):
         pass
     return [Pairs(*(c.to_numpy() for c in read_table(file).columns)) for file in files]
 
 
 def _write_candidates(
-    item: tuple[Path, int, Path], tokenizers: tuple[Path, Path], plan: CandidatePlan
+    item: tuple[Path, int, Path], finder_files: tuple[Path, Path], plan: CandidatePlan
 ) -> None:
     path, first_sentence, file = item
     table = read_table(path)
@@ -278,7 +280,7 @@ def _write_candidates(
         table["text"].combine_chunks(),
         table["key"].to_numpy(),
         first_sentence,
-        WordFinder.from_files(*tokenizers, len(plan.thresholds)),
+        WordFinder.from_files(*finder_files),
         plan,
     )
     write_table(file, pa.table(pairs._asdict()))
@@ -303,15 +305,16 @@ def gather_selected(
         ids of the words that it was selected for) and `held_out`; sorted by `length`, then `key`.
     """
     order = np.lexsort((pairs.word, pairs.sentence))
-    chosen, counts = np.unique(pairs.sentence, return_counts=True)
+    chosen, first, counts = np.unique(pairs.sentence, return_index=True, return_counts=True)
     numbers = np.concatenate([chosen, held_out])
     offsets = offsets_of(np.concatenate([counts, np.zeros(len(held_out), dtype=np.int64)]))
     words = pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(pairs.word[order]))
     sentences = _read_sentences(shards, numbers)
+    held_out_lengths = count_tokens(sentences["text"][len(chosen) :].combine_chunks())
     table = pa.table(
         {
             **{name: sentences[name] for name in sentences.column_names},
-            "length": count_tokens(sentences["text"].combine_chunks()),
+            "length": np.concatenate([pairs.length[first], held_out_lengths]),
             "words": words,
             "held_out": np.arange(len(numbers)) >= len(chosen),
         }

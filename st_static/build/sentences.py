@@ -6,6 +6,7 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from ctypes import create_string_buffer, string_at
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
-from blingfire import text_to_sentences
+from blingfire import blingfire
 from numpy.typing import NDArray
 
 from st_static.build.config import SentencesConfig
@@ -54,13 +55,25 @@ def split_sentences(documents: Iterable[str]) -> list[str]:
 
     A line of a document is a paragraph: no sentence goes across its end.
     """
-    sentences: list[str] = []
-    for document in documents:
-        for line in document.split("\n"):
-            paragraph = " ".join(line.replace("\x00", " ").split())
-            if paragraph:
-                sentences.extend(text_to_sentences(paragraph).split("\n"))
-    return sentences
+    lines = (line for document in documents for line in document.split("\n"))
+    paragraphs = (" ".join(line.replace("\x00", " ").split()) for line in lines)
+    return _split_paragraphs([paragraph.encode() for paragraph in paragraphs if paragraph])
+
+
+def _split_paragraphs(paragraphs: list[bytes]) -> list[str]:
+    """Split paragraphs in UTF-8, as `blingfire.text_to_sentences` does one.
+
+    One buffer serves them all: the package's own function makes a new one each time, which
+    takes as long as splitting.
+    """
+    size = 2 * max(map(len, paragraphs), default=0) + 1
+    buffer = create_string_buffer(size)
+    parts = []
+    for paragraph in paragraphs:
+        written = blingfire.TextToSentences(paragraph, len(paragraph), buffer, size)
+        # The count includes a closing zero byte; -1 says that the text could not be split.
+        parts.append(string_at(buffer, written - 1) if 0 < written <= size else paragraph)
+    return b"\n".join(parts).decode().split("\n") if parts else []
 
 
 def filter_sentences(

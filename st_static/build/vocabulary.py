@@ -18,13 +18,16 @@ from st_static.build.config import VocabularyConfig
 from st_static.build.workers import map_shards
 from st_static.model.chunks import split_chunks
 from st_static.model.files import read_table
-from st_static.model.tokenizer import CONTINUATION, build_tokenizer, is_punctuation, split_words
+from st_static.model.tokenizer import (
+    CONTINUATION,
+    MAX_WORD_CHARACTERS,
+    is_punctuation,
+    split_all_words,
+)
 
 logger = logging.getLogger(__name__)
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
-# A Braille pattern: a symbol that is a word of its own between spaces.
-_MARK = "\u2801"
 _CHUNKS_AT_A_TIME = 100_000
 
 
@@ -54,17 +57,9 @@ def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
 
 def words_of_chunks(chunks: pa.Table) -> pa.Table:
     """Turn counts of chunks into counts of words."""
-    texts = chunks["text"].to_pylist()
-    # One call of the tokenizer for all chunks, with a mark between them.
-    mark = _MARK
-    while any(mark in text for text in texts):
-        mark += _MARK
-    words = pa.array(split_words(build_tokenizer([]), f" {mark} ".join(texts)), pa.string())
-    is_mark = pc.equal(words, mark).to_numpy(zero_copy_only=False)
-    counts = chunks["count"].to_numpy()[np.cumsum(is_mark)[~is_mark]]
-    return merge_counts(
-        [pa.table([words.filter(pa.array(~is_mark)), counts], schema=COUNTS_SCHEMA)]
-    )
+    words = split_all_words(chunks["text"].combine_chunks())
+    counts = chunks["count"].to_numpy()[pc.list_parent_indices(words).to_numpy()]
+    return merge_counts([pa.table([words.flatten(), counts], schema=COUNTS_SCHEMA)])
 
 
 def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
@@ -107,7 +102,8 @@ def count_shards(shards: Sequence[Path], workers: int) -> pa.Table:
 def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
     """Keep the V most frequent words with at least `min_count` occurrences.
 
-    Words of punctuation only are left out: their rows are zero.
+    Words of punctuation only are left out, since their rows are zero, and those of more characters
+    than the tokenizer looks at.
 
     Args:
         counts: Columns `text` and `count`, sorted by `count_shards`.
@@ -117,7 +113,10 @@ def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
         ValueError: No word is frequent enough.
     """
     frequent = counts.filter(counts["count"].to_numpy() >= config.min_count)
-    spoken = [not is_punctuation(word) for word in frequent["text"].to_pylist()]
+    spoken = [
+        len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
+        for word in frequent["text"].to_pylist()
+    ]
     words = frequent.filter(pa.array(spoken, pa.bool_()))[: config.size]
     if not len(words):
         raise ValueError(

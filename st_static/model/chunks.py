@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 # Normalisers and pre-tokenizers that act on each side of a space alone.
 _CHUNKWISE_NORMALIZERS = {"BertNormalizer", "Lowercase"}
 _CHUNKWISE_PRE_TOKENIZERS = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
+# Fewer spend more on each call of the tokenizer, more on its long strings.
+_CHUNKS_IN_A_TEXT = 50
 
 
 class Ragged(NamedTuple):
@@ -157,7 +160,7 @@ class ChunkTokenizer:
         row_of_chunk = self._row_of_chunk
         new = [chunk for chunk in chunks if chunk not in row_of_chunk]
         if new:
-            self._append(self._encode_with_tokenizer(new))
+            self._append(self._encode_new(new))
             row_of_chunk.update(zip(new, range(len(row_of_chunk), self._size), strict=True))
         return np.fromiter((row_of_chunk[chunk] for chunk in chunks), np.int64, len(chunks))
 
@@ -169,12 +172,26 @@ class ChunkTokenizer:
         self._offsets[self._size + 1 : size + 1] = used + rows.offsets[1:]
         self._size = size
 
+    def _encode_new(self, chunks: list[str]) -> Ragged:
+        """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
+        firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
+        texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
+        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        # All texts on one line, a space after each: a token belongs to the chunk that it starts in.
+        begins = offsets_of(np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1)
+        starts = [
+            np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 0] + begin
+            for begin, encoding in zip(begins[firsts], encodings, strict=True)
+        ]
+        chunk_of_token = np.searchsorted(begins, np.concatenate(starts), side="right") - 1
+        ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32)
+        return Ragged(ids, offsets_of(np.bincount(chunk_of_token, minlength=len(chunks))))
+
     def _encode_with_tokenizer(self, texts: list[str]) -> Ragged:
         encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         rows = [encoding.ids for encoding in encodings]
         offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
-        values = np.fromiter((i for row in rows for i in row), np.int32, int(offsets[-1]))
-        return Ragged(values, offsets)
+        return Ragged(np.fromiter(chain.from_iterable(rows), np.int32), offsets)
 
 
 def _grown(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:

@@ -49,7 +49,7 @@ class Setting:
 
     @cached_property
     def finder(self) -> WordFinder:
-        return WordFinder(self.tokenizer, self.teacher, len(self.words))
+        return WordFinder(pa.array(self.words), self.teacher)
 
     @cached_property
     def rows(self) -> list["Row"]:
@@ -181,7 +181,7 @@ def test_words_are_found_whole_and_only_whole(setting: Setting) -> None:
 def test_pieces_of_longer_words_are_not_found(texts: list[str]) -> None:
     words = ["ab", "a", "aab", "e"]
     tokenizer = build_tokenizer(words, ["b", "##a", "##b", "##e", "##ab"])
-    found, _, _ = WordFinder(tokenizer, tokenizer, len(words))(pa.array(texts, pa.string()))
+    found, _, _ = WordFinder(pa.array(words), tokenizer)(pa.array(texts, pa.string()))
     expected = [[w for w in split_words(SPLITTER, text) if w in words] for text in texts]
     assert [words[i - len(SPECIAL_TOKENS)] for i in found.values] == [
         word for row in expected for word in row
@@ -194,7 +194,7 @@ def test_lengths_are_the_teachers_tokens_without_special_ones(
     setting: Setting, family: str, tokenizers_by_family: dict[str, Tokenizer], sentences: list[str]
 ) -> None:
     teacher = tokenizers_by_family[family]
-    finder = WordFinder(setting.tokenizer, teacher, len(setting.words))
+    finder = WordFinder(pa.array(setting.words), teacher)
     texts = [*sentences, *setting.sentences[:200]]
     _, lengths, n_words = finder(pa.array(texts))
     expected = [len(teacher.encode(text, add_special_tokens=False).ids) for text in texts]
@@ -231,7 +231,7 @@ def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there() -
     plan = CandidatePlan(key_thresholds(np.array([9, 9]), 10), np.uint64(10), min_words=2)
     texts = pa.array(["a b a a", "b", "b b", "a b"])
     keys = np.array([7, 1, 3, 10], np.uint64)
-    pairs = find_candidates(texts, keys, 100, WordFinder(tokenizer, tokenizer, 2), plan)
+    pairs = find_candidates(texts, keys, 100, WordFinder(pa.array(["a", "b"]), tokenizer), plan)
     assert pairs.word.tolist() == [2, 3, 3]
     assert pairs.sentence.tolist() == [100, 100, 102]
     assert pairs.length.tolist() == [4, 4, 2]
@@ -246,7 +246,7 @@ def test_the_sample_of_a_frequent_word_is_fair() -> None:
     plan = CandidatePlan(
         key_thresholds(np.array([20_000, 20_000]), 1000), np.uint64(2**64 - 1), min_words=4
     )
-    finder = WordFinder(tokenizer, tokenizer, 2)
+    finder = WordFinder(pa.array(["of", "many"]), tokenizer)
     pairs = find_candidates(pa.array(texts), keys, 0, finder, plan)
     sample = pairs.take(pairs.word == len(SPECIAL_TOKENS))
     # Five standard deviations of a fair draw.
@@ -393,9 +393,9 @@ CONFIG = SelectionConfig(sentences_per_word=4, max_candidates=50, held_out=40)
 
 
 def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> list[Path]:
-    """The sentence shards and both tokenizers."""
+    """The sentence shards, the vocabulary and the teacher's tokenizer."""
     folder.mkdir()
-    setting.tokenizer.save(str(folder / "student.json"))
+    write_table(folder / "words.arrow", pa.table({"text": pa.array(setting.words)}))
     setting.teacher.save(str(folder / "teacher.json"))
     files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
     for file, texts in zip(files, shards, strict=True):
@@ -408,8 +408,8 @@ def candidate_files(
     setting: Setting, shards: Sequence[Path], workers: int
 ) -> tuple[list[Pairs], dict[str, bytes]]:
     folder = shards[0].parent
-    tokenizers = (folder / "student.json", folder / "teacher.json")
-    pairs = write_candidates(shards, folder, tokenizers, setting.plan(CONFIG), workers)
+    finder_files = (folder / "words.arrow", folder / "teacher.json")
+    pairs = write_candidates(shards, folder, finder_files, setting.plan(CONFIG), workers)
     return pairs, {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
 
 

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     build_tokenizer,
     is_punctuation,
+    split_all_words,
     split_words,
 )
 
@@ -104,6 +106,12 @@ def test_ascii_punctuation_is_every_ascii_symbol():
     symbols = {c for c in map(chr, range(33, 127)) if not c.isalnum()}
     assert symbols == ASCII_PUNCTUATION
     assert all(unicodedata.category(c)[0] in "PS" for c in symbols)
+
+
+@given(st.lists(st.text(max_size=20) | st.text("aB '.-\t\x00\x7f é", max_size=20), max_size=5))
+def test_many_texts_are_split_like_one(texts):
+    expected = [split_words(build_tokenizer([]), text) for text in texts]
+    assert split_all_words(pa.array(texts, pa.string())).to_pylist() == expected
 
 
 @given(st.text(max_size=40))
