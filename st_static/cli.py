@@ -20,9 +20,14 @@ DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 def build_parser() -> ArgumentParser:
     """The parser of `build`: a recipe, and an option for every value in it."""
     parser = ArgumentParser(
-        description="Build a static sentence encoder from a teacher and a corpus."
+        prog="st-static build",
+        usage="%(prog)s [RECIPE] [--OPTION VALUE ...]",
+        description="Build a static sentence encoder from a teacher and a corpus.",
+        allow_abbrev=False,
     )
-    parser.add_argument("--config", action="config", help="A recipe: a YAML file.")
+    parser.add_argument(
+        "--config", action="config", help="A recipe: a YAML file; the same as RECIPE."
+    )
     parser.add_class_arguments(BuildConfig)
     return parser
 
@@ -76,7 +81,7 @@ def run_command(arguments: Sequence[str], default_recipe: str | None = None) -> 
     """Run `build`, turning errors that the user can mend into one line and exit status 1."""
     try:
         run_build(arguments, default_recipe)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0

@@ -31,7 +31,8 @@ class TeacherConfig:
         dtype: Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on
             processors with AMX or AVX512-BF16, else float32.
         device: `cpu`, `cuda`, `mps`, …; by default the fastest that is there.
-        prompt: Text put before every sentence; its tokens never count as words.
+        prompt: Text put before every sentence; its tokens never count as words. null is the
+            teacher's own default prompt, if it has one; "" is none.
         batch_tokens: Tokens in one batch, padding included. Smaller needs less memory; a batch
             that does not fit is halved until it does.
     """
@@ -253,7 +254,8 @@ class ExportConfig:
     """The folder that SentenceTransformer loads.
 
     Args:
-        dtype: Number format of the word table.
+        dtype: Number format of the word table. float16 halves the size; a text without any known
+            word then gets NaN instead of zeros from sentence-transformers.
     """
 
     dtype: Literal["float32", "float16"] = "float32"
@@ -320,4 +322,7 @@ class BuildConfig:
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "questions"):
             del recipe[key]
+        recipe["corpus"]["files"] = [Path(pattern).name for pattern in self.corpus.patterns] or None
+        if Path(self.teacher.model).is_dir():
+            recipe["teacher"]["model"] = Path(self.teacher.model).name
         return recipe

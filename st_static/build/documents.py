@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import logging
@@ -127,7 +128,9 @@ class Corpus:
                         yield document
 
     def _decode_lines(self, lines: IO[bytes], file: Path) -> Iterator[str]:
-        for line in lines:
+        for number, line in enumerate(lines):
+            if number == 0:
+                line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:

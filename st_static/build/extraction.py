@@ -174,16 +174,21 @@ def extract_rows(
             batch = pending.result()
             if number + 1 < len(parts):
                 pending = thread.submit(prepare_rows, parts[number + 1])
+            vectors = None
             try:
-                yield encode_batch(teacher, batch, sums)
+                vectors = encode_batch(teacher, batch, sums)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or len(part.texts) == 1:
                     raise
-                logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
-                middle = len(part.texts) // 2
-                for half in (part.rows(slice(middle)), part.rows(slice(middle, None))):
-                    smaller = teacher.with_batch_tokens(teacher.batch_tokens // 2)
-                    yield from extract_rows(smaller, tokenizer, half, sums)
+            if vectors is not None:
+                yield vectors
+                continue
+            # Outside the except block, whose traceback would keep the large tensors alive.
+            logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
+            middle = len(part.texts) // 2
+            for half in (part.rows(slice(middle)), part.rows(slice(middle, None))):
+                smaller = teacher.with_batch_tokens(teacher.batch_tokens // 2)
+                yield from extract_rows(smaller, tokenizer, half, sums)
 
 
 def extract(teacher: Teacher, tokenizer: Tokenizer, selected: Selected, folder: Path) -> WordSums:

@@ -27,7 +27,7 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
         questions: Answered by searching the corpus's sentences.
     """
     model = SentenceTransformer(str(result.output), device="cpu")
-    sentences = corpus_sentences(result, _SEARCHED_SENTENCES)
+    sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
     console = Console()
     console.print(report_table(result, encoding_speed(model, sentences)))
     if not questions:

@@ -124,12 +124,14 @@ class CandidatePlan:
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
     """For each word, the largest key of a sentence in the word's fair sample, [V].
 
-    Keys are hashes, so about `max_candidates` of a word's `counts` sentences lie under its
-    threshold. Words with fewer sentences take all.
+    Keys are hashes, so of a word's `counts` sentences about `max_candidates` and five standard
+    deviations more lie under its threshold: `select` takes the `max_candidates` with the smallest
+    keys. Words with fewer sentences take all.
     """
     every = np.iinfo(np.uint64).max
-    shares = max_candidates / np.maximum(counts, max_candidates + 1)
-    return np.where(counts <= max_candidates, every, (shares * 2.0**64).astype(np.uint64))
+    wanted = max_candidates + 5 * np.sqrt(max_candidates)
+    shares = wanted / np.maximum(counts, wanted + 1)
+    return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
 
 
 def held_out_threshold(keys: NDArray[np.uint64], n_held_out: int) -> np.uint64:

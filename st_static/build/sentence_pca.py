@@ -7,12 +7,13 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 
 from st_static.model.files import read_arrays, write_arrays
 
 
-class SentencePCA:
+class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """PCA fitted on sentences and applied to words (paper section 2.2).
 
     A sentence is represented by the mean of its word vectors. A mean is linear, so the transform

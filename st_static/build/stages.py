@@ -82,11 +82,17 @@ def stage_hash(folder: Path) -> str:
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
     """Fail before work starts where a folder's disk cannot hold what will be written.
 
+    Args:
+        folder: Where to.
+        n_bytes: Size of all of it; what an interrupted run left there counts.
+        purpose: What it is, for the message.
+
     Raises:
-        ValueError: Less than `n_bytes` are free.
+        ValueError: Too few bytes are free.
     """
     free = shutil.disk_usage(folder).free
-    if free < n_bytes:
+    present = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    if free < n_bytes - present:
         raise ValueError(
             f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "
             "GB are free. Free some disk, or set work_dir to a folder on a larger one; what is "

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -109,19 +110,19 @@ class Teacher:
 
     Args:
         model: The teacher.
-        prompt: Text put before every sentence.
+        prompt: Text put before every sentence; None is the model's default prompt, if any.
         batch_tokens: Tokens in one batch, padding included.
 
     Raises:
-        ValueError: The first module is no transformer, its tokenizer is not a fast one, or a
-            module after the pooling is not linear.
+        ValueError: The first module is no transformer, its tokenizer is not a fast one or not
+            its own, or a module after the pooling is not linear.
     """
 
     def __init__(
         self, model: SentenceTransformer, prompt: str | None = None, batch_tokens: int = 4096
     ) -> None:
         self.model = model.eval()
-        self.prompt = prompt or ""
+        self.prompt = _default_prompt(model) if prompt is None else prompt
         self.batch_tokens = batch_tokens
         self.transformer = _transformer_of(model)
         self.dense = _linear_modules_of(model)
@@ -132,6 +133,7 @@ class Teacher:
                 f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}): word "
                 "positions need a fast tokenizer. Save the teacher with one (tokenizer.json)."
             )
+        _check_vocabulary(backend, self.transformer)
         self.pad_id = int(hugging_face.pad_token_id or 0)
         self.tokenizer = Tokenizer.from_str(backend.to_str())
         self.tokenizer.no_padding()
@@ -160,11 +162,24 @@ class Teacher:
                 model_kwargs=_code_revision(config),
                 config_kwargs=_code_revision(config),
             )
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+        # PyTorch says with an AssertionError or a RuntimeError that it has no such device.
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            SafetensorError,
+            AssertionError,
+            RuntimeError,
+        ) as error:
             raise ValueError(
                 f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
             ) from error
         teacher = cls(model, config.prompt, config.batch_tokens)
+        if not is_sentence_transformer_model(folder, revision=config.revision):
+            raise ValueError(
+                f"The teacher {config.model!r} is no SentenceTransformer: expected a folder or Hub "
+                "id with a modules.json. A plain transformer must be trained as one first."
+            )
         model.to(dtype=choose_dtype(config.dtype, model.device))
         return teacher
 
@@ -278,6 +293,23 @@ class Teacher:
         return vectors
 
 
+def _default_prompt(model: SentenceTransformer) -> str:
+    """The prompt that `encode` uses when it is given none."""
+    name = model.default_prompt_name
+    return (model.prompts.get(name) or "") if name else ""
+
+
+def _check_vocabulary(tokenizer: Tokenizer, transformer: Transformer) -> None:
+    rows = transformer.model.get_input_embeddings().weight.shape[0]
+    tokens = tokenizer.get_vocab_size()
+    # A folder without tokenizer files loads with an almost empty one; padded tables are common.
+    if not rows / 2 <= tokens <= rows:
+        raise ValueError(
+            f"The teacher's tokenizer has {tokens} tokens, but its transformer has {rows} token "
+            "vectors: they do not belong together. Check the teacher's tokenizer.json."
+        )
+
+
 def _code_revision(config: TeacherConfig) -> dict[str, str] | None:
     return {"code_revision": config.code_revision} if config.code_revision else None
 
@@ -296,8 +328,15 @@ def _transformer_of(model: SentenceTransformer) -> Transformer:
 def _linear_modules_of(model: SentenceTransformer) -> list[Dense]:
     """The Dense layers after the pooling; other modules there must not change directions."""
     dense: list[Dense] = []
+    normalised = False
     for module in list(model)[1:]:
+        normalised |= isinstance(module, Normalize)
         if isinstance(module, Dense):
+            if normalised:
+                raise ValueError(
+                    "The teacher's Dense layer follows a Normalize module: a mean over words does "
+                    "not commute with it. Use another teacher."
+                )
             if not isinstance(module.activation_function, nn.Identity):
                 activation = type(module.activation_function).__name__
                 raise ValueError(

@@ -110,7 +110,7 @@ def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
         config: Size and least count.
 
     Raises:
-        ValueError: No word is frequent enough.
+        ValueError: There are fewer than V such words.
     """
     frequent = counts.filter(counts["count"].to_numpy() >= config.min_count)
     spoken = [
@@ -125,12 +125,11 @@ def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
             "vocabulary.min_count."
         )
     if len(words) < config.size:
-        logger.warning(
-            "The corpus offers %d words with at least %d occurrences, fewer than "
-            "vocabulary.size = %d: the vocabulary is that much smaller.",
-            len(words),
-            config.min_count,
-            config.size,
+        raise ValueError(
+            f"vocabulary.size is {config.size}, but the corpus offers only {len(words)} words that "
+            f"occur at least {config.min_count} times (vocabulary.min_count). Set vocabulary.size "
+            f"to at most {len(words)}, lower vocabulary.min_count, or give more text; what is "
+            "already computed stays."
         )
     return words
 

@@ -33,8 +33,13 @@ def check_output(folder: Path) -> None:
     """Check that an output folder is new, empty, or a model that st_static wrote.
 
     Raises:
-        ValueError: It holds something else, which must not be overwritten.
+        ValueError: It holds something else or the current folder, which must not be overwritten.
     """
+    if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise ValueError(
+            f"The output {folder} is the folder that you are in, or holds it, and would be "
+            "replaced. Choose another."
+        )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {folder} is a file. Choose a folder.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD_FILE).is_file():

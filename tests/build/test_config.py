@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -151,3 +152,15 @@ def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
     with pytest.raises(ValueError, match=r"work_dir .* must lie outside output"):
         BuildConfig(output="models/mine", work_dir=work_dir)
     assert BuildConfig(output="models/mine", work_dir="models/mine-work").output == "models/mine"
+
+
+def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "teacher").mkdir()
+    config = BuildConfig(
+        teacher=TeacherConfig(model=str(tmp_path / "teacher")),
+        corpus=CorpusConfig(files=[str(tmp_path / "*.txt"), str(tmp_path / "b.jsonl")]),
+    )
+    recipe = config.recipe()
+    assert recipe["teacher"]["model"] == "teacher"
+    assert recipe["corpus"]["files"] == ["*.txt", "b.jsonl"]
+    assert str(tmp_path) not in str(recipe)

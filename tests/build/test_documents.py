@@ -137,6 +137,11 @@ def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(
     assert "latin.txt" in caplog.text
 
 
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Käse\nBrot\n", "utf-8-sig")
+    assert read(str(tmp_path / "a.txt")) == ["Käse", "Brot"]
+
+
 def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

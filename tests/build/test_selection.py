@@ -239,7 +239,7 @@ def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there() -
 
 
 def test_the_sample_of_a_frequent_word_is_fair() -> None:
-    """About `max_candidates` sentences, from the whole corpus and not from its beginning."""
+    """A few more than `max_candidates`, from the whole corpus and not from its beginning."""
     texts = [f"Sentence number {number} of many" for number in range(20_000)]
     keys = np.array([sentence_key(text) for text in texts], np.uint64)
     tokenizer = build_tokenizer(["of", "many"])
@@ -249,10 +249,10 @@ def test_the_sample_of_a_frequent_word_is_fair() -> None:
     finder = WordFinder(pa.array(["of", "many"]), tokenizer)
     pairs = find_candidates(pa.array(texts), keys, 0, finder, plan)
     sample = pairs.take(pairs.word == len(SPECIAL_TOKENS))
-    # Five standard deviations of a fair draw.
-    assert len(sample.word) == pytest.approx(1000, abs=5 * 31)
+    # Five standard deviations of a fair draw, which make it improbable to have too few.
+    assert 1000 <= len(sample.word) <= 1000 + 10 * 34
     assert sample.sentence.mean() == pytest.approx(10_000, abs=5 * 183)
-    assert sample.key.max() <= plan.thresholds[0] < 2**64 // 19
+    assert sample.key.max() <= plan.thresholds[0] < 2**64 // 17
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=20), st.integers(1, 5000))
@@ -260,10 +260,11 @@ def test_thresholds_let_through_the_share_that_is_wanted(counts: list[int], want
     thresholds = key_thresholds(np.array(counts), wanted)
     assert thresholds.dtype == np.uint64
     for count, threshold in zip(counts, thresholds.tolist(), strict=True):
-        if count <= wanted:
+        expected = wanted + 5 * wanted**0.5
+        if count <= expected:
             assert threshold == 2**64 - 1
         else:
-            assert threshold / 2**64 * count == pytest.approx(wanted)
+            assert threshold / 2**64 * count == pytest.approx(expected)
 
 
 @given(st.sets(st.integers(0, 2**64 - 1), min_size=4, max_size=40), st.integers(2, 20))

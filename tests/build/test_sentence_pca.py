@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from st_static import SentencePCA
 from st_static.build.sentence_pca import resolve_components
@@ -165,3 +167,11 @@ def test_a_loaded_transform_can_be_fitted_anew_in_the_same_way(tmp_path):
     loaded = SentencePCA.load(tmp_path / "pca.safetensors")
     before = loaded.components_
     np.testing.assert_array_equal(loaded.fit(sentences).components_, before)
+
+
+def test_is_an_estimator_of_scikit_learn():
+    pca = clone(SentencePCA(n_components=2, n_remove=1))
+    assert pca.get_params() == {"n_components": 2, "n_remove": 1}
+    sentences = np.random.default_rng(0).normal(size=(20, 5))
+    expected = SentencePCA(n_components=2, n_remove=1).fit(sentences).transform(sentences)
+    np.testing.assert_array_equal(make_pipeline(pca).fit_transform(sentences), expected)

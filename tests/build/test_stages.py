@@ -124,6 +124,18 @@ def test_too_little_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         require_disk(tmp_path, 3_000_000_000, "The corpus")
 
 
+def test_what_an_interrupted_run_wrote_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("usage", (), {"free": 10})
+    monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part/0").write_bytes(bytes(90))
+    require_disk(tmp_path, 100, "The corpus")
+    with pytest.raises(ValueError, match="The corpus needs about"):
+        require_disk(tmp_path, 101, "The corpus")
+
+
 # -- files that appear whole or not at all ---------------------------------------------
 
 

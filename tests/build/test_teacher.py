@@ -221,6 +221,26 @@ def test_a_dense_layer_with_a_residual_path_is_refused(make_model):
         Teacher(make_model("byte_level", "mean", dense))
 
 
+def test_a_dense_layer_after_a_normalisation_is_refused(make_model):
+    dense = Dense(32, 12, activation_function=nn.Identity())
+    with pytest.raises(ValueError, match="Dense layer follows a Normalize module"):
+        Teacher(make_model("wordpiece", "mean", Normalize(), dense))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [(None, "query: "), ("", ""), ("passage: ", "passage: ")]
+)
+def test_no_prompt_means_the_models_default(make_model, sentences, prompt, expected):
+    model = make_model("wordpiece", "mean")
+    model.prompts, model.default_prompt_name = {"query": "query: "}, "query"
+    teacher = Teacher(model, prompt)
+    assert teacher.prompt == expected
+    options = {} if prompt is None else {"prompt": prompt}
+    np.testing.assert_allclose(
+        forward(teacher, sentences)[1], model.encode(sentences, **options), atol=1e-5
+    )
+
+
 @pytest.mark.parametrize("pooling", ["max", "lasttoken", "weightedmean", ["cls", "mean"]])
 def test_other_ways_of_pooling_are_refused(make_model, pooling):
     with pytest.raises(ValueError, match="expected mean or cls alone"):

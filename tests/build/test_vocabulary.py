@@ -1,6 +1,5 @@
 """Sentences to a vocabulary: counts as the tokenizer's own steps give them, and what is kept."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -152,8 +151,10 @@ def test_the_most_frequent_words_are_kept() -> None:
 
 def test_min_count_is_included() -> None:
     counts = {"four": 4, "five": 5, "six": 6}
-    assert chosen(counts, size=9, min_count=5) == ["six", "five"]
-    assert chosen(counts, size=9, min_count=1) == ["six", "five", "four"]
+    assert chosen(counts, size=2, min_count=5) == ["six", "five"]
+    assert chosen(counts, size=3, min_count=4) == ["six", "five", "four"]
+    with pytest.raises(ValueError, match="offers only 1 words that occur at least 6 times"):
+        chosen(counts, size=2, min_count=6)
 
 
 def test_of_equally_frequent_words_the_alphabet_decides() -> None:
@@ -171,16 +172,16 @@ def test_a_corpus_without_any_vocabulary_word_is_an_error(counts: dict[str, int]
         chosen(counts, size=9, min_count=5)
 
 
-def test_a_vocabulary_larger_than_the_corpus_offers_is_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        assert chosen({"a": 9, "b": 9}, size=2) == ["a", "b"]
-        assert not caplog.records
-        assert chosen({"a": 9, "b": 9}, size=3) == ["a", "b"]
-    [record] = caplog.records
-    assert "offers 2 words" in record.message
-    assert "vocabulary.size = 3" in record.message
+def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error() -> None:
+    assert chosen({"a": 9, "b": 9}, size=2) == ["a", "b"]
+    with pytest.raises(
+        ValueError, match=r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
+    ):
+        chosen({"a": 9, "b": 9}, size=3)
+
+
+def test_words_longer_than_the_tokenizer_looks_at_take_no_place() -> None:
+    assert chosen({"a" * 101: 9, "b" * 100: 8, "c": 7}, size=2) == ["b" * 100, "c"]
 
 
 # -- single characters -----------------------------------------------------------------

@@ -220,6 +220,14 @@ def test_a_file_is_refused(tmp_path):
         check_output(tmp_path / "model")
 
 
+@pytest.mark.parametrize("output", [".", "..", "../inner"])
+def test_the_current_folder_is_refused(tmp_path, monkeypatch, output):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(ValueError, match="is the folder that you are in, or holds it"):
+        check_output(Path(output))
+
+
 def test_outputs_that_may_be_written(tmp_path, exported):
     check_output(tmp_path / "new" / "model")
     check_output(tmp_path)
