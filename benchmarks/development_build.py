@@ -11,11 +11,15 @@ directory are not run again, and their seconds are those of the run that made th
 """
 
 import argparse
+import contextlib
 import logging
-import resource
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
+import psutil
 from extraction_speed import bare_seconds
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +27,7 @@ from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, sts_scores
 from tokenizers import Tokenizer
 
+from st_static.build.config import BuildConfig
 from st_static.build.recipe import BuildResult, build
 from st_static.build.teacher import Teacher
 from st_static.cli import parse_build
@@ -43,6 +48,49 @@ class TableEncoder:
     def encode(self, sentences: list[str], /) -> np.ndarray:
         """The mean of each text's word vectors, [B, D]."""
         return sentence_means(self.table, self.tokenize(sentences))
+
+
+class PeakMemory:
+    """The most memory that this process and its children hold together, looked at every second.
+
+    Pages that several of them share count once (Linux's proportional set size).
+
+    Attributes:
+        bytes: The peak so far.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        process = psutil.Process()
+        while not self._done.wait(1):
+            with contextlib.suppress(psutil.Error):  # a child that ends meanwhile
+                family = [process, *process.children(recursive=True)]
+                self.bytes = max(self.bytes, sum(p.memory_full_info().pss for p in family))
+
+
+def development_config(corpus: Path, output: str, overrides: Sequence[str]) -> BuildConfig:
+    """The development recipe on the text files of a folder."""
+    return parse_build(
+        [
+            str(Path(__file__).with_name("development.yaml")),
+            f"--corpus.files={corpus}/*.txt*",
+            f"--output={output}",
+            "--work_dir=work/development",
+            *overrides,
+        ]
+    )
 
 
 def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
@@ -82,15 +130,10 @@ def print_ratios(result: BuildResult, teacher: Teacher) -> None:
     corpus_seconds = sum(seconds[name] for name in CORPUS_STAGES)
     megabytes = figures["sentences"]["bytes"] / 1e6
     selection = figures["selection"]
-    peak = max(
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
     print(f"distinct sentences per pair served: {selection['sentences_per_pair']:.3f}")
     print(f"corpus stages: {megabytes / corpus_seconds:.1f} MB of raw text a second")
     print(f"bare teacher on the same batches: {bare:.0f} s (extrapolated from 5 % of them)")
     print(f"whole build: {total:.0f} s = 1.25 x bare + {total - 1.25 * bare:.0f} s")
-    print(f"peak memory of the largest process: {peak / 1e6:.2f} GB")
 
 
 def main() -> None:
@@ -101,20 +144,13 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="folder for the exported model")
     arguments, overrides = parser.parse_known_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    recipe = Path(__file__).with_name("development.yaml")
-    config = parse_build(
-        [
-            str(recipe),
-            f"--corpus.files={arguments.corpus}/*.txt*",
-            f"--output={arguments.output}",
-            "--work_dir=work/development",
-            *overrides,
-        ]
-    )
-    result = build(config)
+    config = development_config(arguments.corpus, arguments.output, overrides)
+    with PeakMemory() as peak:
+        result = build(config)
     teacher = Teacher.load(config.teacher)
     Console(width=120).print(stage_table(result, teacher, arguments.data))
     print_ratios(result, teacher)
+    print(f"peak memory, all processes together: {peak.bytes / 1e9:.2f} GB")
 
 
 if __name__ == "__main__":

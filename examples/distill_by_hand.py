@@ -31,7 +31,7 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
 
     # A word table without context: the teacher's vector of each word alone.
     counts = count_words(texts).sort_by([("count", "descending"), ("text", "ascending")])
-    words = choose_words(counts, VocabularyConfig(size=1000, min_count=2))["text"].to_pylist()
+    words = choose_words(counts, VocabularyConfig(size=700, min_count=2))["text"].to_pylist()
     tokenizer = build_tokenizer(words, teacher_pieces(teacher.tokenizer))
     names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
     table = np.zeros((len(names), teacher.dimension), dtype=np.float32)

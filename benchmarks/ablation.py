@@ -1,0 +1,155 @@
+"""Each part of the method left out or changed, on the development build.
+
+    python benchmarks/ablation.py --corpus DIR --data DIR [--OPTION VALUE ...]
+
+builds `benchmarks/development.yaml` into `work/development` (stages that are complete there are
+not run again) and prints, for several ways to make the word table, the scores on STS12, STS13 and
+STSBenchmark's validation split and the teacher agreement, before distillation and after it.
+Trained tables are kept in `work/ablation`.
+"""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from development_build import TableEncoder, development_config
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from sts import DEV_MEAN, SPLITS, sts_scores
+from tokenizers import Tokenizer
+
+from st_static.build.agreement import table_agreement
+from st_static.build.config import BuildConfig
+from st_static.build.distillation import TrainingData, distill
+from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected, WordSums, extract_rows
+from st_static.build.pieces import vectors_alone
+from st_static.build.recipe import build, read_selected
+from st_static.build.sentence_pca import SentencePCA
+from st_static.build.stages import stage_hash
+from st_static.build.teacher import Teacher
+from st_static.model.chunks import ChunkTokenizer, Ragged, offsets_of
+from st_static.model.files import read_arrays, read_table
+from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
+from st_static.model.vectors import sentence_means
+
+WORK = Path("work/ablation")
+Floats = NDArray[np.float32]
+
+
+class Ablation:
+    """The development build's sentences and vectors, and a table that collects scores."""
+
+    def __init__(self, config: BuildConfig, data: Path) -> None:
+        self.config, self.data = config, data
+        self.teacher = Teacher.load(config.teacher)
+        result = build(config)
+        folders = {stage.name: stage.folder for stage in result.stages}
+        self.tokenizer = Tokenizer.from_file(str(folders["vocabulary"] / "tokenizer.json"))
+        self.words = read_table(folders["vocabulary"] / "words.arrow")["text"].to_pylist()
+        self.extracted: Floats = read_arrays(folders["extraction"] / "table.safetensors")["table"]
+        self.selected = read_selected(folders["selection"])
+        self.ids = self.tokenize(self.tokenizer)
+        self.vectors = np.load(folders["extraction"] / SENTENCE_VECTORS_FILE, mmap_mode="r")
+        is_held_out = read_table(folders["selection"] / "selected.arrow")["held_out"].to_numpy()
+        self.held_out, self.train = np.flatnonzero(is_held_out), np.flatnonzero(~is_held_out)
+        self.folder = WORK / stage_hash(folders["extraction"])
+        self.table = Table(title="Spearman x 100")
+        self.table.add_column("word table")
+        for column in (*SPLITS, DEV_MEAN, "agreement"):
+            self.table.add_column(column, justify="right")
+
+    def tokenize(self, tokenizer: Tokenizer) -> Ragged:
+        """Token ids of the selected sentences, without [UNK]."""
+        ids = ChunkTokenizer(tokenizer)(self.selected.texts)
+        return ids.filter(ids.values >= len(SPECIAL_TOKENS))
+
+    def score(self, name: str, table: Floats, tokenizer: Tokenizer | None = None) -> None:
+        """Add a row."""
+        scores = sts_scores(TableEncoder(table, tokenizer or self.tokenizer), self.data)
+        ids = self.ids if tokenizer is None else self.tokenize(tokenizer)
+        teacher = self.vectors[self.held_out]
+        agreement = table_agreement(table, ids.take(self.held_out), teacher, self.config.seed)
+        cells = [f"{value:.2f}" for value in (*scores.values(), agreement)]
+        self.table.add_row(name, *cells)
+        logging.info("%s: %s", name, " ".join(cells))
+
+    def score_trained(self, name: str, table: Floats) -> None:
+        """Add a row for a table, and one for what distillation makes of it."""
+        self.score(name, table)
+        folder = self.folder / name.replace(" ", "-").replace(",", "")
+        data, config = TrainingData(self.ids, self.vectors), self.config
+        trained, _ = distill(
+            table, self.tokenizer, data, self.held_out, config.distillation, folder, config.seed
+        )
+        self.score(f"{name}, distilled", trained)
+
+    def reduce(self, table: Floats, n_remove: int, *, fit_on_words: bool = False) -> Floats:
+        """Reduce a table by PCA of sentences, or of the vocabulary's words."""
+        if fit_on_words:
+            rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
+        else:
+            rng = np.random.default_rng(self.config.seed)
+            size = min(self.config.pca.n_sentences, len(self.train))
+            rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
+        pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
+        reduced: Floats = pca.transform(table)
+        reduced[~table.any(axis=1)] = 0
+        return reduced
+
+    def words_alone(self) -> Floats:
+        """Every word's vector from the word on its own, without a sentence."""
+        rows = slice(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.words))
+        table = self.extracted.copy()
+        table[rows] = self.teacher.to_sentence_space(vectors_alone(self.teacher, self.words))
+        return table
+
+    def with_punctuation(self) -> tuple[Floats, Tokenizer]:
+        """The extracted table with rows for ASCII punctuation, in context like every word."""
+        marks, size = sorted(ASCII_PUNCTUATION), self.tokenizer.get_vocab_size()
+        description = json.loads(self.tokenizer.to_str())
+        description["model"]["vocab"].update({mark: size + i for i, mark in enumerate(marks)})
+        tokenizer = Tokenizer.from_str(json.dumps(description))
+        sums = WordSums(size + len(marks), self.teacher.token_dimension)
+        for number, mark in enumerate(marks):
+            contains = pc.match_substring(self.selected.texts, mark).to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(contains)[: self.config.selection.sentences_per_word]
+            words = Ragged(
+                np.full(len(rows), size + number, np.int32), offsets_of(np.ones(len(rows), int))
+            )
+            texts = self.selected.texts.take(pa.array(rows))
+            shortest = Selected(texts, self.selected.lengths[rows], words)
+            for _ in extract_rows(self.teacher, tokenizer, shortest, sums):
+                pass
+        rows_of_marks = self.teacher.to_sentence_space(sums.means()[size:])
+        return np.concatenate([self.extracted, rows_of_marks]), tokenizer
+
+
+def main() -> None:
+    """Build, change one part at a time, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    arguments, overrides = parser.parse_known_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    config = development_config(arguments.corpus, "models/development", overrides)
+    ablation = Ablation(config, arguments.data)
+    ablation.score("extraction, rows of punctuation kept", *ablation.with_punctuation())
+    ablation.score("extraction", ablation.extracted)
+    vocabulary_pca = ablation.reduce(ablation.extracted, 3, fit_on_words=True)
+    ablation.score_trained("vocabulary PCA, k = 3", vocabulary_pca)
+    for k in (0, 3, 8):
+        reduced = ablation.reduce(ablation.extracted, k)
+        ablation.score_trained(f"sentence PCA, k = {k}", reduced)
+    alone = ablation.words_alone()
+    ablation.score("words alone", alone)
+    ablation.score_trained("words alone, sentence PCA, k = 3", ablation.reduce(alone, 3))
+    Console(width=110).print(ablation.table)
+
+
+if __name__ == "__main__":
+    main()
