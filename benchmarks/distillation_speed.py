@@ -26,6 +26,7 @@ from st_static.build.distillation import (
     SparseTrainer,
     TrainingData,
     make_loss,
+    sentence_numbers,
     training_arguments,
 )
 from st_static.model.static_word_embedding import StaticWordEmbedding
@@ -92,7 +93,7 @@ def trainer_step(
         SparseTrainer(
             model=model,
             args=arguments,
-            train_dataset=data.dataset(np.arange(len(data.vectors))),
+            train_dataset=sentence_numbers(np.arange(len(data.vectors))),
             loss=make_loss(model, config),
             data_collator=data,
             callbacks=[times],

@@ -92,10 +92,6 @@ class TrainingData:
         self.ids = ids
         self.vectors = vectors
 
-    def dataset(self, sentences: NDArray[np.int64]) -> Dataset:
-        """A dataset of the given sentences."""
-        return Dataset.from_dict({"sentence": sentences})
-
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
         """Make a batch of dataset rows [K]: `sentence_input_ids`, `sentence_offsets`, `label`."""
         index = np.array([row["sentence"] for row in rows])
@@ -107,6 +103,11 @@ class TrainingData:
             # vectors that have the student's dimension.
             "label": F.pad(torch.from_numpy(self.vectors[index].astype(np.float32)), (0, 1)),
         }
+
+
+def sentence_numbers(sentences: NDArray[np.int64]) -> Dataset:
+    """The Trainer's dataset of the given sentences: their numbers."""
+    return Dataset.from_dict({"sentence": sentences})
 
 
 def training_arguments(
@@ -185,26 +186,21 @@ def distill(
                 f"distillation.batch_size is {config.batch_size}, but there are only "
                 f"{len(sentences)} {name} sentences. Lower it, or give more text."
             )
+    model = SentenceTransformer(
+        modules=[StaticWordEmbedding(tokenizer, table.copy())], device="cpu"
+    )
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
-    word_embedding = StaticWordEmbedding(tokenizer, table.copy())
-    model = SentenceTransformer(modules=[word_embedding], device="cpu")
     trainer = SparseTrainer(
         model=model,
         args=arguments,
-        train_dataset=data.dataset(train),
-        eval_dataset=data.dataset(held_out),
+        train_dataset=sentence_numbers(train),
+        eval_dataset=sentence_numbers(held_out),
         loss=make_loss(model, config),
         data_collator=data,
         callbacks=[EarlyStoppingCallback(config.patience)],
     )
-    # A step's operations are small: a second thread costs more in waiting than it computes.
-    checkpoint = last_whole_checkpoint(folder)
-    state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}") if checkpoint else None
-    if state is None or not is_finished(state, config):
-        with threadpool_limits(limits=1, user_api="openmp"):
-            trainer.train(resume_from_checkpoint=checkpoint)
-        state = trainer.state
+    state = _train(trainer, config, folder)
     best = load_file(folder / f"checkpoint-{state.best_global_step}" / "model.safetensors")
     losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
     figures = {
@@ -213,6 +209,19 @@ def distill(
         "losses": losses,
     }
     return best["embedding.weight"], figures
+
+
+def _train(trainer: SparseTrainer, config: DistillationConfig, folder: Path) -> TrainerState:
+    """Train to the end, from the last checkpoint if there is one."""
+    checkpoint = last_whole_checkpoint(folder)
+    if checkpoint:
+        state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
+        if is_finished(state, config):
+            return state
+    # A step's operations are small: a second thread costs more in waiting than it computes.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        trainer.train(resume_from_checkpoint=checkpoint)
+    return trainer.state
 
 
 def is_finished(state: TrainerState, config: DistillationConfig) -> bool:

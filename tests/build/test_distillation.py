@@ -27,6 +27,7 @@ from st_static.build.distillation import (
     TrainingData,
     distill,
     last_whole_checkpoint,
+    sentence_numbers,
     training_arguments,
 )
 from st_static.build.loss import similarity_cross_entropy
@@ -443,7 +444,7 @@ def test_a_batch_is_gathered_from_sentence_numbers():
     # A column of zeros changes no cosine, and tells MatryoshkaLoss not to cut the labels.
     assert batch["label"].tolist() == [[5, 6, 0], [3, 4, 0], [1, 2, 0]]
     assert batch["label"].dtype == torch.float32
-    assert data.dataset(np.array([2, 0]))["sentence"][:] == [2, 0]
+    assert sentence_numbers(np.array([2, 0]))["sentence"][:] == [2, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""How good a model is, and why: the geometry of its vectors."""
