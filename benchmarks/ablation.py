@@ -11,6 +11,7 @@ Trained tables are kept in `work/ablation`.
 import argparse
 import json
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,14 @@ from tokenizers import Tokenizer
 from st_static.build.agreement import table_agreement
 from st_static.build.config import BuildConfig
 from st_static.build.distillation import TrainingData, distill
-from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected, WordSums, extract_rows
+from st_static.build.extraction import Selected, WordSums, extract_rows
 from st_static.build.pieces import vectors_alone
-from st_static.build.recipe import build, read_selected
+from st_static.build.recipe import build
 from st_static.build.sentence_pca import SentencePCA
-from st_static.build.stages import stage_hash
+from st_static.build.stages import digest, stage_hash
 from st_static.build.teacher import Teacher
+from st_static.evaluate.analyse import BuiltModel
 from st_static.model.chunks import ChunkTokenizer, Ragged, offsets_of
-from st_static.model.files import read_arrays, read_table
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 
@@ -47,17 +48,16 @@ class Ablation:
     def __init__(self, config: BuildConfig, data: Path) -> None:
         self.config, self.data = config, data
         self.teacher = Teacher.load(config.teacher)
-        result = build(config)
-        folders = {stage.name: stage.folder for stage in result.stages}
-        self.tokenizer = Tokenizer.from_file(str(folders["vocabulary"] / "tokenizer.json"))
-        self.words = read_table(folders["vocabulary"] / "words.arrow")["text"].to_pylist()
-        self.extracted: Floats = read_arrays(folders["extraction"] / "table.safetensors")["table"]
-        self.selected = read_selected(folders["selection"])
+        extraction = build(config).stage("extraction")
+        model = BuiltModel(Path(config.output), Path(config.work_dir))
+        self.tokenizer, self.words = model.tokenizer, model.words
+        self.extracted: Floats = model.tables["extraction"]
+        self.selected, self.vectors = model.selected, model.teacher_vectors
+        self.held_out = np.flatnonzero(model.is_held_out)
+        self.train = np.flatnonzero(~model.is_held_out)
         self.ids = self.tokenize(self.tokenizer)
-        self.vectors = np.load(folders["extraction"] / SENTENCE_VECTORS_FILE, mmap_mode="r")
-        is_held_out = read_table(folders["selection"] / "selected.arrow")["held_out"].to_numpy()
-        self.held_out, self.train = np.flatnonzero(is_held_out), np.flatnonzero(~is_held_out)
-        self.folder = WORK / stage_hash(folders["extraction"])
+        settings = digest([asdict(config.distillation), asdict(config.pca), config.seed])
+        self.folder = WORK / f"{stage_hash(extraction.folder)}-{settings}"
         self.table = Table(title="Spearman x 100")
         self.table.add_column("word table")
         for column in (*SPLITS, DEV_MEAN, "agreement"):

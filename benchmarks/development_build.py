@@ -122,7 +122,7 @@ def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
 
 
 def print_ratios(result: BuildResult, teacher: Teacher) -> None:
-    """Print the figures that do not depend on how fast the machine is."""
+    """Print how the build compares with the bare teacher, and what it needs."""
     figures = {stage.name: stage.figures for stage in result.stages}
     seconds = {stage.name: stage.seconds for stage in result.stages}
     total = sum(seconds.values())

@@ -1,4 +1,4 @@
-"""A distillation step through the Trainer against a bare loop on the same batches.
+"""A distillation step through the Trainer against a bare loop on batches of the same size.
 
     python benchmarks/distillation_speed.py TEXT_FILE [--rows 150000] [--dimension 256]
 

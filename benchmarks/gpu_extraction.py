@@ -43,7 +43,7 @@ def make_teacher(device: str, batch_tokens: int) -> Teacher:
         special_tokens=[(t, backend.token_to_id(t)) for t in ("[CLS]", "[SEP]")],
     )
     with tempfile.TemporaryDirectory() as folder:
-        BertModel(BertConfig(vocab_size=30_522)).save_pretrained(folder)
+        BertModel(BertConfig(vocab_size=backend.get_vocab_size())).save_pretrained(folder)
         PreTrainedTokenizerFast(
             tokenizer_object=backend,
             unk_token="[UNK]",

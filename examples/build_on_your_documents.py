@@ -3,7 +3,7 @@
     python examples/build_on_your_documents.py [FILE ...]
 
 Each line of a .txt file is a document; .jsonl and .parquet files hold theirs in the column
-`text`. Without files it takes the documentation of Python's standard library.
+`text`. Without files it takes the documentation of a few of Python's standard modules.
 """
 
 import sys

@@ -4,11 +4,13 @@ Without a recipe it builds `quickstart.yaml`. `--help` lists every option, `--pr
 the whole recipe.
 """
 
+import functools
 import sys
 from pathlib import Path
 
-from st_static.cli import run_command
+from st_static.cli import run_build, run_command
 
 if __name__ == "__main__":
     quickstart = Path(__file__).with_name("quickstart.yaml")
-    sys.exit(run_command(sys.argv[1:], default_recipe=str(quickstart)))
+    build = functools.partial(run_build, default_recipe=str(quickstart))
+    sys.exit(run_command(build, sys.argv[1:]))

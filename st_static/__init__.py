@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from st_static.build.distillation import SparseTrainer
     from st_static.build.loss import SimilarityDistillationLoss
     from st_static.build.sentence_pca import SentencePCA
     from st_static.model.static_word_embedding import StaticWordEmbedding
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SentencePCA",
     "SimilarityDistillationLoss",
+    "SparseTrainer",
     "StaticWordEmbedding",
     "__version__",
 ]
@@ -26,6 +28,7 @@ __all__ = [
 _HOME = {
     "SentencePCA": "st_static.build.sentence_pca",
     "SimilarityDistillationLoss": "st_static.build.loss",
+    "SparseTrainer": "st_static.build.distillation",
     "StaticWordEmbedding": "st_static.model.static_word_embedding",
 }
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
 from st_static.build.config import BuildConfig
-
-if TYPE_CHECKING:
-    from st_static.build.recipe import BuildResult
 
 DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 
@@ -50,7 +48,7 @@ def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> 
     return BuildConfig(**values)
 
 
-def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> BuildResult:
+def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> int:
     """Run `build` and print its report."""
     config = parse_build(arguments, default_recipe)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -62,29 +60,142 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> Bu
 
     result = build(config)
     print_report(result, config.questions)
-    return result
+    return 0
+
+
+def run_evaluate(arguments: Sequence[str]) -> int:
+    """Run `evaluate`; the exit status is 1 if a task failed."""
+    parser = ArgumentParser(
+        prog="st-static evaluate",
+        description="Score a model on MTEB tasks. Finished tasks are not run again.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "model",
+        help="A folder or Hub id, or a peer: model2vec:ID, wordllama:256, glove:FILE, "
+        "sentence-transformers:ID.",
+    )
+    parser.add_argument("--benchmark", type=str | None, help='For example "MTEB(eng, v2)".')
+    parser.add_argument("--tasks", nargs="+", type=str, help="Names of tasks instead.")
+    parser.add_argument("--data", type=Path | None, help="Folder of local copies of the datasets.")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(), help="Results go to results/ in this folder."
+    )
+    parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
+    options = parser.parse_args(list(arguments))
+    with _extra("eval"):
+        from st_static.evaluate.benchmark import find_tasks, run_tasks
+        from st_static.evaluate.models import load_model
+    tasks = find_tasks(options.benchmark, options.tasks)
+    model = load_model(options.model, options.trust_remote_code)
+    outcome = run_tasks(model, tasks, options.folder, options.data)
+    for task, score in outcome.scores.items():
+        print(f"{task}: {score:.2f}")
+    print(f"Results: {outcome.folder}")
+    for task, reason in outcome.failures.items():
+        print(f"Error: {task} failed: {reason}", file=sys.stderr)
+    return 1 if outcome.failures else 0
+
+
+def run_compare(arguments: Sequence[str]) -> int:
+    """Run `compare`."""
+    parser = ArgumentParser(
+        prog="st-static compare",
+        description="Put measured and published scores side by side.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("results", nargs="*", type=Path, help="Folders results/MODEL/REVISION.")
+    parser.add_argument("--benchmark", type=str, default="MTEB(eng, v1)", help="Which tasks count.")
+    parser.add_argument("--published", nargs="+", type=str, default=[], help="Names of models.")
+    parser.add_argument("--output", type=Path | None, help="Also write OUTPUT.md, .csv and .json.")
+    parser.add_argument(
+        "--update", nargs="+", type=Path, default=[], help="Add these folders to the published."
+    )
+    options = parser.parse_args(list(arguments))
+    with _extra("eval"):
+        from st_static.evaluate import compare
+    # Not as an attribute: the namespace has a method of that name.
+    updates: list[Path] = options["update"]
+    for folder in updates:
+        n_tasks = compare.add_to_published(folder, options.benchmark)
+        print(f"{folder}: {n_tasks} tasks added to {compare.PUBLISHED_FILE}")
+    if updates and not (options.results or options.published):
+        return 0
+    models = [compare.read_results(folder, options.benchmark) for folder in options.results]
+    models += compare.find_published(options.published, options.benchmark)
+    table = compare.compare(models, options.benchmark)
+    print(compare.as_markdown(table))
+    if options.output:
+        compare.write_table(table, options.output)
+    return 0
+
+
+def run_analyse(arguments: Sequence[str]) -> int:
+    """Run `analyse`."""
+    parser = ArgumentParser(
+        prog="st-static analyse",
+        description="Write tables and figures about a built model, from the stages of its recipe.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", type=Path, help="Folder of the model.")
+    parser.add_argument("--work_dir", type=Path, required=True, help="The recipe's work_dir.")
+    parser.add_argument("--output", type=Path, default=Path("analysis"), help="Where to.")
+    parser.add_argument("--teacher", type=str | None, help="The teacher, for its own collapse.")
+    parser.add_argument("--texts", type=Path | None, help="A text a line: second-order collapse.")
+    parser.add_argument("--pairs", type=Path | None, help="Two paraphrases a line, with a tab.")
+    parser.add_argument("--tagged", type=Path | None, help="word/TAG tokens: parts of speech.")
+    parser.add_argument("--tasks", nargs="+", type=str, default=[], help="MTEB tasks: ablation.")
+    parser.add_argument("--data", type=Path | None, help="Local copies of the tasks' datasets.")
+    options = parser.parse_args(list(arguments))
+    with _extra("eval"):
+        from st_static.evaluate.analyse import BuiltModel, Inputs, analyse
+    values = options.as_dict()
+    model = BuiltModel(values.pop("model"), values.pop("work_dir"))
+    for file in analyse(model, values.pop("output"), Inputs(**values)):
+        print(file)
+    return 0
+
+
+@contextlib.contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Say which extra brings a package that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f'This command needs {error.name}: pip install "st-static[{name}]".'
+        ) from error
+
+
+COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "build": (run_build, "[RECIPE] [--OPTION VALUE ...]"),
+    "evaluate": (run_evaluate, "MODEL [--benchmark NAME | --tasks NAME ...] [--data DIR]"),
+    "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
+    "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; an error that the user can mend is printed without a traceback."""
+    """Run a command; an error that the user can mend is printed without a traceback."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{DESCRIPTION}\n\nusage: st-static build [RECIPE] [--help] [--OPTION VALUE ...]")
+        lines = [f"  st-static {name} {usage}" for name, (_, usage) in COMMANDS.items()]
+        print("\n".join([f"{DESCRIPTION}\n\nusage:", *lines, "\nEach command has --help."]))
         return 0
-    if arguments[0] != "build":
-        print(f"st-static: expected the command build, but got {arguments[0]!r}", file=sys.stderr)
+    if arguments[0] not in COMMANDS:
+        expected = ", ".join(COMMANDS)
+        print(f"st-static: expected one of {expected}, but got {arguments[0]!r}", file=sys.stderr)
         return 2
-    return run_command(arguments[1:])
+    return run_command(COMMANDS[arguments[0]][0], arguments[1:])
 
 
-def run_command(arguments: Sequence[str], default_recipe: str | None = None) -> int:
-    """Run `build`, turning errors that the user can mend into one line and exit status 1."""
+def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Run a command, turning errors that the user can mend into one line and exit status 1."""
     try:
-        run_build(arguments, default_recipe)
+        return command(arguments)
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

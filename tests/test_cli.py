@@ -15,7 +15,6 @@ import docstring_parser
 import pytest
 import yaml
 
-from st_static import cli
 from st_static.build import recipe, report
 from st_static.build.config import BuildConfig
 from st_static.cli import main, parse_build, run_command
@@ -189,7 +188,9 @@ def test_the_bare_command_tells_how_it_is_used(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 0
-    assert "usage: st-static build" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "usage:" in printed
+    assert all(f"st-static {command} " in printed for command in ("build", "evaluate", "compare"))
 
 
 # -- errors ----------------------------------------------------------------------------
@@ -249,16 +250,13 @@ def test_an_error_in_the_recipe_is_one_line(
     assert captured.err.count("\n") == 1
 
 
-def test_an_error_of_several_lines_is_told_in_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Some libraries' messages have several, and become part of ours."""
 
-    def fail(arguments: object, default_recipe: object) -> None:
+    def fail(arguments: object) -> int:
         raise ValueError("The teacher cannot be loaded:\n  no network\n")
 
-    monkeypatch.setattr(cli, "run_build", fail)
-    assert run_command([]) == 1
+    assert run_command(fail, []) == 1
     assert capsys.readouterr().err == "Error: The teacher cannot be loaded: no network\n"
 
 

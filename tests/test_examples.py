@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
@@ -44,6 +45,8 @@ def test_fine_tune_brings_questions_to_their_answers(tmp_path):
     output = run("fine_tune.py", "model", folder=tmp_path)
     assert "own answer: 2 before, 4 after" in output
     assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
+    trained = load_file(tmp_path / "models" / "fine-tuned" / "model.safetensors")
+    assert not trained["embedding.weight"][:2].any()  # punctuation still counts for nothing
 
 
 def test_distill_by_hand_raises_teacher_agreement(tmp_path):

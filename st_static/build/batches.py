@@ -78,7 +78,9 @@ class RandomBatches(DefaultBatchSampler):
 
 
 class ClusteredBatches(RandomBatches):
-    """Each batch holds groups of sentences, every group from one cluster.
+    """Each batch holds groups of sentences that are close: neighbours when ordered by cluster.
+
+    A group lies within one cluster, or begins with the rest of one and goes on in the next.
 
     Similarities within a batch are then spread widely, from paraphrases to strangers, and the
     student learns from both.

@@ -145,7 +145,8 @@ def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Modu
     """The distillation loss, at several dimensions if the recipe asks for it."""
     loss = SimilarityDistillationLoss(model, config.temperature)
     if config.matryoshka_dims:
-        return MatryoshkaLoss(model, loss, config.matryoshka_dims)
+        dims = {int(model.get_embedding_dimension() or 0), *config.matryoshka_dims}
+        return MatryoshkaLoss(model, loss, sorted(dims, reverse=True))
     return loss
 
 
@@ -186,9 +187,7 @@ def distill(
                 f"distillation.batch_size is {config.batch_size}, but there are only "
                 f"{len(sentences)} {name} sentences. Lower it, or give more text."
             )
-    model = SentenceTransformer(
-        modules=[StaticWordEmbedding(tokenizer, table.copy())], device="cpu"
-    )
+    model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)], device="cpu")
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
     trainer = SparseTrainer(

@@ -200,7 +200,10 @@ def _content_hash(file: Path) -> str:
 
 
 def _version(package: str) -> str:
-    if package == "stdlib" or package in sys.stdlib_module_names:
+    if package == "stdlib":
+        return sys.version.split()[0]
+    package = package.partition(".")[0]
+    if package in sys.stdlib_module_names:
         return sys.version.split()[0]
     for distribution in metadata.packages_distributions().get(package, []):
         return metadata.version(distribution)

@@ -43,7 +43,11 @@ class SimilarityDistillationLoss(nn.Module):
 
             dataset = Dataset.from_dict({"text": texts, "label": teacher.encode(texts)})
             loss = SimilarityDistillationLoss(model)
-            SentenceTransformerTrainer(model=model, train_dataset=dataset, loss=loss).train()
+            arguments = SentenceTransformerTrainingArguments("checkpoints", max_grad_norm=0)
+            SparseTrainer(model, arguments, train_dataset=dataset, loss=loss).train()
+
+        `st_static.SparseTrainer` is the Trainer for the sparse gradients of `StaticWordEmbedding`;
+        for modules with dense ones, `SentenceTransformerTrainer` itself serves.
     """
 
     def __init__(self, model: SentenceTransformer, temperature: float = 0.05) -> None:

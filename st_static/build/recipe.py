@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,6 +27,7 @@ from st_static.build.selection import (
     gather_selected,
     held_out_threshold,
     key_thresholds,
+    largest_candidates,
     select,
     write_candidates,
 )
@@ -36,6 +36,7 @@ from st_static.build.sentences import sentence_shards, write_sentences
 from st_static.build.stages import (
     Figures,
     digest,
+    locked,
     require_disk,
     run_stage,
     stage_figures,
@@ -50,13 +51,13 @@ from st_static.model.files import read_arrays, read_table, write_arrays, write_t
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
 
-logger = logging.getLogger(__name__)
-
 _TABLE_FILE = "table.safetensors"
 _WORDS_FILE = "words.arrow"
 _SELECTED_FILE = "selected.arrow"
 _TOKENIZER_FILE = "tokenizer.json"
 _TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
+# Of the stages' files; to be raised when they are computed or laid out in another way.
+_FORMAT = 1
 _COMPRESSION = 5  # of text by gzip or xz, for the estimate of the disk that is needed
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
@@ -113,7 +114,9 @@ def build(config: BuildConfig) -> BuildResult:
             teacher, dimensions that do not fit, an output folder that holds something else, too
             little disk, or a corpus that is too small.
     """
-    return _Build(config).run()
+    run = _Build(config)
+    with locked(run.work_dir):
+        return run.run()
 
 
 def select_sentences(config: BuildConfig) -> BuildResult:
@@ -128,9 +131,10 @@ def select_sentences(config: BuildConfig) -> BuildResult:
     Raises:
         ValueError: As `build`.
     """
-    build = _Build(config)
-    build.run_corpus_stages()
-    return BuildResult(build.output, build.stages)
+    run = _Build(config)
+    with locked(run.work_dir):
+        run.run_corpus_stages()
+    return BuildResult(run.output, run.stages)
 
 
 class _Build:
@@ -152,7 +156,6 @@ class _Build:
                 f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the "
                 "dimension that the sentence PCA leaves."
             )
-        self.work_dir.mkdir(parents=True, exist_ok=True)
         self.stages: list[BuiltStage] = []
 
     def run_corpus_stages(self) -> None:
@@ -169,15 +172,16 @@ class _Build:
         config = self.config
         self.run_corpus_stages()
         self._stage("extraction", self._teacher_key(), self._extraction)
-        self._stage("pca", asdict(config.pca), self._pca)
+        seed = {"seed": config.seed}
+        self._stage("pca", asdict(config.pca) | seed, self._pca)
         if config.distillation.max_steps:
-            self._stage("distillation", asdict(config.distillation), self._distillation)
+            self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
         self._export()
         return BuildResult(self.output, self.stages)
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
         previous = stage_hash(self.stages[-1].folder) if self.stages else None
-        key = {**key, "seed": self.config.seed, "previous": previous}
+        key = {**key, "format": _FORMAT, "previous": previous}
         folder = run_stage(self.work_dir, name, key, compute)
         self.stages.append(BuiltStage(name, folder, stage_figures(folder), stage_seconds(folder)))
 
@@ -236,6 +240,7 @@ class _Build:
             held_out_from=held_out_threshold(keys, config.held_out),
             min_words=config.min_words,
         )
+        require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
         vocabulary = self._folder("vocabulary")
         finder_files = (vocabulary / _WORDS_FILE, vocabulary / _TEACHER_TOKENIZER_FILE)
         candidates = write_candidates(shards, folder, finder_files, plan, self.config.workers)
@@ -272,6 +277,7 @@ class _Build:
         n_words = read_table(self._folder("vocabulary") / _WORDS_FILE).num_rows
         vectors = np.load(folder / SENTENCE_VECTORS_FILE, mmap_mode="r")
         return self._write_table(folder, table, vectors) | {
+            "dtype": str(self.teacher.dtype),
             "teacher_tokens": int(selected.lengths.sum()),
             "words_alone": int((alone < n_words + len(SPECIAL_TOKENS)).sum()),
             "pieces_alone": int((alone >= n_words + len(SPECIAL_TOKENS)).sum()),
@@ -296,7 +302,8 @@ class _Build:
 
     def _distillation(self, folder: Path) -> Figures:
         table = self._read_table("pca")
-        needed = 8 * table.nbytes  # checkpoints hold table and optimizer; two are kept, one written
+        # A checkpoint holds the table and two moments; two are kept while one is written.
+        needed = 10 * table.nbytes
         require_disk(folder, needed, "Training checkpoints")
         table, figures = distill(
             table,
@@ -333,9 +340,7 @@ class _Build:
     ) -> Figures:
         write_arrays(folder / _TABLE_FILE, {"table": table})
         held_out = np.flatnonzero(self._is_held_out)
-        agreement = table_agreement(
-            table, self._ids.take(held_out), vectors[held_out], self.config.seed
-        )
+        agreement = table_agreement(table, self._ids.take(held_out), vectors[held_out])
         return {"teacher_agreement": round(agreement, 2)}
 
     def _read_table(self, stage: str) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
 
@@ -34,14 +35,14 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
         return
     console.print(f"\nThree nearest of {len(sentences):,} sentences of the corpus:")
     for question, answers in zip(questions, search(model, sentences, questions), strict=True):
-        console.print(f"\n[bold]{question}[/bold]", highlight=False)
+        console.print(f"\n{question}", style="bold", highlight=False, markup=False)
         for score, sentence in answers:
             console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
 
 
 def report_table(result: BuildResult, sentences_per_second: float) -> Table:
     """Teacher agreement and time by stage, then what the model is."""
-    table = Table(title=f"Built {result.output}")
+    table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
     table.add_column("teacher agreement", justify="right")
     table.add_column("seconds", justify="right")

@@ -124,14 +124,25 @@ class CandidatePlan:
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
     """For each word, the largest key of a sentence in the word's fair sample, [V].
 
-    Keys are hashes, so of a word's `counts` sentences about `max_candidates` and five standard
-    deviations more lie under its threshold: `select` takes the `max_candidates` with the smallest
-    keys. Words with fewer sentences take all.
+    Keys are hashes, so of a word's sentences about `max_candidates` and five standard deviations
+    more lie under its threshold: `select` takes the `max_candidates` with the smallest keys. Words
+    with fewer take all. The sample of a word that often stands several times in a sentence is
+    smaller, since occurrences are what is counted.
+
+    Args:
+        counts: Occurrences of each word in the corpus, [V].
+        max_candidates: Size of the sample.
     """
     every = np.iinfo(np.uint64).max
     wanted = max_candidates + 5 * np.sqrt(max_candidates)
     shares = wanted / np.maximum(counts, wanted + 1)
     return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
+
+
+def largest_candidates(counts: NDArray[np.int64], max_candidates: int) -> int:
+    """Bytes that all summaries together take at most; arguments as `key_thresholds`."""
+    pairs = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates)).sum()
+    return int(pairs) * sum(np.dtype(t).itemsize for t in (np.int32, np.int64, np.int32, np.uint64))
 
 
 def held_out_threshold(keys: NDArray[np.uint64], n_held_out: int) -> np.uint64:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from ctypes import create_string_buffer, string_at
@@ -21,8 +20,6 @@ from st_static.build.config import SentencesConfig
 from st_static.build.stages import Figures
 from st_static.build.workers import map_shards
 from st_static.model.files import read_json, read_table, write_json, write_table
-
-logger = logging.getLogger(__name__)
 
 BLOCK_CHARACTERS = 8_000_000
 SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])

@@ -1,8 +1,10 @@
 """Stages: functions from files to files that run once, survive a kill and never half-exist.
 
 A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. The
-hash covers the stage's configuration and the previous stages' hashes. Inside, every file appears
-by an atomic rename, so that a later run may trust each file that it finds.
+hash covers the stage's configuration and the previous stages' hashes. Inside, files appear by an
+atomic rename, so that a later run may trust those that it finds. Two kinds grow in place, and
+something else tells how far they are whole: the teacher's sentence vectors (`done`, beside the
+sums) and the Trainer's checkpoints (`last_whole_checkpoint`).
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from st_static.model.files import read_json, write_json
 
@@ -61,6 +66,27 @@ def run_stage(
     partial.replace(folder)
     logger.info("%s: %s", name, figures)
     return folder
+
+
+@contextmanager
+def locked(work_dir: Path) -> Iterator[None]:
+    """Keep other builds out of a work directory; the lock ends with the process.
+
+    Raises:
+        ValueError: Another build is at work there.
+    """
+    work_dir.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(work_dir / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(
+            f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def stage_figures(folder: Path) -> Figures:

@@ -6,7 +6,6 @@ and commutative.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from st_static.model.tokenizer import (
     is_punctuation,
     split_all_words,
 )
-
-logger = logging.getLogger(__name__)
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
 _CHUNKS_AT_A_TIME = 100_000

@@ -77,7 +77,7 @@ def socm(X1: ArrayLike, X2: ArrayLike) -> float:  # noqa: N803
             dimensions differ.
 
     Example:
-        >>> socm([[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]])
+        >>> round(socm([[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]), 6)
         0.25
     """
     first, second = _moments(X1), _moments(X2)

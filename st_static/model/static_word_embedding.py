@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ class StaticWordEmbedding(InputModule):
     """A text's vector is the mean of one vector per token.
 
     It computes what sentence-transformers' `StaticEmbedding` computes, and differs in training:
-    the gradient is sparse, so that `torch.optim.SparseAdam` touches only the rows of the batch.
+    the gradient is sparse, so that `torch.optim.SparseAdam` touches only the rows of the batch
+    (`SparseTrainer` trains so), and rows of zeros, such as that of unknown tokens, stay zero.
 
     Args:
         tokenizer: The student's tokenizer, as made by `build_tokenizer` or any other without
@@ -50,7 +52,7 @@ class StaticWordEmbedding(InputModule):
         self, tokenizer: Tokenizer, table: NDArray[np.floating] | Tensor, sparse: bool = True
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        weights = torch.as_tensor(table)
+        weights = torch.as_tensor(table).clone()  # training must not change the caller's table
         if weights.ndim != 2 or len(weights) != tokenizer.get_vocab_size():
             raise ValueError(
                 f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of "
@@ -62,6 +64,8 @@ class StaticWordEmbedding(InputModule):
         self.embedding = nn.EmbeddingBag.from_pretrained(
             weights, freeze=False, mode="mean", sparse=sparse
         )
+        without_zeros = functools.partial(_without_rows, ~weights.any(dim=1))
+        self.embedding.weight.register_hook(without_zeros)  # type: ignore[no-untyped-call]
 
     def preprocess(  # type: ignore[override]  # texts only
         self, inputs: list[str], prompt: str | None = None, **kwargs: Any
@@ -126,3 +130,16 @@ class StaticWordEmbedding(InputModule):
         config = {k: v for k, v in cls.load_config(**source).items() if k in cls.config_keys}
         weights = cls.load_torch_weights(**source)
         return cls(Tokenizer.from_file(tokenizer_path), weights["embedding.weight"], **config)
+
+
+def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:
+    """A gradient [V, D], sparse or not, with the given rows [V] set to zero."""
+    rows = rows.to(gradient.device)
+    if not gradient.is_sparse:
+        return gradient.masked_fill(rows[:, None], 0)
+    index = gradient._indices()
+    dropped = rows[index[0]]
+    if not dropped.any():
+        return gradient
+    values = gradient._values().masked_fill(dropped[:, None], 0)
+    return torch.sparse_coo_tensor(index, values, gradient.shape, check_invariants=False)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,22 @@ def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
     with pytest.raises(ValueError, match=r"work_dir .* must lie outside output"):
         BuildConfig(output="models/mine", work_dir=work_dir)
     assert BuildConfig(output="models/mine", work_dir="models/mine-work").output == "models/mine"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: DistillationConfig(max_steps=-1), r"max_steps must not be negative, but it is -1"),
+        (lambda: DistillationConfig(warmup_steps=-1), "warmup_steps must not be negative"),
+        (lambda: DistillationConfig(matryoshka_dims=[128, 0]), "matryoshka_dims must be positive"),
+        (lambda: SentencesConfig(min_letters=1.5), "min_letters is a share, 0 to 1"),
+        (lambda: SentencesConfig(max_remembered=0), "max_remembered must be positive"),
+        (lambda: BuildConfig(workers=-1), "workers must be positive"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_at_once(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
 
 
 def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) -> None:

@@ -270,8 +270,9 @@ def test_identity_tells_formats_apart(tmp_path: Path) -> None:
 
 
 def test_identity_of_docstrings_holds_versions() -> None:
-    versions = identity(docstrings=["stdlib", "numpy"])["docstrings"]
-    assert set(versions) == {"stdlib", "numpy"}
+    packages = ["stdlib", "numpy", "scipy.stats", "xml.etree"]
+    versions = identity(docstrings=packages)["docstrings"]
+    assert set(versions) == set(packages)
     assert "unknown" not in versions.values()
 
 

@@ -70,7 +70,7 @@ def folders(result: BuildResult) -> dict[str, Path]:
 
 def stage_names(work_dir: str | Path) -> list[str]:
     """Complete stages in a work directory, in the order of the build."""
-    complete = [path for path in Path(work_dir).iterdir() if path.suffix != ".partial"]
+    complete = [path for path in Path(work_dir).glob("[!.]*") if path.suffix != ".partial"]
     found = {path.name.partition("-")[0] for path in complete}
     return [name for name in STAGES if name in found]
 
@@ -145,7 +145,7 @@ def test_the_fitted_pca_lies_beside_the_model_and_gives_the_table(built: BuildRe
 
 
 def test_only_complete_stages_are_left(built: BuildResult, config: BuildConfig) -> None:
-    left = sorted(path.name for path in Path(config.work_dir).iterdir())
+    left = sorted(path.name for path in Path(config.work_dir).glob("[!.]*"))
     assert left == sorted(path.name for path in folders(built).values())
     beside = sorted(path.name for path in built.output.parent.iterdir())
     assert beside == ["model", "work"]
@@ -304,7 +304,7 @@ def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildRe
 
 def nothing_started(config: BuildConfig) -> bool:
     work_dir = Path(config.work_dir)
-    return not work_dir.exists() or not any(work_dir.iterdir())
+    return not work_dir.exists() or not any(work_dir.glob("[!.]*"))
 
 
 def refuse(config: BuildConfig, says: str) -> None:

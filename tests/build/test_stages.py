@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from st_static.build import stages
 from st_static.build.stages import (
     digest,
+    locked,
     require_disk,
     run_stage,
     stage_figures,
@@ -134,6 +137,20 @@ def test_what_an_interrupted_run_wrote_counts(
     require_disk(tmp_path, 100, "The corpus")
     with pytest.raises(ValueError, match="The corpus needs about"):
         require_disk(tmp_path, 101, "The corpus")
+
+
+def test_one_build_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    with locked(tmp_path / "work"):
+        work = str(tmp_path / "work")
+        code = f"from st_static.build.stages import *; locked(Path({work!r})).__enter__()"
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert "ValueError: Another build is at work in" in other.stderr
+        with locked(tmp_path / "elsewhere"):
+            pass
+    with locked(tmp_path / "work"):
+        pass
 
 
 # -- files that appear whole or not at all ---------------------------------------------

@@ -1,5 +1,7 @@
 """Second-order collapse against the direct formula, and the properties that define it."""
 
+# ruff: noqa: N803, N806 - X and S are the names in the definition.
+
 import itertools
 
 import numpy as np

@@ -180,3 +180,29 @@ def test_two_modules_do_not_share_a_memo(tokenizer):
     second = StaticWordEmbedding(other, random_table(other))
     assert first.preprocess(["ship"])["input_ids"].tolist() == [4]
     assert second.preprocess(["ship"])["input_ids"].tolist() == [2]
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_of_zeros_stay_zero_in_training(sparse):
+    tokenizer = build_tokenizer(["hello", "world"])
+    table = np.array([[0, 0], [0, 0], [1, 3], [3, 1]], dtype=np.float32)
+    module = StaticWordEmbedding(tokenizer, table, sparse=sparse)
+    weights = [module.embedding.weight]
+    optimizer = torch.optim.SparseAdam(weights) if sparse else torch.optim.Adam(weights)
+    for text in ("Hello, world!", "hello", "?!"):
+        vectors = module(module.preprocess([text]))["sentence_embedding"]
+        vectors.square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    trained = weights[0].detach().numpy()
+    assert not trained[:2].any()
+    assert np.abs(trained[2:] - table[2:]).min() > 1e-4
+
+
+def test_training_leaves_the_callers_table_alone():
+    tokenizer = build_tokenizer(["hello"])
+    table = np.ones((3, 2), dtype=np.float32)
+    module = StaticWordEmbedding(tokenizer, table)
+    with torch.no_grad():
+        module.embedding.weight += 1
+    assert (table == 1).all()

@@ -1,0 +1,200 @@
+"""Running models on MTEB tasks, from the Hub's datasets or from local copies of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+from mteb.abstasks import AbsTask
+from mteb.cache import ResultCache
+from mteb.models.abs_encoder import AbsEncoder
+from mteb.models.model_meta import ModelMeta, ScoringFunction
+from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from st_static.evaluate.models import EvaluatedModel
+
+logger = logging.getLogger(__name__)
+
+LOCAL_REVISION = "local"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the tasks.
+
+    Attributes:
+        folder: Where mteb's JSON of each task lies.
+        scores: Main score x 100 of each finished task, mean over its splits and subsets.
+        failures: For each failed task, why.
+    """
+
+    folder: Path
+    scores: dict[str, float]
+    failures: dict[str, str]
+
+
+def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None) -> list[AbsTask]:
+    """The tasks of a benchmark, or those named.
+
+    Raises:
+        ValueError: There is no such benchmark or task; the message says the nearest name.
+    """
+    if (benchmark is None) == (not tasks):
+        raise ValueError("Name either a benchmark or tasks.")
+    try:
+        if benchmark is not None:
+            return list(mteb.get_benchmark(benchmark).tasks)
+        return [mteb.get_task(name) for name in tasks or ()]
+    except KeyError as error:
+        raise ValueError(str(error.args[0]).removeprefix("KeyError: ")) from error
+
+
+def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
+    """Let a task read its dataset from a folder; its results then say so.
+
+    Args:
+        task: The task.
+        data: Holds a folder for each task, named like it, in the layout of its Hub repository.
+
+    Returns:
+        The task, with the splits that the copy has; with other splits of it where it has none
+        of those that the task is scored on.
+
+    Raises:
+        ValueError: There is no copy of the task's dataset.
+    """
+    from datasets import get_dataset_config_names, get_dataset_split_names
+
+    folder = data / task.metadata.name
+    if not folder.is_dir():
+        raise ValueError(f"There is no local copy of the dataset: {folder} is no folder.")
+    path = str(folder)
+    metadata = task.metadata
+    local = {**metadata.dataset, "path": path, "revision": LOCAL_REVISION}
+    task.metadata = metadata.model_copy(update={"dataset": local})
+    if not isinstance(task, mteb.abstasks.AbsTaskRetrieval):
+        configs = get_dataset_config_names(path)
+        subsets = [subset for subset in task.hf_subsets if subset in configs]
+        present = set(get_dataset_split_names(path, (subsets or configs)[0]))
+        splits = [split for split in task.eval_splits if split in present]
+        task.filter_eval_splits(splits or sorted(present - {"train"}))
+    return task
+
+
+def run_tasks(
+    model: EvaluatedModel,
+    tasks: Iterable[AbsTask],
+    folder: Path,
+    data: Path | None = None,
+    batch_size: int = 1024,
+) -> Outcome:
+    """Evaluate a model task by task; tasks whose results are there are not run again.
+
+    A task that fails does not stop the others.
+
+    Args:
+        model: The model.
+        tasks: The tasks.
+        folder: Results go to `results/<org__name>/<revision>/` inside it, as mteb writes them.
+        data: Local copies of the datasets; see `use_local_copy`.
+        batch_size: Texts that a transformer reads at a time.
+    """
+    tasks = list(tasks)
+    cache = ResultCache(folder)
+    wrapped = wrap(model)
+    scores: dict[str, float] = {}
+    failures: dict[str, str] = {}
+    with tqdm(tasks, unit="task") as progress:
+        for task in progress:
+            name = task.metadata.name
+            progress.set_description(name)
+            try:
+                if data is not None:
+                    task = use_local_copy(task, data)
+                result = mteb.evaluate(
+                    wrapped,
+                    task,
+                    cache=cache,
+                    encode_kwargs={"batch_size": batch_size, "show_progress_bar": False},
+                    show_progress_bar=False,
+                    co2_tracker=False,
+                )
+            # Any error belongs to this task: a dataset that cannot be had, a model that fails.
+            except Exception as error:
+                failures[name] = f"{type(error).__name__}: {error}"
+                logger.error("%s failed: %s", name, failures[name])
+                continue
+            scores[name] = 100 * float(result.task_results[0].get_score())
+    path = cache.get_task_result_path("task", wrapped.mteb_model_meta)
+    return Outcome(path.parent, scores, failures)
+
+
+def wrap(model: EvaluatedModel) -> AbsEncoder:
+    """A model as mteb calls it, under its own name; its vectors are checked."""
+    meta = ModelMeta.create_empty(
+        {
+            "name": model.name,
+            "revision": model.revision,
+            "embed_dim": model.dimension,
+            "languages": ["eng-Latn"],
+            "similarity_fn_name": ScoringFunction.COSINE,
+        }
+    )
+    if model.sentence_transformer is None:
+        return _TextEncoder(model, meta)
+    wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
+    wrapped.mteb_model_meta = meta
+    return wrapped
+
+
+class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
+    """A function from texts to vectors as an mteb model."""
+
+    def __init__(self, model: EvaluatedModel, meta: ModelMeta) -> None:
+        self.model = model
+        self.mteb_model_meta = meta
+
+    def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
+        texts = _texts_of(inputs)
+        vectors = self.model.encode(texts)
+        check_vectors(vectors, texts)
+        return vectors
+
+
+class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: ignore[misc]
+    """mteb's own wrapper, which chooses prompts; its vectors are checked."""
+
+    def encode(self, inputs: Any, **options: Any) -> Any:
+        vectors = super().encode(inputs, **options)
+        check_vectors(np.asarray(vectors), _texts_of(inputs))
+        return vectors
+
+
+def _texts_of(inputs: Any) -> list[str]:
+    return [text for batch in inputs for text in batch["text"]]
+
+
+def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
+    """Check that each text has a finite vector.
+
+    Raises:
+        ValueError: The shape is wrong, or a value is not finite; names the first such text.
+    """
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise ValueError(
+            f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "
+            f"one row a text. The first text is {texts[0][:200]!r}."
+        )
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"The model gave NaN or infinity for {len(bad)} of {len(texts)} texts, the first of "
+            f"which is {texts[bad[0]][:200]!r}."
+        )

@@ -1,0 +1,265 @@
+"""Scores of several models side by side: Table 1 of the paper for any set of models."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import mteb
+import polars as pl
+from mteb.abstasks import AbsTask
+
+from st_static.evaluate.benchmark import LOCAL_REVISION
+from st_static.model.files import atomic
+
+PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
+PUBLISHED_SOURCE = "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026"
+
+# Headings of the paper's Table 1, by MTEB's task types.
+TYPES = {
+    "Classification": "Class.",
+    "Clustering": "Clust.",
+    "PairClassification": "PairClass.",
+    "Reranking": "Rerank.",
+    "Retrieval": "Retr.",
+    "STS": "STS",
+    "Summarization": "Summ.",
+}
+# Tasks of MTEB(eng, v1) whose texts are sentences on both sides (MTEB's category s2s).
+_S2S_BY_TYPE = {
+    "Classification": "AmazonCounterfactual AmazonReviews Banking77 Emotion MassiveIntent "
+    "MassiveScenario MTOPDomain MTOPIntent ToxicConversations TweetSentimentExtraction",
+    "Clustering": "Reddit StackExchange TwentyNewsgroups",
+}
+_S2S_OTHER = (
+    "ArxivClusteringS2S BiorxivClusteringS2S MedrxivClusteringS2S "
+    "SprintDuplicateQuestions TwitterSemEval2015 TwitterURLCorpus AskUbuntuDupQuestions "
+    "MindSmallReranking SciDocsRR StackOverflowDupQuestions QuoraRetrieval BIOSSES SICK-R STS12 "
+    "STS13 STS14 STS15 STS16 STS17 STSBenchmark"
+)
+S2S_TASKS = frozenset(
+    [f"{name}Classification" for name in _S2S_BY_TYPE["Classification"].split()]
+    + [f"{name}Clustering" for name in _S2S_BY_TYPE["Clustering"].split()]
+    + _S2S_OTHER.split()
+)
+
+
+@dataclass
+class ModelScores:
+    """A model's main scores x 100.
+
+    Attributes:
+        name: The model.
+        origin: "measured", "measured, local data" or "published".
+        scores: By task; the mean over the task's splits and subsets.
+    """
+
+    name: str
+    origin: str
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+def read_results(folder: Path, benchmark: str) -> ModelScores:
+    """Read mteb's JSON files of one model.
+
+    Args:
+        folder: `results/<org__name>/<revision>`.
+        benchmark: Its splits and subsets count; other ones only where a task has none of these.
+
+    Raises:
+        ValueError: The folder holds no results.
+    """
+    tasks = {task.metadata.name: task for task in mteb.get_benchmark(benchmark).tasks}
+    model = ModelScores(folder.parent.name.replace("__", "/"), "measured")
+    for file in sorted(folder.glob("*.json")):
+        result = json.loads(file.read_text("utf-8"))
+        if "scores" not in result:
+            continue
+        model.scores[result["task_name"]] = _main_score(
+            result["scores"], tasks.get(result["task_name"])
+        )
+        if result["dataset_revision"] == LOCAL_REVISION:
+            model.origin = "measured, local data"
+    if not model.scores:
+        raise ValueError(
+            f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
+        )
+    return model
+
+
+def _main_score(scores: Mapping[str, Sequence[Mapping[str, Any]]], task: AbsTask | None) -> float:
+    rows = [
+        (split, row["hf_subset"], row["main_score"]) for split in scores for row in scores[split]
+    ]
+    if task is not None:
+        official = [r for r in rows if r[0] in task.eval_splits and r[1] in task.hf_subsets]
+        rows = official or rows
+    return 100 * float(sum(score for _, _, score in rows)) / len(rows)
+
+
+def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:
+    """Published scores by (benchmark, model)."""
+    models: dict[tuple[str, str], ModelScores] = {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            key = (row["benchmark"], row["model"])
+            model = models.setdefault(key, ModelScores(row["model"], "published"))
+            model.scores[row["task"]] = float(row["main_score_x100"])
+    return models
+
+
+def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
+    """Published scores of the named models.
+
+    Raises:
+        ValueError: There are none of a model; the message lists those that there are.
+    """
+    published = read_published()
+    missing = [name for name in names if (benchmark, name) not in published]
+    if missing:
+        known = ", ".join(name for b, name in published if b == benchmark)
+        raise ValueError(f"No published scores of {missing} on {benchmark}. There are: {known}.")
+    return [published[benchmark, name] for name in names]
+
+
+def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) -> int:
+    """Add a model's results to the table of published scores, in the place of older ones.
+
+    Args:
+        folder: `results/<org__name>/<revision>`, as mteb publishes them.
+        benchmark: The benchmark; only its tasks are added.
+        file: The table.
+
+    Returns:
+        The number of tasks added.
+
+    Raises:
+        ValueError: The results come from local copies of the datasets.
+    """
+    model = read_results(folder, benchmark)
+    if model.origin != "measured":
+        raise ValueError(
+            f"{folder} was measured on local copies of the datasets: that is no published result."
+        )
+    types = {t.metadata.name: t.metadata.type for t in mteb.get_benchmark(benchmark).tasks}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    kept = [r for r in rows if (r["model"], r["benchmark"]) != (model.name, benchmark)]
+    added = [
+        {
+            "model": model.name,
+            "revision": folder.name,
+            "benchmark": benchmark,
+            "task": task,
+            "type": types[task],
+            "main_score_x100": f"{score:.2f}",
+            "mteb_version": json.loads((folder / f"{task}.json").read_text("utf-8"))[
+                "mteb_version"
+            ],
+        }
+        for task, score in sorted(model.scores.items())
+        if task in types
+    ]
+    with atomic(file) as partial, partial.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*kept, *added])
+    return len(added)
+
+
+def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
+    """Put models side by side, over the tasks that all of them have.
+
+    An average carries the benchmark's name only if every model has every task; otherwise its
+    heading says how many of the tasks it is over.
+
+    Args:
+        models: The models.
+        benchmark: Which tasks count.
+
+    Returns:
+        One row a model: means by task type, then the averages of the benchmark.
+
+    Raises:
+        ValueError: The models have no task of the benchmark in common.
+    """
+    types = {t.metadata.name: t.metadata.type for t in mteb.get_benchmark(benchmark).tasks}
+    common = sorted(set(types).intersection(*(model.scores for model in models)))
+    if not common:
+        raise ValueError(
+            f"The models have no task of {benchmark} in common: "
+            + "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
+        )
+    by_type: dict[str, list[str]] = defaultdict(list)
+    for task in common:
+        by_type[types[task]].append(task)
+    averages = _averages(benchmark, common, by_type, len(types))
+    rows = []
+    for model in models:
+        row: dict[str, str | float] = {"model": model.name, "scores": model.origin}
+        for kind in [*TYPES, *sorted(set(by_type) - set(TYPES))]:
+            if kind in by_type:
+                row[TYPES.get(kind, kind)] = _mean(model.scores, by_type[kind])
+        for heading, groups in averages.items():
+            row[heading] = sum(_mean(model.scores, g) for g in groups) / len(groups)
+        rows.append(row)
+    return pl.DataFrame(rows)
+
+
+def _averages(
+    benchmark: str, common: list[str], by_type: Mapping[str, list[str]], n_tasks: int
+) -> dict[str, list[list[str]]]:
+    """The headings of averages, with the groups of tasks whose means are averaged."""
+    partly = "" if len(common) == n_tasks else f" ({len(common)}/{n_tasks})"
+    if benchmark != "MTEB(eng, v1)":
+        return {
+            f"Mean(Task){partly}": [common],
+            f"Mean(TaskType){partly}": list(by_type.values()),
+        }
+    s2s = [task for task in common if task in S2S_TASKS]
+    averages = {f"Avg{partly or f' ({n_tasks})'}": [common]}
+    if s2s:
+        some = "" if len(s2s) == len(S2S_TASKS) else f" ({len(s2s)}/{len(S2S_TASKS)})"
+        averages = {f"Avg-s2s{some}": [s2s], **averages}
+    return averages
+
+
+def _mean(scores: Mapping[str, float], tasks: Sequence[str]) -> float:
+    return sum(scores[task] for task in tasks) / len(tasks)
+
+
+def as_markdown(table: pl.DataFrame) -> str:
+    """A table as Markdown, scores with two digits."""
+    with pl.Config(
+        tbl_formatting="MARKDOWN",
+        tbl_hide_column_data_types=True,
+        tbl_hide_dataframe_shape=True,
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_width_chars=-1,
+        fmt_str_lengths=200,
+        float_precision=2,
+    ):
+        return str(table)
+
+
+def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
+    """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    texts = {
+        ".md": as_markdown(table) + "\n",
+        ".csv": table.write_csv(float_precision=2),
+        ".json": json.dumps(table.to_dicts(), indent=2) + "\n",
+    }
+    files = []
+    for suffix, text in texts.items():
+        files.append(stem.with_name(stem.name + suffix))
+        with atomic(files[-1]) as partial:
+            partial.write_text(text, "utf-8")
+    return files

@@ -1,0 +1,51 @@
+"""Figures of the analyses, as SVG and PNG."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+_SIZE = (6.4, 4.0)  # inches
+_METADATA = {".svg": {"Date": None}, ".png": {}}
+_GROUPS = 40
+
+
+def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
+    """Norm against frequency rank, a line a stage: the median of groups of like rank."""
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.subplots()
+    edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
+    for stage in norms.columns[2:]:
+        values = norms[stage].to_numpy()
+        relative = values / values[values > 0].mean()
+        medians = [np.median(relative[a - 1 : b - 1]) for a, b in itertools.pairwise(edges)]
+        axes.plot(edges[:-1], medians, label=stage)
+    axes.set(xscale="log", xlabel="frequency rank of the word", ylabel="norm / mean norm")
+    axes.legend()
+    return _save(figure, stem)
+
+
+def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
+    """Teacher agreement by sentence length, a bar a range."""
+    bins = agreement.filter((pl.col("tokens") != "all") & pl.col("agreement").is_not_null())
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.subplots()
+    bars = axes.bar(bins["tokens"].to_list(), bins["agreement"].to_list(), color="tab:blue")
+    axes.bar_label(bars, fmt="%.1f")
+    axes.set(xlabel="teacher tokens of the sentence", ylabel="teacher agreement (Spearman x 100)")
+    return _save(figure, stem)
+
+
+def _save(figure: Figure, stem: Path) -> list[Path]:
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(stem.name + suffix) for suffix in _METADATA]
+    # The same figure gives the same bytes.
+    with mpl.rc_context({"svg.hashsalt": "st_static"}):
+        for file in files:
+            figure.savefig(file, dpi=150, metadata=_METADATA[file.suffix])
+    return files

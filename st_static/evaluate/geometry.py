@@ -1,0 +1,47 @@
+"""How vectors lie on the unit sphere: alignment and uniformity (Wang and Isola 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.vectors import unit_rows
+
+
+def alignment(x: NDArray[np.floating], y: NDArray[np.floating]) -> float:
+    """Mean squared distance of paraphrases on the unit sphere; smaller is better.
+
+    Args:
+        x: Vectors of texts, [P, D].
+        y: Vectors of their paraphrases, [P, D].
+
+    Example:
+        >>> alignment(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0]]))
+        2.0
+    """
+    _check_pairs(x, y)
+    return float(np.square(unit_rows(x) - unit_rows(y)).sum(axis=1).mean())
+
+
+def uniformity(x: NDArray[np.floating], y: NDArray[np.floating], t: float = 2.0) -> float:
+    """Logarithm of the mean of exp(-t |x - y|^2) over random pairs; smaller is better.
+
+    Args:
+        x: Vectors of random texts, [P, D].
+        y: Vectors of other random texts, [P, D].
+        t: Width of the kernel.
+
+    Example:
+        >>> uniformity(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]))
+        -4.0
+    """
+    _check_pairs(x, y)
+    distances = np.square(unit_rows(x) - unit_rows(y)).sum(axis=1)
+    return float(np.log(np.mean(np.exp(-t * distances.astype(np.float64)))))
+
+
+def _check_pairs(x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+    if x.ndim != 2 or x.shape != y.shape or not len(x):
+        raise ValueError(
+            f"Expected pairs of vectors, twice [P, D] with P > 0, but got {x.shape} and {y.shape}."
+        )

@@ -1,0 +1,133 @@
+"""Analyses of a small built model: every table and figure, and what each is computed from."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sentence_transformers import SentenceTransformer
+from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
+
+from st_static.build.recipe import build
+from st_static.build.teacher import Teacher
+from st_static.cli import main
+from st_static.evaluate.analyse import (
+    BuiltModel,
+    ablation_tables,
+    held_out_agreement,
+    read_pairs,
+    sample_texts,
+    token_vectors,
+    word_vectors,
+)
+from st_static.evaluate.socm import mean_socm
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analysed")
+    teacher = save_tiny_teacher(folder / "teacher")
+    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return BuiltModel(folder / "model", folder / "work")
+
+
+@pytest.fixture(scope="module")
+def written(folder, tmp_path_factory):
+    sentences = generated_sentences(30, seed=5)
+    (folder / "texts.txt").write_text("\n".join(sentences))
+    pairs = zip(sentences, reversed(sentences), strict=True)
+    (folder / "pairs.tsv").write_text("\n".join(map("\t".join, pairs)))
+    (folder / "tagged.txt").write_text("baba/nn bade/vb bafi/jj bago/nn")
+    output = tmp_path_factory.mktemp("analysis")
+    arguments = [
+        *("analyse", str(folder / "model"), "--work_dir", str(folder / "work")),
+        *("--output", str(output), "--teacher", str(folder / "teacher/teacher")),
+        *("--texts", str(folder / "texts.txt"), "--pairs", str(folder / "pairs.tsv")),
+        *("--tagged", str(folder / "tagged.txt")),
+    ]
+    assert main(arguments) == 0
+    return output
+
+
+def test_every_table_in_three_formats_and_every_figure_in_two(written):
+    tables = [
+        *("norms", "norms_and_frequency", "norms_extraction_to_pca", "norms_pca_to_distillation"),
+        *("norms_parts_of_speech", "agreement_by_length", "socm", "alignment_uniformity"),
+    ]
+    figures = ["norms", "agreement_by_length"]
+    expected = {f"{t}{s}" for t in tables for s in (".md", ".csv", ".json")}
+    expected |= {f"{f}{s}" for f in figures for s in (".svg", ".png")}
+    assert {path.name for path in written.iterdir()} == expected
+    assert all(path.stat().st_size for path in written.iterdir())
+
+
+def test_norms_are_those_of_the_stages_tables(model, written):
+    norms = pl.read_json(written / "norms.json")
+    assert norms["word"].to_list() == model.words
+    row = model.tokenizer.token_to_id(model.words[7])
+    for stage, table in model.tables.items():
+        assert norms[stage][7] == pytest.approx(np.linalg.norm(table[row]), rel=1e-5)
+
+
+def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
+    stages = json.loads((folder / "model/st_static.json").read_text())["stages"]
+    table = held_out_agreement(model)
+    assert table["agreement"][-1] == pytest.approx(
+        stages["distillation"]["teacher_agreement"], abs=0.01
+    )
+    assert table["sentences"][-1] == 64
+
+
+def test_the_teachers_collapse_is_over_its_own_tokens(folder, written):
+    path = str(folder / "teacher/teacher")
+    transformer = SentenceTransformer(path, device="cpu")
+    texts = sample_texts(folder / "texts.txt", 1000)
+    tokens = transformer.encode(texts, output_value="token_embeddings")
+    expected = mean_socm([row.numpy() for row in tokens])
+    rows = pl.read_json(written / "socm.json").to_dicts()
+    assert [row["model"] for row in rows] == ["model", path]
+    assert rows[1]["SOCM"] == pytest.approx(expected.mean, rel=1e-4)
+    assert rows[1]["pairs"] == 30 * 29 // 2
+    vectors = token_vectors(Teacher(transformer), texts)
+    assert sorted(map(len, vectors)) == sorted(map(len, tokens))
+
+
+def test_the_models_collapse_is_over_its_word_vectors(model):
+    [vectors] = word_vectors(model, ["Baba, bade!", "?"])
+    rows = [model.tokenizer.token_to_id(word) for word in ("baba", "bade")]
+    np.testing.assert_array_equal(vectors, model.table[rows])
+
+
+def test_the_ablations_tables(model):
+    tables = ablation_tables(model)
+    assert list(tables) == [
+        *("extraction", "sentence PCA", "sentence PCA, nothing dropped", "vocabulary PCA"),
+        "distillation",
+    ]
+    # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
+    np.testing.assert_allclose(
+        np.abs(tables["sentence PCA, nothing dropped"]), np.abs(tables["sentence PCA"]), atol=1e-3
+    )
+    assert tables["vocabulary PCA"].shape == tables["distillation"].shape
+
+
+def test_a_work_folder_of_another_model(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"are not in .*: there is no .*sentences-"):
+        BuiltModel(folder / "model", tmp_path)
+    with pytest.raises(ValueError, match="no model that st_static built"):
+        BuiltModel(folder / "teacher/teacher", folder / "work")
+
+
+def test_files_that_hold_something_else(tmp_path):
+    file: Path = tmp_path / "file.txt"
+    file.write_text("one line\n\n")
+    with pytest.raises(ValueError, match="at least two lines"):
+        sample_texts(file, 10)
+    with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
+        read_pairs(file)

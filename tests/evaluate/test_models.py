@@ -1,0 +1,93 @@
+"""Peers give the vectors of their own packages; names and revisions say what was run."""
+
+import sys
+
+import numpy as np
+import pytest
+from model2vec import StaticModel
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from st_static.evaluate.models import load_model, revision_of
+from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer
+
+TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "ours"
+    words = ["the", "cat", "sat", "on", "mat", "a", "dog", "runs"]
+    tokenizer = build_tokenizer(words, ["n", "##a"])
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 6))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return folder
+
+
+def test_a_folder_is_a_sentence_transformer(ours):
+    model = load_model(str(ours))
+    assert model.name == "local/ours"
+    assert model.dimension == 6
+    expected = SentenceTransformer(str(ours), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-6)
+    assert load_model(f"sentence-transformers:{ours}").revision == model.revision
+
+
+def test_the_revision_follows_the_weights(ours, tmp_path):
+    revision = revision_of(str(ours))
+    assert len(revision) == 40
+    table = np.ones((Tokenizer.from_file(str(ours / "tokenizer.json")).get_vocab_size(), 6))
+    tokenizer = Tokenizer.from_file(str(ours / "tokenizer.json"))
+    export_model(tmp_path / "ours", table.astype(np.float32), tokenizer, {})
+    assert revision_of(str(tmp_path / "ours")) != revision
+
+
+def test_model2vec_gives_the_vectors_of_its_package(ours):
+    model = load_model(f"model2vec:{ours}")
+    expected = StaticModel.from_pretrained(ours).encode(TEXTS[:3])
+    np.testing.assert_allclose(model.encode(TEXTS[:3]), expected, atol=1e-6)
+    assert (model.name, model.dimension) == ("local/ours", 6)
+
+
+def test_wordllama_gives_the_vectors_of_its_package():
+    from importlib.resources import files
+
+    from safetensors.numpy import load_file
+    from wordllama.inference import WordLlamaInference
+
+    package = files("wordllama")
+    weights = load_file(package / "weights/l2_supercat_256.safetensors")["embedding.weight"]
+    tokenizer = Tokenizer.from_file(str(package / "tokenizers/l2_supercat_tokenizer_config.json"))
+    expected = WordLlamaInference(weights, tokenizer).embed(TEXTS[:3])
+    model = load_model("wordllama:256")
+    assert model.name == "wordllama/l2_supercat_256"
+    found = model.encode(TEXTS[:3])
+    for row, other in zip(found, expected, strict=True):
+        cosine = row @ other / np.linalg.norm(row) / np.linalg.norm(other)
+        assert cosine == pytest.approx(1, abs=1e-5)
+
+
+def test_wordllama_in_another_dimension_is_not_in_the_package():
+    with pytest.raises(ValueError, match=r"no model of '99' dimensions, but of \['256'\]"):
+        load_model("wordllama:99")
+
+
+def test_glove_is_the_mean_of_lower_cased_words(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    model = load_model(f"glove:{tmp_path / 'glove.txt'}")
+    np.testing.assert_allclose(model.encode(["The cat", "dog"]), [[0.5, 0.5], [0, 0]])
+    assert (model.name, model.dimension) == ("local/glove.txt", 2)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "model2vec", None)
+    with pytest.raises(ValueError, match="pip install model2vec"):
+        load_model("model2vec:org/model")
+
+
+def test_a_model_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ValueError, match=r"cannot be loaded .*model2vec:…, wordllama:…, glove:…"):
+        load_model(str(tmp_path / "none"))
