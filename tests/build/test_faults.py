@@ -23,7 +23,14 @@ from small_build import (
 from st_static.build.config import BuildConfig
 
 # A kill in each of these stages, after at most so many changes that can be seen in its folder.
-KILLS = {"sentences": 12, "selection": 4, "extraction": 8, "pca": 2, "distillation": 20}
+KILLS = {
+    "sentences": 12,
+    "vocabulary": 1,
+    "selection": 4,
+    "extraction": 8,
+    "pca": 2,
+    "distillation": 20,
+}
 PATIENCE = 120  # seconds that a build may take on a slow machine before the test gives up
 
 
@@ -86,7 +93,7 @@ def wait_for(stage: str, n_changes: int, process: BaseProcess, work_dir: Path) -
         time.sleep(0.001)
 
 
-def test_a_build_that_was_killed_five_times_gives_the_same_bytes(
+def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
     start: Start, tmp_path: Path
 ) -> None:
     teacher = save_tiny_teacher(tmp_path / "teacher")
