@@ -64,13 +64,13 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
         data: Holds a folder for each task, named like it, in the layout of its Hub repository.
 
     Returns:
-        The task, with the splits that the copy has; with other splits of it where it has none
-        of those that the task is scored on.
+        The task, with the subsets and splits that the copy has; with other splits of it where it
+        has none of those that the task is scored on.
 
     Raises:
         ValueError: There is no copy of the task's dataset.
     """
-    from datasets import get_dataset_config_names, get_dataset_split_names
+    from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset
 
     folder = data / task.metadata.name
     if not folder.is_dir():
@@ -82,9 +82,14 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
     if not isinstance(task, mteb.abstasks.AbsTaskRetrieval):
         configs = get_dataset_config_names(path)
         subsets = [subset for subset in task.hf_subsets if subset in configs]
-        present = set(get_dataset_split_names(path, (subsets or configs)[0]))
+        present = get_dataset_split_names(path, (subsets or configs)[0])
         splits = [split for split in task.eval_splits if split in present]
-        task.filter_eval_splits(splits or sorted(present - {"train"}))
+        splits = splits or [split for split in present if split != "train"]
+        if not subsets:  # all in one file, told apart by a column
+            languages = load_dataset(path, split=splits[0]).to_dict().get("lang", task.hf_subsets)
+            subsets = [subset for subset in task.hf_subsets if subset in set(languages)]
+        task.hf_subsets = subsets
+        task.filter_eval_splits(splits)
     return task
 
 

@@ -99,6 +99,17 @@ def test_a_copy_without_the_official_split_is_scored_on_what_it_has(data, model_
     assert list(result["scores"]) == ["validation"]
 
 
+def test_a_copy_with_some_of_the_languages_is_scored_on_these(data, model_folder, tmp_path):
+    table = pq.read_table(data / "STS12/test.parquet").slice(0, 20)
+    (tmp_path / "STS17").mkdir()
+    languages = pa.array(["en-en"] * 20)
+    pq.write_table(table.append_column("lang", languages), tmp_path / "STS17/test.parquet")
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STS17"]), tmp_path, tmp_path)
+    result = json.loads((outcome.folder / "STS17.json").read_text())
+    assert [row["hf_subset"] for row in result["scores"]["test"]] == ["en-en"]
+
+
 def counting(encode):
     calls = []
 

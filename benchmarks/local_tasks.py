@@ -1,0 +1,42 @@
+"""All tasks of a folder of local datasets, for several models, side by side.
+
+    python benchmarks/local_tasks.py --data DIR [--folder .] MODEL [MODEL ...]
+
+evaluates each model as `st-static evaluate` does on every task that the folder holds, and prints
+a table of main scores x 100 and the seconds that each model took.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import polars as pl
+
+from st_static.evaluate.benchmark import find_tasks, run_tasks
+from st_static.evaluate.compare import as_markdown
+from st_static.evaluate.models import load_model
+
+
+def main() -> None:
+    """Evaluate and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="+", help="as for st-static evaluate")
+    parser.add_argument("--data", type=Path, required=True, help="a folder a task")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where results/ goes")
+    arguments = parser.parse_args()
+    names = sorted(path.name for path in arguments.data.iterdir() if path.is_dir())
+    rows: dict[str, list[object]] = {"task": [*names, "seconds"]}
+    for spec in arguments.models:
+        start = time.perf_counter()
+        outcome = run_tasks(
+            load_model(spec), find_tasks(tasks=names), arguments.folder, arguments.data
+        )
+        seconds = time.perf_counter() - start
+        rows[spec] = [*(outcome.scores.get(name) for name in names), seconds]
+        for task, reason in outcome.failures.items():
+            print(f"{spec}: {task} failed: {reason}")
+    print(as_markdown(pl.DataFrame(rows, strict=False)))
+
+
+if __name__ == "__main__":
+    main()
