@@ -1,1 +1,1 @@
-"""How good a model is, and why: the geometry of its vectors."""
+"""How good a model is, and why: benchmarks, comparison with peers, analyses."""
