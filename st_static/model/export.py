@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from st_static.model.files import write_json
@@ -88,7 +88,8 @@ def export_model(
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "1_Normalize").mkdir(parents=True)
     weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
-    save_file(weights, str(partial / "model.safetensors"), metadata={"format": "pt"})
+    # Not save_file, which leaves a file that only its owner may read.
+    (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     tokenizer.save(str(partial / "tokenizer.json"))
     write_json(partial / "modules.json", _MODULES)
     write_json(partial / "config_sentence_transformers.json", _config())

@@ -84,7 +84,7 @@ def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
 def test_results_are_mtebs_json_under_the_models_name_and_revision(data, model_folder, tmp_path):
     model = load_model(str(model_folder))
     outcome = run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data)
-    assert outcome.folder == tmp_path / "results/local__ours" / model.revision
+    assert outcome.folder == tmp_path / f"results/local__ours/{model.revision}-local"
     result = json.loads((outcome.folder / "STS12.json").read_text())
     # A local copy never passes for the dataset of the Hub.
     assert result["dataset_revision"] == "local"

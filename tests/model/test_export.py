@@ -1,6 +1,7 @@
 """The exported folder: built-ins only, equal vectors in every runtime, nothing overwritten."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -134,6 +135,13 @@ def test_files_of_the_folder(exported):
     ]
     assert json.loads((exported / RECORD_FILE).read_text()) == RECORD
     assert [path.name for path in exported.parent.iterdir()] == ["model"]
+
+
+def test_others_may_read_the_files(exported):
+    modes = {path.stat().st_mode & 0o777 for path in exported.rglob("*") if path.is_file()}
+    umask = os.umask(0)
+    os.umask(umask)
+    assert modes == {0o666 & ~umask}
 
 
 def test_similarity_is_the_cosine(exported):
