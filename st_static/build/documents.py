@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import hashlib
 import json
 import logging
 import lzma
@@ -192,11 +193,8 @@ def _missing_column(column: str, source: str, found: list[str]) -> ValueError:
 
 
 def _content_hash(file: Path) -> str:
-    hasher = xxhash.xxh3_128()
     with file.open("rb") as stream:
-        while block := stream.read(1 << 22):
-            hasher.update(block)
-    return str(hasher.hexdigest())
+        return str(hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest())
 
 
 def _version(package: str) -> str:

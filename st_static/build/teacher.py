@@ -82,11 +82,8 @@ def check_weights(folder: str, expected: str) -> None:
             f"teacher.sha256 is given, but {folder!r} is no local folder with a {WEIGHTS_FILE}. "
             "For a Hub id, pin teacher.revision instead."
         )
-    hasher = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            hasher.update(block)
-    found = hasher.hexdigest()
+        found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise ValueError(
             f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "

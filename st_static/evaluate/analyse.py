@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,8 +113,9 @@ class Inputs:
 
     Attributes:
         teacher: The teacher, for its second-order collapse; as in a recipe.
-        texts: A file of texts, one a line, for second-order collapse and uniformity.
-        pairs: A file of two paraphrases a line, with a tab between them, for alignment.
+        texts: A file of texts, one a line, for second-order collapse.
+        pairs: A file of two paraphrases a line, with a tab between them, for alignment and
+            uniformity.
         tagged: A file of `word/TAG` tokens, for parts of speech.
         tasks: MTEB tasks for the ablation.
         data: Local copies of their datasets.
@@ -138,9 +140,10 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     Returns:
         The files written.
     """
-    write: Callable[[str, pl.DataFrame], list[Path]] = lambda name, table: write_table(  # noqa: E731
-        table, output / name
-    )
+
+    def write(name: str, table: pl.DataFrame) -> list[Path]:
+        return write_table(table, output / name)
+
     norms = word_norms(
         model.words, {stage: model.rows_of_words(t) for stage, t in model.tables.items()}
     )
@@ -263,7 +266,7 @@ def ablation(
     for name, table in ablation_tables(model).items():
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
-            "stage",
+            hashlib.sha256(table.tobytes()).hexdigest()[:40],
             table_encoder(model.tokenize, table),
             table.shape[1],
         )
