@@ -129,6 +129,8 @@ def run_compare(arguments: Sequence[str]) -> int:
     models += compare.find_published(options.published, options.benchmark)
     table = compare.compare(models, options.benchmark)
     print(compare.as_markdown(table))
+    if options.published:
+        print(f"\nPublished scores: {compare.PUBLISHED_SOURCE}.")
     if options.output:
         compare.write_table(table, options.output)
     return 0

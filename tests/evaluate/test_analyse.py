@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 
@@ -14,6 +17,7 @@ from st_static.build.teacher import Teacher
 from st_static.cli import main
 from st_static.evaluate.analyse import (
     BuiltModel,
+    ablation,
     ablation_tables,
     held_out_agreement,
     read_pairs,
@@ -22,6 +26,7 @@ from st_static.evaluate.analyse import (
     word_vectors,
 )
 from st_static.evaluate.socm import mean_socm
+from st_static.model.vectors import sentence_means, unit_rows
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +120,20 @@ def test_the_ablations_tables(model):
         np.abs(tables["sentence PCA, nothing dropped"]), np.abs(tables["sentence PCA"]), atol=1e-3
     )
     assert tables["vocabulary PCA"].shape == tables["distillation"].shape
+
+
+def test_the_ablation_scores_every_table(model, tmp_path):
+    first, second = generated_sentences(40, seed=1), generated_sentences(40, seed=2)
+    gold = np.random.default_rng(0).uniform(0, 5, 40)
+    (tmp_path / "data/STS12").mkdir(parents=True)
+    pairs = pa.table({"sentence1": first, "sentence2": second, "score": gold})
+    pq.write_table(pairs, tmp_path / "data/STS12/test.parquet")
+    scores = ablation(model, ["STS12"], tmp_path, tmp_path / "data")
+    assert scores["table"].to_list() == list(ablation_tables(model))
+    x, y = (unit_rows(sentence_means(model.table, model.tokenize(t))) for t in (first, second))
+    expected = 100 * spearmanr((x * y).sum(axis=1), gold).statistic
+    assert scores["STS12"][-1] == pytest.approx(expected, abs=0.01)
+    assert scores["mean"].to_list() == scores["STS12"].to_list()
 
 
 def test_a_work_folder_of_another_model(folder, tmp_path):

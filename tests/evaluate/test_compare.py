@@ -162,5 +162,5 @@ def test_the_command_prints_and_writes(results, tmp_path, capsys):
     assert main(["compare", *arguments]) == 0
     printed = capsys.readouterr().out
     assert "| org/model" in printed
-    assert "published" in printed
+    assert "Published scores: embeddings-benchmark/results on GitHub" in printed
     assert (tmp_path / "table.md").read_text().strip() in printed
