@@ -73,8 +73,8 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "model",
-        help="A folder or Hub id, or a peer: model2vec:ID, wordllama:256, glove:FILE, "
-        "sentence-transformers:ID.",
+        help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
+        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, or the floor borep:FILE.",
     )
     parser.add_argument("--benchmark", type=str | None, help='For example "MTEB(eng, v2)".')
     parser.add_argument("--tasks", nargs="+", type=str, help="Names of tasks instead.")

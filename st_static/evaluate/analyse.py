@@ -22,10 +22,10 @@ from st_static.build.sentence_pca import SentencePCA
 from st_static.build.teacher import Teacher, token_batches
 from st_static.evaluate.benchmark import find_tasks, run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
+from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
 from st_static.evaluate.geometry import alignment, uniformity
 from st_static.evaluate.lengths import agreement_by_length
-from st_static.evaluate.models import EvaluatedModel, table_encoder
 from st_static.evaluate.norms import (
     frequency_correlation,
     most_changed,

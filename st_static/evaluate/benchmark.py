@@ -18,7 +18,7 @@ from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderW
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from st_static.evaluate.models import EvaluatedModel
+from st_static.evaluate.encoders import EvaluatedModel
 
 logger = logging.getLogger(__name__)
 

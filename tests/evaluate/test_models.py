@@ -8,7 +8,13 @@ from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from st_static.evaluate.models import load_model, revision_of
+from st_static.evaluate.encoders import revision_of
+from st_static.evaluate.models import load_model
+from st_static.evaluate.word_vectors import (
+    RandomProjection,
+    SmoothInverseFrequency,
+    read_word_vectors,
+)
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
@@ -91,3 +97,34 @@ def test_a_model_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ValueError, match=r"cannot be loaded .*model2vec:…, wordllama:…, glove:…"):
         load_model(str(tmp_path / "none"))
+
+
+def test_sif_counts_words_in_a_file_of_texts(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    (tmp_path / "texts.txt").write_text("The cat the\nthe the\n")
+    vectors = read_word_vectors(tmp_path / "glove.txt")
+    texts = ["The cat the", "the the"]
+    expected = SmoothInverseFrequency(vectors, {"the": 4, "cat": 1}, texts)
+    model = load_model(f"sif:{tmp_path}/glove.txt,{tmp_path}/texts.txt")
+    np.testing.assert_allclose(model.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+    assert model.name == "local/glove.txt-sif"
+    with pytest.raises(ValueError, match="Expected sif:VECTORS,TEXTS"):
+        load_model(f"sif:{tmp_path}/glove.txt")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooling", "relu"),
+    [
+        ("borep", "mean", False),
+        ("borep-max", "max", False),
+        ("borep-relu", "mean", True),
+        ("borep-max-relu", "max", True),
+    ],
+)
+def test_random_projections_by_name(tmp_path, kind, pooling, relu):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 -1\n")
+    model = load_model(f"{kind}:{tmp_path / 'glove.txt'}")
+    borep = RandomProjection(read_word_vectors(tmp_path / "glove.txt"), 4096, pooling, relu)
+    np.testing.assert_array_equal(model.encode(TEXTS), borep.encode(TEXTS))
+    assert model.name == f"local/glove.txt-borep-{pooling}" + ("-relu" if relu else "")
+    assert model.dimension == 4096

@@ -100,7 +100,7 @@ def test_another_seed_is_another_projection(vectors):
 
 
 def test_a_text_is_the_mean_of_its_known_words(vectors):
-    from st_static.evaluate.models import table_encoder
+    from st_static.evaluate.encoders import table_encoder
 
     encode = table_encoder(vectors.tokenize, vectors.table)
     np.testing.assert_allclose(encode(TEXTS), [mean(text) for text in TEXTS], atol=1e-6)

@@ -1,0 +1,81 @@
+"""What an evaluation asks of a model: a name, a revision, and a function from texts to vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.chunks import Ragged
+from st_static.model.vectors import sentence_means
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """A model under its name in results.
+
+    Attributes:
+        name: `org/name`; `local/FOLDER` for a folder.
+        revision: The Hub's commit, or a hash of the weights.
+        encode: Texts [B] to vectors [B, D].
+        dimension: D.
+        sentence_transformer: The model, if it is one: its prompts then apply.
+    """
+
+    name: str
+    revision: str
+    encode: Encode
+    dimension: int
+    sentence_transformer: SentenceTransformer | None = None
+
+
+def table_encoder(
+    tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]
+) -> Encode:
+    """An encoder that takes the mean of a text's rows; zero for a text without any."""
+
+    def encode(texts: list[str]) -> NDArray[np.floating]:
+        return sentence_means(table, tokenize(texts))
+
+    return encode
+
+
+def local_name(name: str) -> str:
+    """A model's name in results: `local/FOLDER` for a folder or file, else the Hub's id."""
+    return f"local/{Path(name).resolve().name}" if Path(name).exists() else name
+
+
+def revision_of(model: str) -> str:
+    """The Hub's commit of a downloaded model, or a hash of a folder's weights."""
+    folder = Path(model)
+    if folder.is_dir():
+        return hash_files(sorted(file for kind in _WEIGHTS for file in folder.rglob(kind)))
+    from huggingface_hub import try_to_load_from_cache
+
+    for file in ("modules.json", "config.json"):
+        cached = try_to_load_from_cache(model, file)
+        if isinstance(cached, str):
+            return Path(cached).parent.name
+    return "unknown"
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files, its first 40 digits."""
+    hasher = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                hasher.update(block)
+    return hasher.hexdigest()[:40]
