@@ -26,11 +26,10 @@ def main() -> None:
     arguments = parser.parse_args()
     names = sorted(path.name for path in arguments.data.iterdir() if path.is_dir())
     rows: dict[str, list[object]] = {"task": [*names, "seconds"]}
-    for spec in arguments.models:
+    models = {spec: load_model(spec) for spec in arguments.models}
+    for spec, model in models.items():
         start = time.perf_counter()
-        outcome = run_tasks(
-            load_model(spec), find_tasks(tasks=names), arguments.folder, arguments.data
-        )
+        outcome = run_tasks(model, find_tasks(tasks=names), arguments.folder, arguments.data)
         seconds = time.perf_counter() - start
         rows[spec] = [*(outcome.scores.get(name) for name in names), seconds]
         for task, reason in outcome.failures.items():

@@ -36,7 +36,8 @@ def _load_sentence_transformer(name: str, trust_remote_code: bool) -> EvaluatedM
     path = locate(name)
     try:
         model = SentenceTransformer(path, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError) as error:
+    # RuntimeError: weights of a kind that sentence-transformers cannot use, such as int8.
+    except (OSError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
             f"{', '.join(f'{kind}:…' for kind in PEERS)}."

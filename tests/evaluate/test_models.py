@@ -1,10 +1,12 @@
 """Peers give the vectors of their own packages; names and revisions say what was run."""
 
+import shutil
 import sys
 
 import numpy as np
 import pytest
 from model2vec import StaticModel
+from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
@@ -60,7 +62,6 @@ def test_model2vec_gives_the_vectors_of_its_package(ours):
 def test_wordllama_gives_the_vectors_of_its_package():
     from importlib.resources import files
 
-    from safetensors.numpy import load_file
     from wordllama.inference import WordLlamaInference
 
     package = files("wordllama")
@@ -91,6 +92,18 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "model2vec", None)
     with pytest.raises(ValueError, match="pip install model2vec"):
         load_model("model2vec:org/model")
+
+
+def test_whole_numbers_as_weights_are_for_model2vec(ours, tmp_path):
+    folder = tmp_path / "int8"
+    shutil.copytree(ours, folder)
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {k: (v * 20).astype(np.int8) for k, v in weights.items()}, folder / "model.safetensors"
+    )
+    with pytest.raises(ValueError, match=r"cannot be loaded .* or a peer: model2vec:"):
+        load_model(str(folder))
+    assert load_model(f"model2vec:{folder}").encode(TEXTS[:1]).any()
 
 
 def test_a_model_that_is_not_there(tmp_path, monkeypatch):
