@@ -34,7 +34,8 @@ from st_static.build.sentence_pca import SentencePCA
 from st_static.build.stages import digest, stage_hash
 from st_static.build.teacher import Teacher
 from st_static.evaluate.analyse import BuiltModel
-from st_static.model.chunks import ChunkTokenizer, Ragged, offsets_of
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 

@@ -31,7 +31,7 @@ from st_static.build.config import BuildConfig
 from st_static.build.recipe import BuildResult, build
 from st_static.build.teacher import Teacher
 from st_static.cli import parse_build
-from st_static.model.chunks import ChunkTokenizer
+from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.files import read_arrays
 from st_static.model.vectors import sentence_means
 

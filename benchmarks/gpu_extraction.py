@@ -24,7 +24,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from st_static.build.extraction import Selected
 from st_static.build.teacher import Teacher
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 WORDS = [

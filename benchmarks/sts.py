@@ -75,10 +75,10 @@ def load_pairs(data: Path) -> dict[str, StsPairs]:
         FileNotFoundError: If a task's file is missing.
         ValueError: If a task's file lacks a column.
     """
-    return {task: _read_pairs(data / task / f"{split}.parquet") for task, split in SPLITS.items()}
+    return {task: read_pairs(data / task / f"{split}.parquet") for task, split in SPLITS.items()}
 
 
-def _read_pairs(path: Path) -> StsPairs:
+def read_pairs(path: Path) -> StsPairs:
     if not path.is_file():
         raise FileNotFoundError(f"no pairs at {path}; pass the folder that holds {list(SPLITS)}")
     table = pq.read_table(path)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from jsonargparse import ArgumentParser
 
 from st_static.build.config import BuildConfig
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+Batch = TypeVar("Batch", bound=Sized)
 
 DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 
@@ -184,6 +191,73 @@ def run_analyse(arguments: Sequence[str]) -> int:
     return 0
 
 
+def run_encode(arguments: Sequence[str]) -> int:
+    """Run `encode`."""
+    parser = ArgumentParser(
+        prog="st-static encode",
+        description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
+    parser.add_argument(
+        "--input_format",
+        type=Literal["txt", "jsonl", "parquet"],
+        default="txt",
+        help="txt is a text a line; jsonl and parquet have a column of texts.",
+    )
+    parser.add_argument("--column", default="text", help="Name of that column.")
+    parser.add_argument("--output", type=Path | None, help="File to write; by default stdout.")
+    parser.add_argument(
+        "--output_format",
+        type=Literal["npy", "parquet"],
+        default="npy",
+        help="npy is one array [N, D]; parquet has the columns text and embedding.",
+    )
+    parser.add_argument("--dtype", type=Literal["float32", "float16"], default="float32")
+    parser.add_argument(
+        "--null",
+        type=Literal["error", "empty"],
+        default="error",
+        help="Whether a missing text is an error or an empty text.",
+    )
+    options = parser.parse_args(list(arguments))
+    if options.output is None and sys.stdout.isatty():
+        raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
+    from tqdm import tqdm
+
+    from st_static.model.encode_files import read_texts
+    from st_static.model.fast_encoder import FastEncoder
+    from st_static.model.files import atomic
+
+    encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
+    with contextlib.ExitStack() as files, tqdm(unit=" sentences", unit_scale=True) as progress:
+        if options.input is None:
+            source = sys.stdin.buffer
+        else:
+            source = files.enter_context(options.input.open("rb"))
+        if options.output is None:
+            target = sys.stdout.buffer
+        else:
+            temporary = files.enter_context(atomic(options.output))
+            target = files.enter_context(temporary.open("wb"))
+        start = time.perf_counter()
+        texts = read_texts(source, options.input_format, options.column, options.null)
+        try:
+            rows = encoder.write(_counted(texts, progress), target, options.output_format)
+        except TypeError as error:  # of a text that is missing or no text
+            raise ValueError(str(error)) from error
+        seconds = time.perf_counter() - start
+    print(f"{rows:,} sentences, {rows / seconds:,.0f} a second", file=sys.stderr)
+    return 0
+
+
+def _counted(batches: Iterable[Batch], progress: tqdm[Any]) -> Iterator[Batch]:
+    for batch in batches:
+        yield batch
+        progress.update(len(batch))
+
+
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
     """Say which extra brings a package that is missing."""
@@ -199,6 +273,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "build": (run_build, "[RECIPE] [--OPTION VALUE ...]"),
     "evaluate": (run_evaluate, "MODEL [--benchmark NAME | --tasks NAME ...] [--data DIR]"),
     "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
+    "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
     "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
 }
 

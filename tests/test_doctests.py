@@ -18,7 +18,8 @@ MODULES = [
 ]
 # Modules whose examples must not get lost unnoticed.
 WITH_EXAMPLES = {
-    "st_static.model.chunks",
+    "st_static.model.chunk_tokenizer",
+    "st_static.model.fast_encoder",
     "st_static.model.static_word_embedding",
     "st_static.model.tokenizer",
     "st_static.build.loss",

@@ -59,3 +59,19 @@ def test_distill_by_hand_raises_teacher_agreement(tmp_path):
     )
     assert after > before
     assert truncated == pytest.approx(after, abs=5)
+
+
+def test_semantic_search_finds_the_sentence_with_the_same_words(tmp_path):
+    words = "a sailor lost his map someone fixes clock money owed to the state found old"
+    tokenizer = build_tokenizer(words.split())
+    table = np.eye(tokenizer.get_vocab_size(), 20, dtype=np.float32)
+    table[:2] = 0
+    export_model(tmp_path / "model", table, tokenizer, {})
+    text = ["A map", "the sailor lost his map", "an old clock", "money"] * 5
+    (tmp_path / "texts.txt").write_text("\n".join(text))
+    output = run("semantic_search.py", "model", "texts.txt", folder=tmp_path)
+    lines = output.splitlines()
+    assert lines[0].startswith("20 sentences in ")
+    assert lines[3].endswith("the sailor lost his map")
+    made_up = run("semantic_search.py", "model", "--sentences", "5", folder=tmp_path)
+    assert "5 sentences in" in made_up

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means, unit_rows
 
 _NEIGHBOURS = 10

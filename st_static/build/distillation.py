@@ -30,7 +30,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from st_static.build.batches import batch_sampler
 from st_static.build.config import DistillationConfig
 from st_static.build.loss import SimilarityDistillationLoss
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 from st_static.model.static_word_embedding import StaticWordEmbedding
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from st_static.build.alignment import WordBags, WordSpans, align, find_words, word_bags
 from st_static.build.teacher import Teacher, TokenBatch, is_out_of_memory, token_batches
-from st_static.model.chunks import Ragged
 from st_static.model.files import read_arrays, write_arrays
+from st_static.model.ragged import Ragged
 
 logger = logging.getLogger(__name__)
 

@@ -45,9 +45,10 @@ from st_static.build.stages import (
 )
 from st_static.build.teacher import Teacher
 from st_static.build.vocabulary import choose_words, count_shards, single_characters
-from st_static.model.chunks import ChunkTokenizer, Ragged
+from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.files import read_arrays, read_table, write_arrays, write_table
+from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
 

@@ -21,8 +21,10 @@ from tokenizers import Tokenizer
 
 from st_static.build.config import SelectionConfig
 from st_static.build.workers import map_shards
-from st_static.model.chunks import ChunkTokenizer, Ragged, offsets_of, split_chunks
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.chunks import split_chunks
 from st_static.model.files import read_table, write_table
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import SPECIAL_TOKENS, split_all_words
 
 # Pairs that one merge holds in memory, at 24 bytes each and about as much again for sorting.
@@ -96,9 +98,9 @@ class WordFinder:
             np.diff(chunks.offsets),
         )
 
-    def _ids_of(self, chunks: list[str]) -> Ragged:
+    def _ids_of(self, chunks: pa.Array) -> Ragged:
         """The ids of each chunk's vocabulary words."""
-        lists = split_all_words(pa.array(chunks, pa.string()))
+        lists = split_all_words(chunks.cast(pa.string()))
         places = pc.index_in(lists.flatten(), value_set=self.words)
         known = places.is_valid().to_numpy(zero_copy_only=False)
         ids = places.fill_null(0).to_numpy() + np.int32(len(SPECIAL_TOKENS))

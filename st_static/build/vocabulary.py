@@ -49,7 +49,7 @@ def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
     """
     chunks = split_chunks(texts)
     counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
-    return pa.table([chunks.distinct, counts], schema=COUNTS_SCHEMA)
+    return pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
 
 
 def words_of_chunks(chunks: pa.Table) -> pa.Table:

@@ -34,9 +34,10 @@ from st_static.evaluate.norms import (
     word_norms,
 )
 from st_static.evaluate.socm import SocmResult, mean_socm
-from st_static.model.chunks import ChunkTokenizer, Ragged
+from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import RECORD_FILE
 from st_static.model.files import read_arrays, read_json, read_table
+from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means
 
 if TYPE_CHECKING:

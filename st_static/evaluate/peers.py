@@ -38,7 +38,7 @@ from st_static.evaluate.word_vectors import (
     SmoothInverseFrequency,
     read_word_vectors,
 )
-from st_static.model.chunks import ChunkTokenizer
+from st_static.model.chunk_tokenizer import ChunkTokenizer
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
 _SIF_SAMPLE = 100_000

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.vectors import sentence_means
 
 

@@ -13,7 +13,8 @@ from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from st_static.model.chunks import ChunkTokenizer
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.ragged import Ragged
 
 
 class StaticWordEmbedding(InputModule):
@@ -73,11 +74,7 @@ class StaticWordEmbedding(InputModule):
         """Turn texts [B] into token ids, `input_ids` [T], and row starts, `offsets` [B]."""
         if prompt:
             inputs = self._prepend_prompt(inputs, prompt)
-        ids = self.encode_ids(inputs)
-        return {
-            "input_ids": torch.from_numpy(ids.values),
-            "offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
-        }
+        return features_of(self.encode_ids(inputs))
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
         """Add `sentence_embedding` [B, D], the mean of each text's token vectors."""
@@ -130,6 +127,14 @@ class StaticWordEmbedding(InputModule):
         config = {k: v for k, v in cls.load_config(**source).items() if k in cls.config_keys}
         weights = cls.load_torch_weights(**source)
         return cls(Tokenizer.from_file(tokenizer_path), weights["embedding.weight"], **config)
+
+
+def features_of(ids: Ragged) -> dict[str, Tensor]:
+    """Token ids of texts [B rows] as `EmbeddingBag` takes them."""
+    return {
+        "input_ids": torch.from_numpy(ids.values),
+        "offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+    }
 
 
 def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:

@@ -91,12 +91,21 @@ def split_all_words(texts: pa.Array) -> pa.ListArray:
         [['don', "'", 't', '!'], ['cafe']]
     """
     plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
-    isolated = pc.replace_substring_regex(
-        pc.ascii_lower(texts.filter(pa.array(plain))), r"([!-/:-@\[-`{-~])", r" \1 "
-    )
-    split = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))
+    split = split_plain_words(texts.filter(pa.array(plain)))
     tokenizer = build_tokenizer([])
     others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
     lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])
     places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
     return lists.take(pa.array(np.argsort(places)))
+
+
+def split_plain_words(texts: pa.Array, lowercase: bool = True) -> pa.ListArray:
+    """BERT's normaliser and pre-tokenizer for texts [B] of printable ASCII and spaces.
+
+    Args:
+        texts: Texts with at least one character that is no space.
+        lowercase: Whether the normaliser lower-cases.
+    """
+    texts = pc.ascii_lower(texts) if lowercase else texts
+    isolated = pc.replace_substring_regex(texts, r"([!-/:-@\[-`{-~])", r" \1 ")
+    return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 
 
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

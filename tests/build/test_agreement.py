@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from st_static.build.agreement import held_out_pairs, table_agreement, teacher_agreement
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 
 
 def random_vectors(n: int, d: int, seed: int) -> np.ndarray:

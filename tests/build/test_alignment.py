@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from st_static.build.alignment import WordSpans, align, find_words, word_bags
 from st_static.build.teacher import Teacher, TokenBatch
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")

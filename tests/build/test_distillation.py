@@ -31,7 +31,7 @@ from st_static.build.distillation import (
     training_arguments,
 )
 from st_static.build.loss import similarity_cross_entropy
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means
 

@@ -21,7 +21,7 @@ from st_static.build.extraction import (
 )
 from st_static.build.pieces import vectors_alone
 from st_static.build.teacher import Teacher
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")

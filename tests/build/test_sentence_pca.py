@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from st_static import SentencePCA
 from st_static.build.sentence_pca import resolve_components
-from st_static.model.chunks import Ragged
+from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means
 
 

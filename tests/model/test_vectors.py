@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from st_static.model.chunks import Ragged, offsets_of
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.vectors import sentence_means, unit_rows
 
 

@@ -1,0 +1,345 @@
+"""How fast static models and their teacher encode, against each other in one run.
+
+Static models on many texts, on models with random tables of 30,000 and 150,000 words x 256::
+
+    python benchmarks/encode_speed.py --corpus 'corpus/*.txt.xz' [--tagged brown.txt.xz]
+
+takes sentences from each file, 100,000 in all by default (and as many as there are from a file of
+`word/TAG` tokens), and prints the median of five turns, in which the encoders take part one after
+the other: sentences a second, the times of the steps inside, and the latency of one short sentence.
+`--lines 10000000` also measures the memory of `st-static encode` on so many lines.
+
+Table 2 of the paper (Wada et al., 2025), on a task's sentences, three independent processes each::
+
+    python benchmarks/encode_speed.py --data DIR [--task STS15] --models SPEC [SPEC ...]
+
+prints Spearman's correlation x 100 and the mean and spread of the seconds, on the processor and,
+where there is one, on the GPU. A SPEC is `sentence-transformers:MODEL`, `accelerated:MODEL`,
+`fast:MODEL`, `model2vec:MODEL` or `wordllama:256`; DIR holds a folder a task, with `test.parquet`.
+"""
+
+import argparse
+import functools
+import glob
+import json
+import lzma
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sts import StsPairs, read_pairs, score_pairs
+
+from st_static.build.sentences import split_sentences
+from st_static.model.export import export_model
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.tokenizer import build_tokenizer, split_words
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+DIMENSION = 256
+TURNS = 5
+BATCH = 1024
+SHORT = "A dog runs quickly across the wide green field today."
+WORDLLAMA_SHARE = 10
+"""WordLlama gets one text in so many: it is slow, and its speed does not depend on their number."""
+
+
+# -- encoders --------------------------------------------------------------------------
+
+
+def make_encoder(spec: str) -> Encode:
+    """An encoder by its SPEC, see above."""
+    kind, _, name = spec.partition(":")
+    if kind == "fast":
+        return FastEncoder.from_pretrained(name).encode
+    if kind == "model2vec":
+        from model2vec import StaticModel
+
+        return StaticModel.from_pretrained(name).encode
+    if kind == "wordllama":
+        return _wordllama(name)
+    from sentence_transformers import SentenceTransformer
+
+    import st_static
+
+    if kind not in ("sentence-transformers", "accelerated"):
+        raise SystemExit(f"There is no kind of encoder {kind!r}: see --help.")
+    model = SentenceTransformer(name)
+    if kind == "accelerated":
+        st_static.accelerate(model)
+    static = type(model[0]).__name__ == "StaticEmbedding"
+    return functools.partial(
+        model.encode, batch_size=BATCH if static else 32, show_progress_bar=False
+    )
+
+
+def _wordllama(dimension: str) -> Encode:
+    """The package's own encoder; its loader would look for the tokenizer in another folder."""
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+    from wordllama.inference import WordLlamaInference
+
+    package = Path(str(resources.files("wordllama")))
+    table = load_file(package / f"weights/l2_supercat_{dimension}.safetensors")["embedding.weight"]
+    file = package / "tokenizers/l2_supercat_tokenizer_config.json"
+    model = WordLlamaInference(table, Tokenizer.from_file(str(file)))
+    return functools.partial(model.embed, norm=True)
+
+
+# -- the paper's table -----------------------------------------------------------------
+
+
+def measure_once(spec: str, pairs: StsPairs) -> dict[str, float]:
+    """Score and seconds of one encoder, in this process, after a warm-up."""
+    encode = make_encoder(spec)
+    texts = [*pairs.sentences1, *pairs.sentences2]
+    encode(texts[:100])
+    start = time.perf_counter()
+    encode(texts)
+    seconds = time.perf_counter() - start
+
+    class Model:
+        def encode(self, sentences: list[str]) -> NDArray[np.floating]:
+            return encode(sentences)
+
+    return {"seconds": seconds, "spearman": score_pairs(Model(), pairs)}
+
+
+def print_paper_table(specs: list[str], task: str, data: Path) -> None:
+    """Table 2 of the paper for this machine."""
+    devices = {"CPU": ""}
+    if torch.cuda.is_available():
+        devices["GPU"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    print(f"| model | {task} | " + " | ".join(f"{name}, seconds" for name in devices) + " |")
+    print("|---|---|" + "---|" * len(devices))
+    for spec in specs:
+        cells = []
+        for visible in devices.values():
+            runs = [_in_process(spec, task, data, visible) for _ in range(3)]
+            seconds = [run["seconds"] for run in runs]
+            cells.append(f"{statistics.mean(seconds):.3f} ± {statistics.stdev(seconds):.3f}")
+        print(f"| {spec} | {runs[0]['spearman']:.2f} | {' | '.join(cells)} |", flush=True)
+
+
+def _in_process(spec: str, task: str, data: Path, visible_gpus: str) -> dict[str, float]:
+    command = [sys.executable, __file__, "--data", str(data), "--task", task, "--one", spec]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible_gpus}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{spec} failed: {result.stderr[-2000:]}")
+    values: dict[str, float] = json.loads(result.stdout.splitlines()[-1])
+    return values
+
+
+# -- many texts ------------------------------------------------------------------------
+
+
+def read_sentences(patterns: list[str], n: int) -> list[str]:
+    """`n` sentences, as many from each file, in random order."""
+    files = sorted(file for pattern in patterns for file in glob.glob(pattern))
+    if not files:
+        raise SystemExit(f"No file matches {patterns}.")
+    sentences = [s for file in files for s in _some_sentences(file, -(-n // len(files)))]
+    np.random.default_rng(0).shuffle(sentences)
+    return sentences[:n]
+
+
+def _some_sentences(file: str, n: int) -> list[str]:
+    """The first `n` sentences of a file."""
+    found: list[str] = []
+    with lzma.open(file, "rt", encoding="utf-8") if file.endswith(".xz") else open(file) as lines:
+        for line in lines:
+            found += [s for s in split_sentences([line]) if s.strip()]
+            if len(found) >= n:
+                break
+    return found[:n]
+
+
+def read_tagged(file: Path) -> list[str]:
+    """Sentences of a file of `word/TAG` tokens."""
+    with lzma.open(file, "rt", encoding="utf-8") as lines:
+        return [" ".join(t.rpartition("/")[0] for t in line.split()) for line in lines]
+
+
+def make_model(folder: Path, sentences: list[str], n_words: int) -> Path:
+    """A model with a random table for the most frequent words, and all single characters."""
+    tokenizer = build_tokenizer([])
+    chunks = Counter(chunk for sentence in sentences for chunk in sentence.split())
+    counts: Counter[str] = Counter()
+    for chunk, count in chunks.items():
+        for word in split_words(tokenizer, chunk):
+            counts[word] += count
+    words = [word for word, _ in counts.most_common(n_words)]
+    words += [f"unused{i}" for i in range(n_words - len(words))]
+    characters = sorted({c for word in counts for c in word})
+    pieces = [*characters, *(f"##{c}" for c in characters)]
+    tokenizer = build_tokenizer(words, pieces)
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((tokenizer.get_vocab_size(), DIMENSION), dtype=np.float32)
+    table[:2] = 0
+    export_model(folder, table, tokenizer, {})
+    return folder
+
+
+def seconds_of(function: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def measure_throughput(model: Path, texts: list[str]) -> dict[str, float]:
+    """Sentences a second of each encoder, median of several turns."""
+    some = texts[::WORDLLAMA_SHARE]
+    warm = FastEncoder.from_pretrained(model)
+    half = FastEncoder.from_pretrained(model, dtype="float16")
+    encoders = {
+        "Model2Vec": make_encoder(f"model2vec:{model}"),
+        "StaticEmbedding": make_encoder(f"sentence-transformers:{model}"),
+        "accelerated": make_encoder(f"accelerated:{model}"),
+        "FastEncoder": warm.encode,
+        "FastEncoder, float16": half.encode,
+    }
+    wordllama = make_encoder("wordllama:256")
+    for encode in (*encoders.values(), wordllama):
+        encode(texts[: len(some)])
+    times: dict[str, list[float]] = {name: [] for name in [*encoders, "FastEncoder, cold"]}
+    times["WordLlama"] = []
+    for encode in (warm.encode, half.encode, encoders["accelerated"]):
+        encode(texts)
+    for _ in range(TURNS):
+        for name, encode in encoders.items():
+            times[name].append(seconds_of(lambda encode=encode: encode(texts)))
+        cold = FastEncoder.from_pretrained(model)
+        times["FastEncoder, cold"].append(seconds_of(lambda cold=cold: cold.encode(texts)))
+        seconds = seconds_of(lambda: wordllama(some))
+        times["WordLlama"].append(seconds * len(texts) / len(some))
+    return {name: len(texts) / statistics.median(values) for name, values in times.items()}
+
+
+def measure_latency(model: Path) -> dict[str, float]:
+    """Microseconds for one short sentence, median."""
+    encoders = {name: make_encoder(f"{name}:{model}") for name in ("model2vec", "fast")}
+    calls = {"Model2Vec": lambda: encoders["model2vec"]([SHORT])}
+    calls["FastEncoder"] = lambda: encoders["fast"](SHORT)
+    found = {}
+    for name, call in calls.items():
+        times = [seconds_of(call) for _ in range(5000)]
+        found[name] = 1e6 * statistics.median(times[1000:])
+    return found
+
+
+def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
+    """Seconds of the steps of encoding with a warm memory, each alone, and of the bare gather."""
+    encoder = FastEncoder.from_pretrained(model, threads=1)
+    ids = encoder.tokenize(texts)
+    index, offsets = torch.from_numpy(ids.values), torch.from_numpy(ids.offsets[:-1].astype("i4"))
+    table = torch.from_numpy(encoder.model.table)
+    half, copied = table.half(), torch.empty(len(index), DIMENSION)
+    steps: dict[str, Callable[[], object]] = {
+        "texts to ids, one thread": lambda: encoder.tokenize(texts),
+        "gather and mean, float32": lambda: F.embedding_bag(index, table, offsets),
+        "gather and mean, float16": lambda: F.embedding_bag(index, half, offsets),
+        "copy of as many bytes": copied.clone,
+    }
+    found = {}
+    with torch.inference_mode():
+        for name, step in steps.items():
+            step()
+            found[name] = statistics.median(seconds_of(step) for _ in range(TURNS))
+    found["gigabytes gathered"] = len(index) * DIMENSION * 4 / 1e9
+    return found
+
+
+def measure_memory(model: Path, texts: list[str], n_lines: int, folder: Path) -> dict[str, float]:
+    """Peak memory in MB of `st-static encode` on a file of `n_lines` lines."""
+    file = folder / "lines.txt"
+    with file.open("w", encoding="utf-8") as stream:
+        for start in range(0, n_lines, len(texts)):
+            stream.writelines(f"{text}\n" for text in texts[: n_lines - start])
+    command = [sys.executable, "-m", "st_static.cli", "encode", str(model)]
+    start = time.perf_counter()
+    with file.open("rb") as source, open(os.devnull, "wb") as target:
+        child = subprocess.Popen(command, stdin=source, stdout=target, stderr=subprocess.DEVNULL)
+        peak = max(_resident(child), default=0)
+    if child.returncode:
+        raise SystemExit(f"st-static encode failed with the status {child.returncode}.")
+    table = (model / "model.safetensors").stat().st_size
+    seconds = time.perf_counter() - start
+    return {"table": table / 1e6, "peak": peak / 1e6, "sentences a second": n_lines / seconds}
+
+
+def _resident(child: subprocess.Popen[bytes]) -> Iterator[int]:
+    process = psutil.Process(child.pid)
+    while child.poll() is None:
+        try:
+            yield process.memory_info().rss
+        except psutil.NoSuchProcess:
+            return
+        time.sleep(0.05)
+
+
+def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) -> Path:
+    """The tables of one vocabulary."""
+    model = make_model(folder / f"words-{n_words}", texts, n_words)
+    print(f"\n## {len(texts):,} sentences of {name}, {n_words:,} words x {DIMENSION}\n")
+    print("| encoder | sentences/s | x Model2Vec | x StaticEmbedding |\n|---|---|---|---|")
+    speeds = measure_throughput(model, texts)
+    for encoder, speed in speeds.items():
+        ratios = [speed / speeds[peer] for peer in ("Model2Vec", "StaticEmbedding")]
+        print(f"| {encoder} | {speed:,.0f} | {ratios[0]:.1f} | {ratios[1]:.1f} |")
+    for encoder, microseconds in measure_latency(model).items():
+        print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
+    for step, seconds in measure_steps(model, texts).items():
+        print(f"\n{step}: {seconds:.3f}")
+    return model
+
+
+def main() -> None:
+    """Measure what the options ask for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", nargs="+", help="text files, a paragraph a line")
+    parser.add_argument("--tagged", type=Path, help="file of word/TAG tokens, .xz")
+    parser.add_argument("--sentences", type=int, default=100_000)
+    parser.add_argument("--words", nargs="+", type=int, default=[30_000, 150_000])
+    parser.add_argument("--lines", type=int, default=0, help="measure memory on so many lines")
+    parser.add_argument("--data", type=Path, help="folder of STS tasks")
+    parser.add_argument("--task", default="STS15")
+    parser.add_argument("--models", nargs="+", default=[])
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.data:
+        pairs = read_pairs(options.data / options.task / "test.parquet")
+        if options.one:
+            print(json.dumps(measure_once(options.one, pairs)))
+            return
+        print_paper_table(options.models, options.task, options.data)
+    corpora = {}
+    if options.corpus:
+        corpora["the corpus"] = read_sentences(options.corpus, options.sentences)
+    if options.tagged:
+        corpora["tagged text"] = read_tagged(options.tagged)
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, texts in corpora.items():
+            for n_words in options.words:
+                folder = Path(temporary) / name
+                model = print_throughput(texts, name, n_words, folder)
+            if options.lines:
+                for what, value in measure_memory(model, texts, options.lines, folder).items():
+                    print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")
+
+
+if __name__ == "__main__":
+    main()

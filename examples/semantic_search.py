@@ -1,0 +1,54 @@
+"""Encode many sentences with a static model and search them.
+
+    python examples/semantic_search.py [MODEL] [FILE] [--sentences 1000000]
+
+takes MODEL (by default the quickstart's, models/quickstart), and FILE, a text a line; without a
+file it makes sentences up. Prints the times, and the nearest sentences to three of them.
+"""
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+
+import numpy as np
+
+from st_static import FastEncoder
+
+SUBJECTS = ["A dog", "The teacher", "My neighbour", "An old sailor", "The committee", "A robot"]
+VERBS = ["found", "painted", "sold", "described", "repaired", "lost", "borrowed", "dreamt of"]
+OBJECTS = ["a boat", "the red house", "seven letters", "a broken clock", "the tax report", "a map"]
+PLACES = ["in the harbour", "at school", "near the river", "on Monday", "after the storm"]
+
+
+def made_up(n: int) -> list[str]:
+    """`n` sentences, each with a number of its own."""
+    parts = itertools.cycle(itertools.product(SUBJECTS, VERBS, OBJECTS, PLACES))
+    return [f"{' '.join(words)}, number {i}." for i, words in zip(range(n), parts, strict=False)]
+
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("model", nargs="?", default="models/quickstart")
+parser.add_argument("file", nargs="?", type=Path)
+parser.add_argument("--sentences", type=int, default=1_000_000)
+options = parser.parse_args()
+
+if options.file:
+    sentences = options.file.read_text("utf-8").splitlines()[: options.sentences]
+else:
+    sentences = made_up(options.sentences)
+
+encoder = FastEncoder.from_pretrained(options.model)
+start = time.perf_counter()
+vectors = encoder.encode(sentences)
+seconds = time.perf_counter() - start
+print(f"{len(sentences):,} sentences in {seconds:.1f} s: {len(sentences) / seconds:,.0f} a second")
+
+for query in ("a sailor lost his map", "someone fixes a clock", "money owed to the state"):
+    start = time.perf_counter()
+    scores = vectors @ encoder.encode(query)  # cosines: vectors have length 1
+    best = np.argpartition(-scores, 3)[:3]
+    milliseconds = 1000 * (time.perf_counter() - start)
+    print(f"\n{query} ({milliseconds:.0f} ms)")
+    for i in best[np.argsort(-scores[best])]:
+        print(f"  {scores[i]:.2f}  {sentences[i]}")

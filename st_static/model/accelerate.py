@@ -1,0 +1,60 @@
+"""Fast tokenisation for static models inside sentence-transformers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from torch import Tensor
+
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.static_word_embedding import features_of
+
+logger = logging.getLogger(__name__)
+
+
+def accelerate(model: SentenceTransformer) -> SentenceTransformer:
+    """Make a static model's tokenisation many times faster, with the same vectors.
+
+    The model's `StaticEmbedding` gets another `preprocess`; nothing else about it changes, so
+    encoding in several processes, training and saving work as before, and what is saved is a plain
+    `StaticEmbedding`.
+
+    Args:
+        model: A model that begins with a `StaticEmbedding`. It is changed in place.
+
+    Returns:
+        The same model; unchanged, with a warning, if its tokenizer cannot be accelerated exactly.
+
+    Raises:
+        ValueError: The model does not begin with a `StaticEmbedding`.
+    """
+    module = model[0]
+    if not isinstance(module, StaticEmbedding):
+        raise ValueError(
+            "Expected a static model, which begins with a StaticEmbedding, but this one begins "
+            f"with a {type(module).__name__}."
+        )
+    fast = _FastPreprocess(module)
+    if fast.encode_ids.chunking.cut is None:
+        logger.warning("The model is not accelerated: %s.", fast.encode_ids.chunking.reason)
+        return model
+    module.preprocess = fast  # type: ignore[method-assign]
+    return model
+
+
+class _FastPreprocess:
+    """`StaticEmbedding.preprocess`, with the ids from a `ChunkTokenizer`."""
+
+    def __init__(self, module: StaticEmbedding) -> None:
+        self.module = module
+        self.encode_ids = ChunkTokenizer(module.tokenizer)
+
+    def __call__(
+        self, inputs: list[str], prompt: str | None = None, **kwargs: Any
+    ) -> dict[str, Tensor]:
+        if prompt:
+            inputs = self.module._prepend_prompt(inputs, prompt)
+        return features_of(self.encode_ids(inputs))

@@ -1,0 +1,226 @@
+"""Text to token ids through a memory of chunks.
+
+Tokenisation is most of a static model's running time, and natural text repeats its chunks (the
+strings between spaces). So each distinct chunk goes through the tokenizer once, and its ids are
+copied to every place where it stands. This is exact where the tokenizer never looks across the
+cuts (see `chunking`); other tokenizers are run on the whole text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.model.chunking import chunking_of
+from st_static.model.chunks import Chunks, Cut, split_chunks
+from st_static.model.memo import Memo
+from st_static.model.ragged import Ragged, concatenate, offsets_of
+from st_static.model.tokenizer import split_plain_words
+
+# Fewer spend more on each call of the tokenizer, more on its long strings.
+_CHUNKS_IN_A_TEXT = 50
+# What plain chunks are made of.
+_PRINTABLE = "^[!-~]+$"
+# Each is looked for in every new chunk.
+_MAX_ADDED = 16
+
+
+class ChunkTokenizer:
+    """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
+
+    It may be used by several threads at a time.
+
+    Args:
+        tokenizer: Any `tokenizers.Tokenizer`, without padding. It is not to be changed later.
+        max_chunks: The memory is emptied when it holds more than this many chunks.
+        max_bytes: The same, for the bytes of chunks and their ids.
+
+    Example:
+        >>> from st_static.model.tokenizer import build_tokenizer
+        >>> encode = ChunkTokenizer(build_tokenizer(["a", "b"]))
+        >>> encode(["A b", "b"]).values.tolist()
+        [2, 3, 3]
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, max_chunks: int = 500_000, max_bytes: int = 100_000_000
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.max_chunks = max_chunks
+        self.max_bytes = max_bytes
+        description = json.loads(tokenizer.to_str())
+        self.chunking = chunking_of(description)
+        truncation = description["truncation"]
+        self._max_tokens: int | None = truncation and truncation["max_length"]
+        self._whole_chunks = tokenizer
+        if self._max_tokens is not None:  # of texts, not of the chunks put together into one
+            self._whole_chunks = Tokenizer.from_str(tokenizer.to_str())
+            self._whole_chunks.no_truncation()
+        self._lowercase = _lowercase_of_bert(description)
+        self._added = [token["content"] for token in description["added_tokens"]]
+        self._memo = Memo(max_chunks, max_bytes, _known_words(description))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.tokenizer, self.max_chunks, self.max_bytes)
+
+    @property
+    def chunkwise(self) -> bool:
+        """Whether `encode_chunks` takes what `split_chunks` cuts at spaces, of any text."""
+        return (
+            self.chunking.cut is Cut.AT_SPACES
+            and not self.chunking.ascii_only
+            and not self.chunking.kept_whole
+            and self._max_tokens is None
+        )
+
+    def __call__(self, texts: Sequence[str] | pa.Array) -> Ragged:
+        """Encode texts.
+
+        Args:
+            texts: A list of str, or an Arrow string array, [B].
+
+        Returns:
+            Token ids, [B rows].
+        """
+        array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+        if self.chunking.cut is None:
+            return self._encode_whole(array)
+        whole = self._kept_whole(array)
+        if not whole.any():
+            return self._encode_cut(array)
+        if whole.all():
+            return self._encode_whole(array)
+        rows = concatenate(
+            [
+                self._encode_cut(array.filter(pa.array(~whole))),
+                self._encode_whole(array.filter(pa.array(whole))),
+            ]
+        )
+        places = np.concatenate([np.flatnonzero(~whole), np.flatnonzero(whole)])
+        return rows.take(np.argsort(places))
+
+    def encode_chunks(self, chunks: Chunks) -> Ragged:
+        """Encode texts that `split_chunks` has cut where `chunking` says."""
+        rows, ids = self._memo.look_up(chunks.distinct.to_pylist(), self._encode_new)
+        taken = ids.take(rows[chunks.codes])
+        return Ragged(taken.values, taken.offsets[chunks.offsets])
+
+    def _encode_cut(self, texts: pa.Array) -> Ragged:
+        assert self.chunking.cut is not None
+        ids = self.encode_chunks(split_chunks(texts, self.chunking.cut))
+        return ids if self._max_tokens is None else ids.first(self._max_tokens)
+
+    def _encode_whole(self, texts: pa.Array) -> Ragged:
+        encodings = self.tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
+        return _rows(encoding.ids for encoding in encodings)
+
+    def _kept_whole(self, texts: pa.Array) -> NDArray[np.bool_]:
+        """Which texts must not be cut, [B]."""
+        whole = np.zeros(len(texts), dtype=np.bool_)
+        if self.chunking.ascii_only:
+            whole |= ~_as_mask(pc.string_is_ascii(texts))
+        return whole | _contain_any(texts, self.chunking.kept_whole)
+
+    def _encode_new(self, chunks: list[str]) -> Ragged:
+        """Encode chunks, those of plain words through their words."""
+        if self._lowercase is None:
+            return self._encode_in_groups(chunks)
+        array = pa.array(chunks, pa.string())
+        plain = _as_mask(pc.match_substring_regex(array, _PRINTABLE))
+        plain &= ~_contain_any(array, self._added)
+        words = split_plain_words(array.filter(pa.array(plain)), self._lowercase)
+        encoded = words.flatten().dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        rows, ids = self._memo.look_up(distinct, self._encode_in_groups)
+        of_words = ids.take(rows[encoded.indices.to_numpy()])
+        bounds = offsets_of(pc.list_value_length(words).to_numpy(zero_copy_only=False))
+        of_plain = Ragged(of_words.values, of_words.offsets[bounds])
+        others = self._encode_in_groups([chunks[i] for i in np.flatnonzero(~plain)])
+        places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
+        return concatenate([of_plain, others]).take(np.argsort(places))
+
+    def _encode_in_groups(self, chunks: list[str]) -> Ragged:
+        """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
+        if self.chunking.cut is not Cut.AT_SPACES:
+            return self._encode_one_by_one(chunks)
+        firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
+        texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
+        encodings = self._whole_chunks.encode_batch(texts, add_special_tokens=False)
+        # All texts on one line, a space after each: a token belongs to the chunk that it starts in.
+        begins = offsets_of(np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1)
+        starts = [
+            np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 0] + begin
+            for begin, encoding in zip(begins[firsts], encodings, strict=True)
+        ]
+        chunk_of_token = np.searchsorted(begins, np.concatenate([[], *starts]), side="right") - 1
+        ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32)
+        return Ragged(ids, offsets_of(np.bincount(chunk_of_token, minlength=len(chunks))))
+
+    def _encode_one_by_one(self, chunks: list[str]) -> Ragged:
+        encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
+        return _rows(encoding.ids for encoding in encodings)
+
+
+def _rows(rows: Iterable[list[int]]) -> Ragged:
+    rows = list(rows)
+    offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
+    return Ragged(np.fromiter(chain.from_iterable(rows), np.int32), offsets)
+
+
+def _as_mask(values: pa.Array) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return mask
+
+
+def _contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts contain one of the strings, [B]."""
+    mask = np.zeros(len(texts), dtype=np.bool_)
+    for string in strings:
+        mask |= _as_mask(pc.match_substring(texts, string))
+    return mask
+
+
+def _lowercase_of_bert(description: dict[str, Any]) -> bool | None:
+    """Whether a tokenizer lower-cases, if plain ASCII is split by `split_plain_words`."""
+    normalizer, pre_tokenizer = description["normalizer"], description["pre_tokenizer"]
+    added = description["added_tokens"]
+    if (
+        not normalizer
+        or normalizer["type"] != "BertNormalizer"
+        or not pre_tokenizer
+        or pre_tokenizer["type"] != "BertPreTokenizer"
+        or len(added) > _MAX_ADDED
+        or any(token["normalized"] for token in added)
+    ):
+        return None
+    return bool(normalizer["lowercase"])
+
+
+def _known_words(description: dict[str, Any]) -> dict[str, int]:
+    """Words that are surely one token: those of a word-level or WordPiece vocabulary."""
+    lowercase, model = _lowercase_of_bert(description), description["model"]
+    added = [token["content"] for token in description["added_tokens"]]
+    if (
+        lowercase is None
+        or model["type"] not in ("WordPiece", "WordLevel")
+        or any(token.isalnum() for token in added)
+    ):
+        return {}
+    longest = model.get("max_input_chars_per_word", math.inf)
+    return {
+        word: index
+        for word, index in model["vocab"].items()
+        if word.isascii()
+        and word.isalnum()
+        and len(word) <= longest
+        and not (lowercase and word != word.lower())
+    }

@@ -1,0 +1,85 @@
+"""Text columns of any library as Arrow, without going through Python strings where it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Null = Literal["error", "empty"]
+
+
+def text_column(texts: Any, null: Null = "error") -> pa.ChunkedArray:
+    """Turn texts into an Arrow column.
+
+    Args:
+        texts: A list of str or another iterable of them, or a string column of pyarrow, polars,
+            pandas, numpy or datasets, [B].
+        null: Whether a missing text is an error or an empty text.
+
+    Returns:
+        A column of type large_string, [B].
+
+    Raises:
+        TypeError: A text is missing or no str; names its position.
+    """
+    column = _as_arrow(texts)
+    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    kind = chunked.type.value_type if pa.types.is_dictionary(chunked.type) else chunked.type
+    if not (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or (pa.types.is_null(kind) and (null == "empty" or not len(chunked)))
+    ):
+        raise TypeError(f"Expected a column of strings, but got one of type {chunked.type}.")
+    chunked = chunked.cast(pa.large_string())
+    if chunked.null_count:
+        if null == "error":
+            position = pc.index(chunked.is_null(), True).as_py()
+            raise TypeError(
+                f"Expected a str at position {position}, but the text is missing. "
+                'Fill it, or say null="empty".'
+            )
+        chunked = chunked.fill_null("")
+    return chunked
+
+
+def _as_arrow(texts: Any) -> pa.Array | pa.ChunkedArray:
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"Expected a list or column of str, but got {type(texts).__name__}.")
+    if isinstance(texts, (pa.Array, pa.ChunkedArray)):
+        return texts
+    if hasattr(texts, "column_name") and hasattr(texts, "source"):  # of a datasets.Dataset
+        rows = texts.source.select_columns(texts.column_name).with_format("arrow")
+        return rows[:][texts.column_name]
+    if hasattr(texts, "__arrow_c_stream__"):  # polars
+        return pa.chunked_array(texts)
+    if hasattr(texts, "to_numpy") and hasattr(texts, "dtype") and texts.dtype != object:  # pandas
+        return pa.array(texts, from_pandas=True)
+    return _from_python(texts)
+
+
+def _from_python(texts: Iterable[Any]) -> pa.Array:
+    values = texts if isinstance(texts, list) else list(texts)
+    if not set(map(type, values)) <= {str, type(None)}:
+        for position, value in enumerate(values):
+            if not isinstance(value, str) and value is not None:
+                kind = type(value).__name__
+                raise TypeError(f"Expected a str at position {position}, but got {kind}: {value!r}")
+    try:
+        return pa.array(values, pa.large_string())
+    except UnicodeEncodeError as error:
+        position = next(i for i, v in enumerate(values) if v is not None and _is_broken(v))
+        raise ValueError(f"The text at position {position} is no valid Unicode: {error}") from error
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text holds half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,198 @@
+"""More text than fits into memory, encoded into a file."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from st_static.model.columns import Null, text_column
+
+Encode = Callable[[pa.ChunkedArray], NDArray[np.floating]]
+OutputFormat = Literal["npy", "parquet"]
+InputFormat = Literal["txt", "jsonl", "parquet"]
+
+# Texts that are read, encoded and written at a time.
+BATCH_TEXTS = 16_384
+
+
+def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
+    """Cut texts into batches: a column as for `FastEncoder.encode`, or any iterable of str."""
+    if hasattr(texts, "__len__"):
+        column = text_column(texts, null)
+        for start in range(0, len(column), BATCH_TEXTS):
+            yield column.slice(start, BATCH_TEXTS)
+        return
+    rest = iter(texts)
+    done = 0
+    while batch := list(itertools.islice(rest, BATCH_TEXTS)):
+        try:
+            yield text_column(batch, null)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"In the texts from number {done} on: {error}") from error
+        done += len(batch)
+
+
+def read_texts(
+    stream: IO[bytes], input_format: InputFormat, column: str = "text", null: Null = "error"
+) -> Iterator[pa.ChunkedArray]:
+    """Read texts from a file in batches.
+
+    Args:
+        stream: The file, open in binary mode.
+        input_format: txt is a text a line, in UTF-8; jsonl and parquet have a column of texts.
+        column: Name of that column.
+        null: Whether a missing text is an error or an empty text.
+
+    Raises:
+        ValueError: The file is not what the format says, or has no such column.
+        TypeError: A text is missing or no str.
+    """
+    if input_format == "txt":
+        yield from _read_lines(stream)
+        return
+    read = _read_jsonl if input_format == "jsonl" else _read_parquet
+    done = 0
+    for table in read(stream, column):
+        try:
+            yield text_column(table, null)
+        except TypeError as error:
+            raise TypeError(f"In the rows from number {done} on: {error}") from error
+        done += len(table)
+
+
+def _read_lines(stream: IO[bytes]) -> Iterator[pa.ChunkedArray]:
+    lines: Iterable[bytes] = stream
+    done = 0
+    while batch := list(itertools.islice(lines, BATCH_TEXTS)):
+        try:
+            texts = [line.rstrip(b"\r\n").decode("utf-8") for line in batch]
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"Expected text in UTF-8, but between lines {done + 1} and {done + len(batch)} "
+                f"there is something else ({error.reason})."
+            ) from error
+        done += len(batch)
+        yield text_column(texts)
+
+
+def _read_jsonl(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
+    lines = enumerate(stream, 1)
+    while batch := list(itertools.islice(lines, BATCH_TEXTS)):
+        yield pa.array(
+            [_text_of(line, number, column) for number, line in batch], pa.large_string()
+        )
+
+
+def _text_of(line: bytes, number: int, column: str) -> str | None:
+    try:
+        text = json.loads(line)[column]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"Line {number}: expected a JSON object with {column!r}, but got {line[:80]!r}."
+        ) from error
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"Line {number}: expected {column!r} to be a string, but got {text!r}.")
+    return text
+
+
+def _read_parquet(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
+    if not stream.seekable():  # a pipe: Parquet is read from its end
+        spooled = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
+        shutil.copyfileobj(stream, spooled)
+        stream = spooled
+    try:
+        file = pq.ParquetFile(stream)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"Expected a Parquet file: {error}") from error
+    if column not in file.schema_arrow.names:
+        names = ", ".join(file.schema_arrow.names)
+        raise ValueError(f"There is no column {column!r} in the file, but {names}.")
+    for batch in file.iter_batches(BATCH_TEXTS, columns=[column]):
+        yield batch.column(0)
+
+
+def encode_batches(
+    encode: Encode,
+    texts: Iterable[pa.ChunkedArray],
+    stream: IO[bytes],
+    dimension: int,
+    dtype: np.dtype[Any],
+    output_format: OutputFormat,
+) -> int:
+    """Encode batches of texts and write the vectors; returns the number of texts.
+
+    Args:
+        encode: Texts [B] to vectors [B, D].
+        texts: Batches of texts.
+        stream: Where to, open in binary mode.
+        dimension: D.
+        dtype: Number format of the vectors.
+        output_format: npy is one array [N, D]; parquet has the columns `text` and `embedding`.
+    """
+    write = _write_npy if output_format == "npy" else _write_parquet
+    return write(encode, texts, stream, dimension, dtype)
+
+
+def _write_npy(
+    encode: Encode,
+    texts: Iterable[pa.ChunkedArray],
+    stream: IO[bytes],
+    dimension: int,
+    dtype: np.dtype[Any],
+) -> int:
+    # The number of rows stands in front and is known at the end: into a pipe it goes at last.
+    direct = stream.seekable()
+    with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
+        start = file.tell()
+        rows = 0
+        _write_npy_header(file, 0, dimension, dtype)
+        for batch in texts:
+            file.write(encode(batch).data)
+            rows += len(batch)
+        end = file.tell()
+        file.seek(start)
+        _write_npy_header(file, rows, dimension, dtype)
+        file.seek(end)
+        if not direct:
+            file.seek(0)
+            shutil.copyfileobj(file, stream)
+    return rows
+
+
+def _write_npy_header(stream: IO[bytes], rows: int, dimension: int, dtype: np.dtype[Any]) -> None:
+    # numpy leaves room for a number of rows that grows.
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (rows, dimension),
+    }
+    np.lib.format.write_array_header_1_0(stream, header)
+
+
+def _write_parquet(
+    encode: Encode,
+    texts: Iterable[pa.ChunkedArray],
+    stream: IO[bytes],
+    dimension: int,
+    dtype: np.dtype[Any],
+) -> int:
+    vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
+    schema = pa.schema([("text", pa.large_string()), ("embedding", vector)])
+    rows = 0
+    with pq.ParquetWriter(stream, schema) as writer:
+        for batch in texts:
+            values = pa.array(encode(batch).reshape(-1))
+            embedding = pa.FixedSizeListArray.from_arrays(values, dimension)
+            writer.write_table(pa.table([batch, embedding], schema=schema))
+            rows += len(batch)
+    return rows

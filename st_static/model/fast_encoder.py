@@ -1,0 +1,258 @@
+"""Static models without sentence-transformers' overhead."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.columns import Null, text_column
+from st_static.model.encode_files import batches, encode_batches
+from st_static.model.files import atomic
+from st_static.model.static_model import StaticModel, read_static_model
+
+# A thread encodes this many texts at a time, and about this many bytes. Larger blocks repeat more
+# chunks, smaller ones need less memory.
+_BLOCK_TEXTS = 65_536
+_BLOCK_BYTES = 32_000_000
+# So few texts are encoded one by one.
+_FEW_TEXTS = 4
+_LONG_TEXT = 2_000
+_REMEMBERED = 100_000
+
+
+class _Block(NamedTuple):
+    """Neighbouring texts, of which the first is text number `start`."""
+
+    start: int
+    texts: pa.Array
+
+
+class FastEncoder:
+    """Encodes texts with a static model, as sentence-transformers does, only faster.
+
+        It may be used by several threads at a time.
+
+        Args:
+            model: Tokenizer and table, as read by `read_static_model`.
+            dtype: Number format of the table in memory and of the vectors. float16 takes half the
+                memory, and vectors differ by about 1e-3.
+            threads: Number of threads; by default one for each processor that the process may use.
+
+        Example:
+            >>> import numpy as np
+            >>> from st_static.model.encode_files import batches, encode_batches
+    from st_static.model.files import atomic
+    from st_static.model.static_model import StaticModel
+            >>> from st_static.model.tokenizer import build_tokenizer
+            >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
+            >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
+            >>> FastEncoder(model).encode(["A b", "b"]).tolist()
+            [[1.5, 2.5], [0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        model: StaticModel,
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+    ) -> None:
+        if dtype not in ("float32", "float16"):
+            raise ValueError(f"Expected the dtype float32 or float16, but got {dtype!r}.")
+        if threads is not None and threads < 1:
+            raise ValueError(f"Expected at least one thread, but got {threads}.")
+        self.model = model
+        self.dtype = np.dtype(dtype)
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.tokenize = ChunkTokenizer(model.tokenizer)
+        self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
+        self._table = torch.from_numpy(self._rows)
+        self._ids_of_chunk = _ChunkIds(self.tokenize)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | Path,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_folder: str | Path | None = None,
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+    ) -> FastEncoder:
+        """Load a folder or Hub repository that holds a static model.
+
+        Args:
+            model: A folder, or an id on the Hub; of sentence-transformers or Model2Vec.
+            revision: Branch, tag or commit on the Hub.
+            token: The Hub's token; by default the one that was logged in with.
+            cache_folder: Where downloads are kept; by default the Hub's cache.
+            dtype: See the class.
+            threads: See the class.
+
+        Raises:
+            ValueError: It is no static model, or its parts do not fit.
+        """
+        return cls(read_static_model(model, revision, token, cache_folder), dtype, threads)
+
+    @property
+    def dimension(self) -> int:
+        """Output dimension D."""
+        return int(self._rows.shape[1])
+
+    def encode(
+        self, texts: Any, out: NDArray[np.floating] | None = None, null: Null = "error"
+    ) -> NDArray[np.floating]:
+        """Encode texts.
+
+        Args:
+            texts: A str; or a list of str, or a string column of pyarrow, polars, pandas or
+                datasets, [B].
+            out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
+            null: Whether a missing text is an error or an empty text.
+
+        Returns:
+            Vectors [B, D]; of a str one vector [D]. A text without any token gets zeros.
+
+        Raises:
+            TypeError: A text is missing or no str; names its position.
+            ValueError: `out` has another shape or number format.
+        """
+        if isinstance(texts, str):
+            return self._encode_one(texts)
+        column = text_column(texts, null)
+        vectors = self._check_out(out, len(column))
+        if len(column) <= _FEW_TEXTS:
+            for row, text in enumerate(column.to_pylist()):
+                vectors[row] = self._encode_one(text)
+            return vectors
+        blocks = list(_blocks(column, self.threads))
+        if len(blocks) == 1 or self.threads == 1:
+            for block in blocks:
+                self._encode_block(block, vectors)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(lambda block: self._encode_block(block, vectors), blocks))
+        return vectors
+
+    def encode_to(
+        self,
+        path: str | Path,
+        texts: Any,
+        format: Literal["npy", "parquet"] = "npy",
+        null: Null = "error",
+    ) -> int:
+        """Encode texts into a file, which appears when it is complete.
+
+        Args:
+            path: Where to.
+            texts: As for `encode`, or any iterable of str, which may hold more than fits into
+                memory.
+            format: npy is one array [N, D], which `numpy.load(path, mmap_mode="r")` maps into
+                memory; parquet has the columns `text` and `embedding`.
+            null: Whether a missing text is an error or an empty text.
+
+        Returns:
+            The number of texts N.
+
+        Raises:
+            TypeError: A text is missing or no str; names its position.
+        """
+        if format not in ("npy", "parquet"):
+            raise ValueError(f"Expected the format npy or parquet, but got {format!r}.")
+        with atomic(Path(path)) as temporary, temporary.open("wb") as stream:
+            return self.write(batches(texts, null), stream, format)
+
+    def write(
+        self,
+        texts: Iterable[pa.ChunkedArray],
+        stream: IO[bytes],
+        format: Literal["npy", "parquet"] = "npy",
+    ) -> int:
+        """The same, for batches of texts [B], into a stream that is open in binary mode."""
+        return encode_batches(self.encode, texts, stream, self.dimension, self.dtype, format)
+
+    def _check_out(self, out: NDArray[np.floating] | None, n: int) -> NDArray[np.floating]:
+        shape = (n, self.dimension)
+        if out is None:
+            return np.empty(shape, self.dtype)
+        if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"Expected out to be a contiguous {self.dtype} array of the shape {shape}, but got "
+                f"{out.dtype} of the shape {out.shape}."
+            )
+        return out
+
+    def _encode_block(self, block: _Block, vectors: NDArray[np.floating]) -> None:
+        texts = block.texts
+        if self.model.prompt:
+            texts = pa.array([self.model.prompt + text for text in texts.to_pylist()])
+        ids = self.tokenize(texts)
+        with torch.inference_mode():
+            means = F.embedding_bag(
+                torch.from_numpy(ids.values),
+                self._table,
+                torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+                mode="mean",
+            )
+            out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
+            if self.model.normalize and self.dtype == np.float32:
+                F.normalize(means, out=out)
+            elif self.model.normalize:  # the smallest norm allowed would be zero in float16
+                out.copy_(F.normalize(means.float()))
+            else:
+                out.copy_(means)
+
+    def _encode_one(self, text: str) -> NDArray[np.floating]:
+        text = self.model.prompt + text
+        if self.tokenize.chunkwise and len(text) < _LONG_TEXT:
+            chunks = map(self._ids_of_chunk.__getitem__, text.split(" "))
+            ids: Any = list(chain.from_iterable(chunks))
+        else:
+            ids = self.tokenize([text]).values
+        if not len(ids):
+            return np.zeros(self.dimension, self.dtype)
+        vector: NDArray[np.floating] = np.add.reduce(self._rows[ids], axis=0, dtype=np.float32)
+        if self.model.normalize:
+            vector /= math.sqrt(vector.dot(vector)) or 1.0
+        else:
+            vector /= len(ids)
+        return vector.astype(self.dtype, copy=False)
+
+
+class _ChunkIds(dict[str, list[int]]):
+    """Token ids of chunks as lists, for single texts."""
+
+    def __init__(self, tokenize: ChunkTokenizer) -> None:
+        super().__init__()
+        self._tokenize = tokenize
+
+    def __missing__(self, chunk: str) -> list[int]:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        ids: list[int] = self._tokenize([chunk]).values.tolist()
+        self[chunk] = ids
+        return ids
+
+
+def _blocks(column: pa.ChunkedArray, threads: int) -> Iterator[_Block]:
+    """Cut a column into blocks, at least one for each thread if there are many texts."""
+    start = 0
+    size = min(_BLOCK_TEXTS, max(1024, -(-len(column) // threads)))
+    for array in column.chunks:
+        fitting = len(array) * _BLOCK_BYTES // max(1, array.nbytes)
+        step = max(1, min(size, fitting))
+        for first in range(0, len(array), step):
+            texts = array.slice(first, step)
+            yield _Block(start + first, texts)
+        start += len(array)

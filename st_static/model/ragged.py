@@ -1,0 +1,73 @@
+"""Rows of different lengths in two flat arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# `take` copies this many values of each row a column at a time, which suits short rows.
+_COLUMNS = 4
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths: row i is `values[offsets[i] : offsets[i + 1]]`.
+
+    Attributes:
+        values: All rows one after the other, [T].
+        offsets: Row boundaries, [B + 1], starting at 0 and ending at T.
+    """
+
+    values: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of values in each row, [B]."""
+        return np.diff(self.offsets)
+
+    @property
+    def row_of_value(self) -> NDArray[np.int64]:
+        """The row that each value belongs to, [T]."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.lengths)
+
+    def filter(self, kept: NDArray[np.bool_]) -> Ragged:
+        """Keep the values where `kept` [T] is true; rows get shorter, none is dropped."""
+        return Ragged(self.values[kept], offsets_of(kept)[self.offsets])
+
+    def take(self, rows: NDArray[np.integer]) -> Ragged:
+        """Copy the given rows, in the given order."""
+        source = self.offsets[rows]
+        left = self.offsets[np.asarray(rows) + 1] - source
+        offsets = offsets_of(left)
+        values = np.empty(offsets[-1], dtype=self.values.dtype)
+        target = offsets[:-1]
+        for _ in range(_COLUMNS):
+            more = np.flatnonzero(left)
+            source, target, left = source[more], target[more], left[more]
+            values[target] = self.values[source]
+            source, target, left = source + 1, target + 1, left - 1
+        steps = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
+        values[np.repeat(target, left) + steps] = self.values[np.repeat(source, left) + steps]
+        return Ragged(values, offsets)
+
+    def first(self, n: int) -> Ragged:
+        """The first `n` values of each row."""
+        place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
+        return self.filter(place < n)
+
+
+def offsets_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Row boundaries [B + 1] of rows with the given lengths [B]."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def concatenate(parts: list[Ragged]) -> Ragged:
+    """The rows of several, one after the other."""
+    if not parts:
+        return Ragged(np.empty(0, np.int32), np.zeros(1, np.int64))
+    values = np.concatenate([part.values for part in parts])
+    return Ragged(values, offsets_of(np.concatenate([part.lengths for part in parts])))

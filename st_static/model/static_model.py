@@ -1,0 +1,141 @@
+"""Reading a static model's repository: its tokenizer, its table, and what happens to the mean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from st_static.model.files import read_json
+
+_FILES = ["*.json", "*.safetensors"]
+_KNOWN_MODULES = ("StaticEmbedding", "Normalize")
+
+
+@dataclass(frozen=True)
+class StaticModel:
+    """What a static model's repository holds.
+
+    Attributes:
+        tokenizer: Without padding, as sentence-transformers uses it.
+        table: One row a token id, [V, D], as stored.
+        normalize: Whether vectors are scaled to length 1.
+        prompt: What is put before each text.
+    """
+
+    tokenizer: Tokenizer
+    table: NDArray[Any]
+    normalize: bool
+    prompt: str = ""
+
+
+def read_static_model(
+    model: str | Path,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_folder: str | Path | None = None,
+) -> StaticModel:
+    """Read a static model of sentence-transformers or Model2Vec.
+
+    Args:
+        model: A folder, or an id on the Hub.
+        revision: Branch, tag or commit on the Hub.
+        token: The Hub's token; by default the one that was logged in with.
+        cache_folder: Where downloads are kept; by default the Hub's cache.
+
+    Raises:
+        ValueError: It is no static model, or its parts do not fit.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        folder = _download(str(model), revision, token, cache_folder)
+    home, normalize = _modules(folder)
+    tokenizer_file = home / "tokenizer.json"
+    if not tokenizer_file.is_file():
+        raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer.no_padding()
+    table = _read_table(home)
+    check_fit(tokenizer, table)
+    return StaticModel(tokenizer, table, normalize, _default_prompt(folder))
+
+
+def _download(
+    model: str, revision: str | None, token: str | bool | None, cache: str | Path | None
+) -> Path:
+    from huggingface_hub import snapshot_download
+
+    folder = snapshot_download(
+        model, revision=revision, token=token, cache_dir=cache, allow_patterns=_FILES
+    )
+    return Path(folder)
+
+
+def _modules(folder: Path) -> tuple[Path, bool]:
+    """The folder of the table, and whether vectors are normalised."""
+    if not (folder / "modules.json").is_file():  # a model of Model2Vec alone
+        config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+        return folder, bool(config.get("normalize", False))
+    modules = read_json(folder / "modules.json")
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    if not kinds or kinds[0] != "StaticEmbedding" or set(kinds[1:]) - {"Normalize"}:
+        raise ValueError(
+            f"{folder} is no static model: expected the modules {' and '.join(_KNOWN_MODULES)}, "
+            f"but it has {', '.join(kinds)}."
+        )
+    return folder / modules[0]["path"], "Normalize" in kinds
+
+
+def _read_table(folder: Path) -> NDArray[Any]:
+    """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token."""
+    file = folder / "model.safetensors"
+    if not file.is_file():
+        raise ValueError(f"Expected the table in {file}, which is not there.")
+    weights = load_file(file)
+    if "embedding.weight" in weights:
+        return weights["embedding.weight"]
+    if "embeddings" not in weights:
+        raise ValueError(
+            f"Expected a table called embedding.weight or embeddings in {file}, but it holds "
+            f"{', '.join(weights)}."
+        )
+    table = weights["embeddings"]
+    if "mapping" in weights:
+        table = table[weights["mapping"].astype(np.int64)]
+    if "weights" in weights:
+        table = table.astype(np.float32) * weights["weights"].astype(np.float32)[:, None]
+    return table
+
+
+def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
+    """Check that every token has a row, and that unknown characters have a token.
+
+    Raises:
+        ValueError: They do not.
+    """
+    vocabulary = tokenizer.get_vocab()
+    needed = 1 + max(vocabulary.values(), default=-1)
+    if needed > len(table):
+        raise ValueError(
+            f"The tokenizer has ids up to {needed - 1}, for {needed} rows, but the table has "
+            f"{len(table)} rows. Tokenizer and table are not of the same model."
+        )
+    unknown = json.loads(tokenizer.to_str())["model"].get("unk_token")
+    if unknown is not None and unknown not in vocabulary:
+        raise ValueError(
+            f"The tokenizer's unknown token {unknown!r} is not among its {len(vocabulary)} tokens "
+            f"(the table has {len(table)} rows). Add it to tokenizer.json."
+        )
+
+
+def _default_prompt(folder: Path) -> str:
+    file = folder / "config_sentence_transformers.json"
+    config = read_json(file) if file.is_file() else {}
+    name = config.get("default_prompt_name")
+    return str(config["prompts"][name]) if name else ""

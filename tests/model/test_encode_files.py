@@ -1,0 +1,105 @@
+"""Vectors in files equal those in memory; what is no text is named."""
+
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from st_static import FastEncoder
+from st_static.model import encode_files
+from st_static.model.encode_files import batches, read_texts
+from st_static.model.static_model import StaticModel
+
+
+@pytest.fixture(scope="module")
+def encoder(student):
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
+    return FastEncoder(StaticModel(student, table, normalize=True))
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(encode_files, "BATCH_TEXTS", 5)
+
+
+@pytest.mark.parametrize("as_column", [list, iter, pa.array])
+def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_column):
+    expected = encoder.encode(sentences)
+    assert encoder.encode_to(tmp_path / "v.npy", as_column(sentences)) == len(sentences)
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy", mmap_mode="r"), expected)
+    encoder.encode_to(tmp_path / "v.parquet", as_column(sentences), format="parquet")
+    table = pq.read_table(tmp_path / "v.parquet")
+    assert table["text"].to_pylist() == sentences
+    np.testing.assert_array_equal(np.stack(table["embedding"].to_numpy()), expected)
+
+
+def test_half_precision_and_no_text(student, sentences, tmp_path):
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
+    encoder = FastEncoder(StaticModel(student, table, normalize=True), dtype="float16")
+    for format in ("npy", "parquet"):
+        encoder.encode_to(tmp_path / f"v.{format}", sentences, format=format)
+        encoder.encode_to(tmp_path / f"e.{format}", [], format=format)
+    assert np.load(tmp_path / "v.npy").dtype == np.float16
+    assert np.load(tmp_path / "e.npy").shape == (0, 6)
+    assert pq.read_schema(tmp_path / "v.parquet").field("embedding").type == pa.list_(
+        pa.float16(), 6
+    )
+    assert pq.read_table(tmp_path / "e.parquet").num_rows == 0
+
+
+def test_an_error_leaves_the_old_file(encoder, tmp_path):
+    encoder.encode_to(tmp_path / "v.npy", ["a ship"])
+    with pytest.raises(TypeError, match="from number 5 on: Expected a str at position 2"):
+        encoder.encode_to(tmp_path / "v.npy", iter([*["a ship"] * 7, 3]))
+    assert len(np.load(tmp_path / "v.npy")) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npy"]
+    with pytest.raises(ValueError, match="format npy or parquet, but got 'csv'"):
+        encoder.encode_to(tmp_path / "v.csv", ["a"], format="csv")
+
+
+def test_missing_texts_may_be_empty():
+    texts = iter(["a", None] * 4)
+    assert [c for b in batches(texts, null="empty") for c in b.to_pylist()] == ["a", ""] * 4
+
+
+def read(data, *options):
+    return [t for batch in read_texts(io.BytesIO(data), *options) for t in batch.to_pylist()]
+
+
+def test_lines():
+    lines = ["one", "", "zwei é\x85x", "a\tb "] * 3
+    assert read("\n".join(lines).encode(), "txt") == lines
+    assert read("\r\n".join([*lines, ""]).encode(), "txt") == lines
+    assert read(b"", "txt") == []
+    with pytest.raises(ValueError, match="UTF-8, but between lines 6 and 7"):
+        read(b"a\n" * 6 + b"\xff\n", "txt")
+
+
+def test_json_lines():
+    data = "".join(json.dumps({"id": i, "text": f"té {i}"}) + "\n" for i in range(12)).encode()
+    assert read(data, "jsonl") == [f"té {i}" for i in range(12)]
+    with pytest.raises(ValueError, match="Line 1: expected a JSON object with 'body'"):
+        read(data, "jsonl", "body")
+    with pytest.raises(ValueError, match="Line 2: expected a JSON object"):
+        read(b'{"text": "a"}\nno json\n', "jsonl")
+    with pytest.raises(TypeError, match="Line 1: expected 'text' to be a string, but got 3"):
+        read(b'{"text": 3}\n', "jsonl")
+    with pytest.raises(TypeError, match="position 0, but the text is missing"):
+        read(b'{"text": null}\n', "jsonl")
+    assert read(b'{"text": null}\n', "jsonl", "text", "empty") == [""]
+
+
+def test_parquet(tmp_path):
+    texts = [f"té {i}" for i in range(12)]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": range(12), "body": texts}), sink)
+    assert read(sink.getvalue(), "parquet", "body") == texts
+    with pytest.raises(ValueError, match="no column 'text' in the file, but id, body"):
+        read(sink.getvalue(), "parquet")
+    with pytest.raises(TypeError, match=r"rows from number 0 on: .* one of type int64"):
+        read(sink.getvalue(), "parquet", "id")
+    with pytest.raises(ValueError, match="Expected a Parquet file"):
+        read(b"no parquet", "parquet")

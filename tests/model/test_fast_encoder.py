@@ -1,0 +1,226 @@
+"""FastEncoder gives sentence-transformers' vectors, whatever the model and the texts."""
+
+import concurrent.futures
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+
+from st_static import FastEncoder
+from st_static.model import fast_encoder
+from st_static.model.export import export_model
+from st_static.model.static_model import StaticModel, read_static_model
+
+TEXTS = [
+    *["", "   ", "\x00", "\U0001f9ff", "[UNK]", "[UNK] [UNK]", "The keeper's ship.", "e\u0301 é"],
+    *["a b c " * 200, "Walking, the dog counted 12 ships — café!", "naïve\tfaçade\n\nübermut"],
+]
+
+
+@pytest.fixture(scope="module")
+def ours(student, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "ours"
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 24))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), student, {})
+    return folder
+
+
+@pytest.fixture(scope="module", params=["wordpiece", "unigram", "byte_level"])
+def other(request, tokenizers_by_family, tmp_path_factory):
+    """A model without Normalize, with another project's tokenizer."""
+    folder = tmp_path_factory.mktemp(request.param) / "model"
+    tokenizer = Tokenizer.from_str(tokenizers_by_family[request.param].to_str())
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=10)])
+    model.save_pretrained(str(folder))
+    return folder
+
+
+def reference(folder, texts):
+    return SentenceTransformer(str(folder), device="cpu").encode(texts)
+
+
+def test_vectors_equal_those_of_sentence_transformers(ours, sentences):
+    encoder = FastEncoder.from_pretrained(ours)
+    texts = [*TEXTS, *sentences]
+    np.testing.assert_allclose(encoder.encode(texts), reference(ours, texts), atol=1e-6)
+    for text, vector in zip(texts, reference(ours, texts), strict=True):
+        np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-6)
+        np.testing.assert_allclose(encoder.encode([text]), [vector], atol=1e-6)
+    assert encoder.dimension == 24
+
+
+def test_other_models_without_normalize(other, sentences):
+    encoder = FastEncoder.from_pretrained(other)
+    texts = [*TEXTS, *sentences]
+    np.testing.assert_allclose(encoder.encode(texts), reference(other, texts), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(texts[-1]), reference(other, texts[-1]), atol=1e-6)
+
+
+def test_a_megabyte_in_one_text(ours):
+    texts = ["The keeper counted ships, " * 40_000, "x" * 1_000_000, "short", "a b", "c d"]
+    encoder = FastEncoder.from_pretrained(ours)
+    np.testing.assert_allclose(encoder.encode(texts), reference(ours, texts), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(texts[0]), reference(ours, texts[0]), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def pair(ours):
+    return FastEncoder.from_pretrained(ours), SentenceTransformer(str(ours), device="cpu")
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
+def test_arbitrary_texts(pair, texts):
+    encoder, model = pair
+    np.testing.assert_allclose(encoder.encode(texts), model.encode(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_blocks_and_threads_change_nothing(ours, sentences, monkeypatch, threads):
+    expected = reference(ours, sentences * 3)
+    monkeypatch.setattr(fast_encoder, "_BLOCK_TEXTS", 7)
+    encoder = FastEncoder.from_pretrained(ours, threads=threads)
+    np.testing.assert_allclose(encoder.encode(sentences * 3), expected, atol=1e-6)
+    chunks = pa.chunked_array([sentences, [], sentences * 2])
+    np.testing.assert_allclose(encoder.encode(chunks), expected, atol=1e-6)
+
+
+def test_eight_threads_with_one_encoder(ours):
+    texts = [f"The keeper {i % 997} of ship{i}, counted {i * 7 % 1013}!" for i in range(10_000)]
+    expected = reference(ours, texts)
+    encoder = FastEncoder.from_pretrained(ours)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        starts = range(0, 10_000, 50)
+        for start, found in zip(
+            starts, pool.map(lambda i: encoder.encode(texts[i : i + 50]), starts), strict=True
+        ):
+            np.testing.assert_allclose(found, expected[start : start + 50], atol=1e-6)
+
+
+def test_half_precision(ours, sentences):
+    encoder = FastEncoder.from_pretrained(ours, dtype="float16")
+    vectors = encoder.encode([*TEXTS, *sentences])
+    assert vectors.dtype == np.float16
+    np.testing.assert_allclose(vectors, reference(ours, [*TEXTS, *sentences]), atol=2e-3)
+    assert encoder.encode("").tolist() == [0] * 24
+
+
+def test_writing_into_an_array(ours, sentences):
+    encoder = FastEncoder.from_pretrained(ours)
+    whole = np.full((len(sentences) + 2, 24), 7, np.float32)
+    result = encoder.encode(sentences, out=whole[1:-1])
+    assert np.shares_memory(result, whole)
+    np.testing.assert_array_equal(whole[1:-1], encoder.encode(sentences))
+    assert (whole[[0, -1]] == 7).all()
+    for out in (whole, whole[:2].astype(np.float64), np.empty((24, len(sentences)), "f4").T):
+        with pytest.raises(ValueError, match=r"Expected out to be a contiguous float32 array"):
+            encoder.encode(sentences, out=out)
+
+
+def test_no_text_gives_no_rows(ours):
+    assert FastEncoder.from_pretrained(ours).encode([]).shape == (0, 24)
+
+
+def test_missing_texts(ours):
+    encoder = FastEncoder.from_pretrained(ours)
+    for texts in (["a", None], pa.array(["a", None])):
+        with pytest.raises(TypeError, match="position 1"):
+            encoder.encode(texts)
+        assert not encoder.encode(texts, null="empty")[1].any()
+
+
+def test_the_default_prompt_is_put_first(ours, sentences, tmp_path):
+    folder = tmp_path / "prompted"
+    model = SentenceTransformer(str(ours), prompts={"q": "the ship: "}, default_prompt_name="q")
+    model.save_pretrained(str(folder))
+    encoder = FastEncoder.from_pretrained(folder)
+    expected = reference(folder, sentences)
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(sentences[0]), expected[0], atol=1e-6)
+    assert np.abs(expected - reference(ours, sentences)).max() > 0.01
+
+
+def test_truncated_tokenizers(ours, sentences, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "truncated")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=9)  # sentence-transformers switches padding off
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = FastEncoder.from_pretrained(folder)
+    expected = reference(folder, sentences)
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(sentences[0]), expected[0], atol=1e-6)
+
+
+def test_tables_as_model2vec_stores_them(ours, sentences, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "model2vec")
+    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    mapping = np.arange(len(table), dtype=np.int32)[::-1].copy()
+    weights = np.linspace(1, 2, len(table)).astype(np.float32)
+    arrays = {"embeddings": table[::-1].copy(), "mapping": mapping, "weights": weights}
+    save_file(arrays, folder / "model.safetensors")
+    expected = reference(folder, sentences)
+    found = FastEncoder.from_pretrained(folder).encode(sentences)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    (folder / "modules.json").unlink()
+    (folder / "config.json").write_text(json.dumps({"normalize": False}))
+    assert not read_static_model(folder).normalize
+
+
+def test_repositories_that_are_no_static_model(tiny_teacher_folder, ours, tmp_path):
+    with pytest.raises(ValueError, match="expected the modules StaticEmbedding and Normalize, but"):
+        FastEncoder.from_pretrained(tiny_teacher_folder)
+    folder = shutil.copytree(ours, tmp_path / "broken")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"Expected the table in .*model.safetensors"):
+        FastEncoder.from_pretrained(folder)
+    save_file({"x": np.zeros((2, 2), np.float32)}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="holds x"):
+        FastEncoder.from_pretrained(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match=r"there is no .*tokenizer.json"):
+        FastEncoder.from_pretrained(folder)
+
+
+def test_a_table_that_is_too_small_and_a_missing_unknown_token(ours, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "small")
+    save_file({"embedding.weight": np.zeros((5, 2), np.float32)}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"for \d+ rows, but the table has 5 rows"):
+        FastEncoder.from_pretrained(folder)
+    folder = shutil.copytree(ours, tmp_path / "unknown")
+    description = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    description["model"]["unk_token"] = "[NONE]"
+    (folder / "tokenizer.json").write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"unknown token '\[NONE\]' is not among its \d+ tokens"):
+        FastEncoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(("options", "says"), [({"dtype": "int8"}, "int8"), ({"threads": 0}, "0")])
+def test_options_that_make_no_sense(ours, options, says):
+    with pytest.raises(ValueError, match=says):
+        FastEncoder(read_static_model(ours), **options)
+
+
+def test_single_texts_forget_when_they_remember_too_much(ours, monkeypatch):
+    monkeypatch.setattr(fast_encoder, "_REMEMBERED", 3)
+    encoder = FastEncoder.from_pretrained(ours)
+    texts = [f"the ship{i} keeper" for i in range(20)]
+    expected = reference(ours, texts)
+    for text, vector in zip(texts, expected, strict=True):
+        np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-6)
+    assert len(encoder._ids_of_chunk) < 7
+
+
+def test_an_encoder_made_from_its_parts(student):
+    table = np.eye(student.get_vocab_size(), 5, dtype=np.float64)
+    encoder = FastEncoder(StaticModel(student, table, normalize=False))
+    assert encoder.encode(["the", "ship"] * 5).dtype == np.float32
