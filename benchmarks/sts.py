@@ -79,6 +79,7 @@ def load_pairs(data: Path) -> dict[str, StsPairs]:
 
 
 def read_pairs(path: Path) -> StsPairs:
+    """Read the pairs of one file; raises as `load_pairs`."""
     if not path.is_file():
         raise FileNotFoundError(f"no pairs at {path}; pass the folder that holds {list(SPLITS)}")
     table = pq.read_table(path)

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _SPACE = 0x20
-_EMPTY, _ONE_SPACE = pa.scalar("", pa.large_string()), pa.scalar(" ", pa.large_string())
 
 
 class Cut(enum.Enum):
@@ -43,7 +42,8 @@ def split_chunks(texts: Sequence[str] | pa.Array, cut: Cut = Cut.AT_SPACES) -> C
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     array = array.cast(pa.large_string())
     if cut is Cut.AT_SPACES:  # so that all chunks end with a space
-        array = pc.binary_join_element_wise(array, _EMPTY, _ONE_SPACE)
+        end, space = (pa.scalar(s, pa.large_string()) for s in ("", " "))
+        array = pc.binary_join_element_wise(array, end, space)
     offsets, data = _buffers(array)
     is_start = np.zeros(len(data) + 1, dtype=np.bool_)
     if cut is Cut.AT_SPACES:
