@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.model.chunking import chunking_of
-from st_static.model.chunks import Chunks, Cut, split_chunks
+from st_static.model.chunks import Chunks, Cut, Spans, cut_texts
 from st_static.model.memo import Memo
 from st_static.model.ragged import Ragged, concatenate, offsets_of
 from st_static.model.tokenizer import split_plain_words
@@ -110,14 +110,17 @@ class ChunkTokenizer:
 
     def encode_chunks(self, chunks: Chunks) -> Ragged:
         """Encode texts that `split_chunks` has cut where `chunking` says."""
-        rows, ids = self._memo.look_up(chunks.distinct.to_pylist(), self._encode_new)
+        rows, ids = self._memo.look_up(Spans.of(chunks.distinct), self._encode_new)
         taken = ids.take(rows[chunks.codes])
         return Ragged(taken.values, taken.offsets[chunks.offsets])
 
     def _encode_cut(self, texts: pa.Array) -> Ragged:
         assert self.chunking.cut is not None
-        ids = self.encode_chunks(split_chunks(texts, self.chunking.cut))
-        return ids if self._max_tokens is None else ids.first(self._max_tokens)
+        chunks, offsets = cut_texts(texts, self.chunking.cut)
+        rows, ids = self._memo.look_up(chunks, self._encode_new)
+        taken = ids.take(rows)
+        of_texts = Ragged(taken.values, taken.offsets[offsets])
+        return of_texts if self._max_tokens is None else of_texts.first(self._max_tokens)
 
     def _encode_whole(self, texts: pa.Array) -> Ragged:
         encodings = self.tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
@@ -138,10 +141,8 @@ class ChunkTokenizer:
         plain = _as_mask(pc.match_substring_regex(array, _PRINTABLE))
         plain &= ~_contain_any(array, self._added)
         words = split_plain_words(array.filter(pa.array(plain)), self._lowercase)
-        encoded = words.flatten().dictionary_encode()
-        distinct = encoded.dictionary.to_pylist()
-        rows, ids = self._memo.look_up(distinct, self._encode_in_groups)
-        of_words = ids.take(rows[encoded.indices.to_numpy()])
+        rows, ids = self._memo.look_up(Spans.of(words.flatten()), self._encode_in_groups)
+        of_words = ids.take(rows)
         bounds = offsets_of(pc.list_value_length(words).to_numpy(zero_copy_only=False))
         of_plain = Ragged(of_words.values, of_words.offsets[bounds])
         others = self._encode_in_groups([chunks[i] for i in np.flatnonzero(~plain)])

@@ -1,4 +1,4 @@
-"""Texts cut at spaces, each distinct chunk stored once."""
+"""Texts cut at spaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from st_static.model.ragged import offsets_of
+
 _SPACE = 0x20
+# Zero bytes after the text, so that as many can be read from any place in it.
+PADDING = 16
 
 
 class Cut(enum.Enum):
@@ -23,8 +27,35 @@ class Cut(enum.Enum):
     """Before a space that follows a visible ASCII character; chunks keep their spaces."""
 
 
+class Spans(NamedTuple):
+    """Strings inside of a longer one, in UTF-8.
+
+    Attributes:
+        data: The longer string's bytes, and `PADDING` zeros, [bytes + PADDING].
+        starts: Where each string begins, [C].
+        lengths: Its bytes, [C].
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @staticmethod
+    def of(strings: pa.Array) -> Spans:
+        """The strings of an Arrow array, [C]."""
+        offsets, data = _buffers(strings.cast(pa.large_string()))
+        return Spans(_padded(data), offsets[:-1], np.diff(offsets))
+
+    def strings(self, which: NDArray[np.int64]) -> pa.Array:
+        """Some of them as a large_string array, [n]."""
+        lengths = self.lengths[which]
+        offsets = offsets_of(lengths)
+        places = np.repeat(self.starts[which] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return _large_strings(offsets, self.data[places])
+
+
 class Chunks(NamedTuple):
-    """Texts cut at spaces, each distinct chunk stored once.
+    """Texts cut into chunks, each distinct one stored once.
 
     Attributes:
         distinct: The distinct chunks, large_string [U].
@@ -37,11 +68,18 @@ class Chunks(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-def split_chunks(texts: Sequence[str] | pa.Array, cut: Cut = Cut.AT_SPACES) -> Chunks:
-    """Cut texts [B], a list of str or an Arrow string array."""
-    array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-    array = array.cast(pa.large_string())
-    if cut is Cut.AT_SPACES:  # so that all chunks end with a space
+def cut_texts(texts: pa.Array, cut: Cut) -> tuple[Spans, NDArray[np.int64]]:
+    """Cut texts.
+
+    Args:
+        texts: An Arrow string array, [B].
+        cut: Where.
+
+    Returns:
+        The chunks of all texts one after the other, [C]; where each text's chunks begin, [B + 1].
+    """
+    array = texts.cast(pa.large_string())
+    if cut is Cut.AT_SPACES:  # so that a space ends each chunk
         end, space = (pa.scalar(s, pa.large_string()) for s in ("", " "))
         array = pc.binary_join_element_wise(array, end, space)
     offsets, data = _buffers(array)
@@ -52,15 +90,24 @@ def split_chunks(texts: Sequence[str] | pa.Array, cut: Cut = Cut.AT_SPACES) -> C
         visible = (data > _SPACE) & (data < 0x7F)
         is_start[1:-1] = (data[1:] == _SPACE) & visible[:-1]
     is_start[offsets] = True
-    starts = np.flatnonzero(is_start)
-    chunks = pa.LargeStringArray.from_buffers(
-        len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(data)
-    )
-    encoded = chunks.dictionary_encode()
+    bounds = np.flatnonzero(is_start)
+    lengths = np.diff(bounds)
+    if cut is Cut.AT_SPACES:
+        lengths -= 1
+    return Spans(_padded(data), bounds[:-1], lengths), np.searchsorted(bounds, offsets)
+
+
+def split_chunks(texts: Sequence[str] | pa.Array, cut: Cut = Cut.AT_SPACES) -> Chunks:
+    """Cut texts [B], a list of str or an Arrow string array, and find the distinct chunks."""
+    array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+    spans, offsets = cut_texts(array, cut)
+    # The chunks as they stand in the text, with the spaces at their ends: nothing is copied.
+    bounds = np.append(spans.starts, len(spans.data) - PADDING)
+    encoded = _large_strings(bounds, spans.data).dictionary_encode()
     distinct = encoded.dictionary
     if cut is Cut.AT_SPACES:
         distinct = pc.ascii_rtrim(distinct, " ")
-    return Chunks(distinct, encoded.indices.to_numpy(), np.searchsorted(starts, offsets))
+    return Chunks(distinct, encoded.indices.to_numpy(), offsets)
 
 
 def _buffers(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -71,3 +118,12 @@ def _buffers(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     offsets = np.frombuffer(offsets_buffer, np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], data
+
+
+def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.concatenate([data, np.zeros(PADDING, np.uint8)])
+
+
+def _large_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
+    buffers = pa.py_buffer(offsets), pa.py_buffer(data)
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)

@@ -22,10 +22,9 @@ from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
 from st_static.model.static_model import StaticModel, read_static_model
 
-# A thread encodes this many texts at a time, and about this many bytes. Larger blocks repeat more
-# chunks, smaller ones need less memory.
-_BLOCK_TEXTS = 65_536
-_BLOCK_BYTES = 32_000_000
+# A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
+_BLOCK_TEXTS = 8_192
+_BLOCK_BYTES = 4_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _LONG_TEXT = 2_000
@@ -128,12 +127,13 @@ class FastEncoder:
         """
         if isinstance(texts, str):
             return self._encode_one(texts)
-        column = text_column(texts, null)
-        vectors = self._check_out(out, len(column))
-        if len(column) <= _FEW_TEXTS:
-            for row, text in enumerate(column.to_pylist()):
+        if isinstance(texts, list) and len(texts) <= _FEW_TEXTS and set(map(type, texts)) <= {str}:
+            vectors = self._check_out(out, len(texts))
+            for row, text in enumerate(texts):
                 vectors[row] = self._encode_one(text)
             return vectors
+        column = text_column(texts, null)
+        vectors = self._check_out(out, len(column))
         blocks = list(_blocks(column, self.threads))
         if len(blocks) == 1 or self.threads == 1:
             for block in blocks:
