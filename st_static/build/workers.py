@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
+from st_static.model.processors import n_processors
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def n_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_shards(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -20,6 +19,7 @@ from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.columns import Null, text_column
 from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
+from st_static.model.processors import n_processors
 from st_static.model.static_model import StaticModel, read_static_model
 
 # A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
@@ -41,22 +41,23 @@ class _Block(NamedTuple):
 class FastEncoder:
     """Encodes texts with a static model, as sentence-transformers does, only faster.
 
-    It may be used by several threads at a time.
+        It may be used by several threads at a time.
 
-    Args:
-        model: Tokenizer and table, as read by `read_static_model`.
-        dtype: Number format of the table in memory and of the vectors. float16 takes half the
-            memory, and vectors differ by about 1e-3.
-        threads: Number of threads; by default one for each processor that the process may use.
+        Args:
+            model: Tokenizer and table, as read by `read_static_model`.
+            dtype: Number format of the table in memory and of the vectors. float16 takes half the
+                memory, and vectors differ by about 1e-3.
+            threads: Number of threads; by default one for each processor that the process may use.
 
-    Example:
-        >>> import numpy as np
-        >>> from st_static.model.static_model import StaticModel
-        >>> from st_static.model.tokenizer import build_tokenizer
-        >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
-        >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
-        >>> FastEncoder(model).encode(["A b", "b"]).tolist()
-        [[1.5, 2.5], [0.0, 1.0]]
+        Example:
+            >>> import numpy as np
+            >>> from st_static.model.processors import n_processors
+    from st_static.model.static_model import StaticModel
+            >>> from st_static.model.tokenizer import build_tokenizer
+            >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
+            >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
+            >>> FastEncoder(model).encode(["A b", "b"]).tolist()
+            [[1.5, 2.5], [0.0, 1.0]]
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class FastEncoder:
             raise ValueError(f"Expected at least one thread, but got {threads}.")
         self.model = model
         self.dtype = np.dtype(dtype)
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or n_processors()
         self.tokenize = ChunkTokenizer(model.tokenizer)
         self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
         self._table = torch.from_numpy(self._rows)
