@@ -34,7 +34,7 @@ parser.add_argument("--sentences", type=int, default=1_000_000)
 options = parser.parse_args()
 
 if options.file:
-    sentences = options.file.read_text("utf-8").splitlines()[: options.sentences]
+    sentences = options.file.read_text("utf-8").split("\n")[: options.sentences]
 else:
     sentences = made_up(options.sentences)
 

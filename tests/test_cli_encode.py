@@ -58,8 +58,23 @@ def test_encode_from_parquet_to_parquet(static_folder, tmp_path):
 def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path):
     bad = encode(static_folder, "--input_format jsonl", data=b'{"text": null}\n')
     assert bad.returncode == 1
-    assert b"Error: In the rows from number 0 on: Expected a str at position 0" in bad.stderr
+    assert b"Error: Expected a str at position 0" in bad.stderr
     missing = encode(static_folder, f"--input {tmp_path / 'none.txt'} --output {tmp_path / 'o'}")
     assert missing.returncode == 1
     assert b"Traceback" not in missing.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_encode_leaves_no_array_that_loads(static_folder, tmp_path):
+    out = tmp_path / "out.npy"
+    assert encode(static_folder, data=b"a\n\xff\n", shell=f"> {out}").returncode == 1
+    with pytest.raises(ValueError, match=r"pickle|magic|allow"):
+        np.load(out)
+
+
+def test_encode_appends_a_whole_array(static_folder, tmp_path):
+    out = tmp_path / "out.npy"
+    for _ in range(2):
+        assert encode(static_folder, shell=f">> {out}").returncode == 0
+    with out.open("rb") as file:
+        np.testing.assert_array_equal(np.load(file), np.load(file))

@@ -181,7 +181,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 
 def sample_texts(file: Path, n: int, seed: int = 0) -> list[str]:
     """At most `n` of a file's lines, drawn at random; empty ones are left out."""
-    lines = [line for line in file.read_text("utf-8").splitlines() if line.strip()]
+    lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
     if len(lines) < 2:
         raise ValueError(f"Expected at least two lines of text in {file}, but got {len(lines)}.")
     rng = np.random.default_rng(seed)
@@ -192,7 +192,7 @@ def sample_texts(file: Path, n: int, seed: int = 0) -> list[str]:
 def read_pairs(file: Path) -> list[tuple[str, str]]:
     """Two texts a line, with a tab between them."""
     pairs = []
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
         first, tab, second = line.partition("\t")
         if not tab or not first.strip() or not second.strip():
             raise ValueError(f"{file}, line {number}: expected two texts with a tab between them.")

@@ -20,7 +20,7 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 
     The model's `StaticEmbedding` gets another `preprocess`; nothing else about it changes, so
     encoding in several processes, training and saving work as before, and what is saved is a plain
-    `StaticEmbedding`.
+    `StaticEmbedding`. After changing the tokenizer itself, call it again.
 
     Args:
         model: A model that begins with a `StaticEmbedding`. It is changed in place.
@@ -55,6 +55,13 @@ class _FastPreprocess:
     def __call__(
         self, inputs: list[str], prompt: str | None = None, **kwargs: Any
     ) -> dict[str, Tensor]:
+        if set(map(type, inputs)) != {str}:  # sentence-transformers knows what to do, or to say
+            plain: dict[str, Tensor] = StaticEmbedding.preprocess(
+                self.module, inputs, prompt, **kwargs
+            )
+            return plain
+        if self.encode_ids.tokenizer is not self.module.tokenizer:
+            self.encode_ids = ChunkTokenizer(self.module.tokenizer)
         if prompt:
             inputs = self.module._prepend_prompt(inputs, prompt)
         return features_of(self.encode_ids(inputs))

@@ -151,7 +151,7 @@ class ChunkTokenizer:
 
     def _encode_in_groups(self, chunks: list[str]) -> Ragged:
         """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
-        if self.chunking.cut is not Cut.AT_SPACES:
+        if not self.chunking.joinable:
             return self._encode_one_by_one(chunks)
         firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
         texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
@@ -200,7 +200,8 @@ def _lowercase_of_bert(description: dict[str, Any]) -> bool | None:
         or not pre_tokenizer
         or pre_tokenizer["type"] != "BertPreTokenizer"
         or len(added) > _MAX_ADDED
-        or any(token["normalized"] for token in added)
+        # Lower-casing may make these, and the tokenizer looks for the others before it.
+        or any(token["normalized"] or token["content"].isalnum() for token in added)
     ):
         return None
     return bool(normalizer["lowercase"])
@@ -209,12 +210,7 @@ def _lowercase_of_bert(description: dict[str, Any]) -> bool | None:
 def _known_words(description: dict[str, Any]) -> dict[str, int]:
     """Words that are surely one token: those of a word-level or WordPiece vocabulary."""
     lowercase, model = _lowercase_of_bert(description), description["model"]
-    added = [token["content"] for token in description["added_tokens"]]
-    if (
-        lowercase is None
-        or model["type"] not in ("WordPiece", "WordLevel")
-        or any(token.isalnum() for token in added)
-    ):
+    if lowercase is None or model["type"] not in ("WordPiece", "WordLevel"):
         return {}
     longest = model.get("max_input_chars_per_word", math.inf)
     return {

@@ -40,12 +40,15 @@ class Chunking:
         reason: Why they cannot.
         ascii_only: Whether texts with other characters must stay whole.
         kept_whole: A text that contains one of these strings must stay whole.
+        joinable: Whether chunks without spaces can be joined by spaces into one text, and their
+            tokens be told apart by the places that the tokenizer reports.
     """
 
     cut: Cut | None
     reason: str = ""
     ascii_only: bool = False
     kept_whole: tuple[str, ...] = ()
+    joinable: bool = False
 
 
 def chunking_of(description: Part) -> Chunking:
@@ -65,14 +68,30 @@ def chunking_of(description: Part) -> Chunking:
         return Chunking(None, "it cuts off the beginning of long texts")
     if description["model"].get("dropout"):
         return Chunking(None, "its model drops merges at random")
+    kinds = {part["type"] for part in normalizers}
     kept_whole = []
     for token in description["added_tokens"]:
-        if " " in token["content"] or token["lstrip"] or token["rstrip"]:
-            if token["normalized"]:
-                return Chunking(None, f"its added token {token['content']!r} may hold spaces")
-            kept_whole.append(token["content"])
-    ascii_only = any(part["type"] == "Precompiled" for part in normalizers)
-    return Chunking(cut, ascii_only=ascii_only, kept_whole=tuple(kept_whole))
+        content = token["content"]
+        spacious = " " in content or token["lstrip"] or token["rstrip"]
+        if token["normalized"] and (spacious or not _stays_visible(content, kinds)):
+            return Chunking(None, f"its added token {content!r} may hold spaces")
+        if spacious:
+            kept_whole.append(content)
+    return Chunking(
+        cut,
+        ascii_only="Precompiled" in kinds,
+        kept_whole=tuple(kept_whole),
+        # The last two report wrong places where they remove characters.
+        joinable=cut is Cut.AT_SPACES
+        and not kept_whole
+        and kinds.isdisjoint(["Precompiled", "Replace"]),
+    )
+
+
+def _stays_visible(content: str, normalizers: set[str]) -> bool:
+    """Whether an added token is surely without white space after normalisation."""
+    visible = all("!" <= character <= "~" for character in content)
+    return visible and normalizers.isdisjoint(["Precompiled", "Replace"])
 
 
 def _flat(part: Part | None, members: str) -> list[Part]:

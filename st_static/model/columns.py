@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -11,23 +12,29 @@ import pyarrow.compute as pc
 Null = Literal["error", "empty"]
 
 
-def text_column(texts: Any, null: Null = "error") -> pa.ChunkedArray:
+def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedArray:
     """Turn texts into an Arrow column.
 
     Args:
         texts: A list of str or another iterable of them, or a string column of pyarrow, polars,
             pandas, numpy or datasets, [B].
         null: Whether a missing text is an error or an empty text.
+        first: The position of the first text, for errors.
 
     Returns:
         A column of type large_string, [B].
 
     Raises:
         TypeError: A text is missing or no str; names its position.
+        ValueError: A text is no valid Unicode; names its position.
     """
-    column = _as_arrow(texts)
+    if null not in ("error", "empty"):
+        raise ValueError(f'Expected null to be "error" or "empty", but got {null!r}.')
+    column = _as_arrow(texts, first)
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    kind = chunked.type.value_type if pa.types.is_dictionary(chunked.type) else chunked.type
+    if pa.types.is_dictionary(chunked.type):
+        chunked = pa.chunked_array([_decoded(chunk) for chunk in chunked.chunks], pa.large_string())
+    kind = chunked.type
     if not (
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -38,7 +45,7 @@ def text_column(texts: Any, null: Null = "error") -> pa.ChunkedArray:
     chunked = chunked.cast(pa.large_string())
     if chunked.null_count:
         if null == "error":
-            position = pc.index(chunked.is_null(), True).as_py()
+            position = first + pc.index(chunked.is_null(), True).as_py()
             raise TypeError(
                 f"Expected a str at position {position}, but the text is missing. "
                 'Fill it, or say null="empty".'
@@ -47,32 +54,44 @@ def text_column(texts: Any, null: Null = "error") -> pa.ChunkedArray:
     return chunked
 
 
-def _as_arrow(texts: Any) -> pa.Array | pa.ChunkedArray:
+def _decoded(column: pa.DictionaryArray) -> pa.Array:
+    """A dictionary column as the strings themselves; other values than strings are an error."""
+    if not pa.types.is_binary(column.dictionary.type):
+        with contextlib.suppress(pa.ArrowNotImplementedError):
+            values = column.dictionary.cast(pa.large_string())
+            return values.take(column.indices.cast(pa.int64()))
+    raise TypeError(f"Expected a column of strings, but got one of type {column.type}.")
+
+
+def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"Expected a list or column of str, but got {type(texts).__name__}.")
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         return texts
-    if hasattr(texts, "column_name") and hasattr(texts, "source"):  # of a datasets.Dataset
+    if hasattr(texts, "column_name") and hasattr(texts.source, "data"):  # of a datasets.Dataset
         rows = texts.source.select_columns(texts.column_name).with_format("arrow")
         return rows[:][texts.column_name]
+    dtype = getattr(texts, "dtype", None)
+    if str(dtype) == "object":  # of pandas or numpy; pandas marks what is missing by NaN
+        return _from_python([None if value != value else value for value in texts], first)
     if hasattr(texts, "__arrow_c_stream__"):  # polars
         return pa.chunked_array(texts)
-    if hasattr(texts, "to_numpy") and hasattr(texts, "dtype") and texts.dtype != object:  # pandas
+    if hasattr(texts, "to_numpy") and dtype is not None:  # pandas
         return pa.array(texts, from_pandas=True)
-    return _from_python(texts)
+    return _from_python(texts, first)
 
 
-def _from_python(texts: Iterable[Any]) -> pa.Array:
+def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
     values = texts if isinstance(texts, list) else list(texts)
     if not set(map(type, values)) <= {str, type(None)}:
-        for position, value in enumerate(values):
+        for position, value in enumerate(values, first):
             if not isinstance(value, str) and value is not None:
                 kind = type(value).__name__
                 raise TypeError(f"Expected a str at position {position}, but got {kind}: {value!r}")
     try:
         return pa.array(values, pa.large_string())
     except UnicodeEncodeError as error:
-        position = next(i for i, v in enumerate(values) if v is not None and _is_broken(v))
+        position = first + next(i for i, v in enumerate(values) if v is not None and _is_broken(v))
         raise ValueError(f"The text at position {position} is no valid Unicode: {error}") from error
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -35,10 +37,7 @@ def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
     rest = iter(texts)
     done = 0
     while batch := list(itertools.islice(rest, BATCH_TEXTS)):
-        try:
-            yield text_column(batch, null)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"In the texts from number {done} on: {error}") from error
+        yield text_column(batch, null, done)
         done += len(batch)
 
 
@@ -63,10 +62,7 @@ def read_texts(
     read = _read_jsonl if input_format == "jsonl" else _read_parquet
     done = 0
     for table in read(stream, column):
-        try:
-            yield text_column(table, null)
-        except TypeError as error:
-            raise TypeError(f"In the rows from number {done} on: {error}") from error
+        yield text_column(table, null, done)
         done += len(table)
 
 
@@ -151,17 +147,18 @@ def _write_npy(
     dtype: np.dtype[Any],
 ) -> int:
     # The number of rows stands in front and is known at the end: into a pipe it goes at last.
-    direct = stream.seekable()
+    direct = stream.seekable() and not _appends(stream)
     with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
         start = file.tell()
         rows = 0
-        _write_npy_header(file, 0, dimension, dtype)
+        # Until all is written the file has zeros in front, which numpy refuses.
+        file.write(bytes(len(_npy_header(0, dimension, dtype))))
         for batch in texts:
             file.write(encode(batch).data)
             rows += len(batch)
         end = file.tell()
         file.seek(start)
-        _write_npy_header(file, rows, dimension, dtype)
+        file.write(_npy_header(rows, dimension, dtype))
         file.seek(end)
         if not direct:
             file.seek(0)
@@ -169,14 +166,28 @@ def _write_npy(
     return rows
 
 
-def _write_npy_header(stream: IO[bytes], rows: int, dimension: int, dtype: np.dtype[Any]) -> None:
-    # numpy leaves room for a number of rows that grows.
-    header = {
+def _appends(stream: IO[bytes]) -> bool:
+    """Whether a file was opened to append to, so that its beginning cannot be written again."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        return bool(fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND)
+    except OSError:  # no file of the system
+        return False
+
+
+def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
+    """The header of an array [rows, D]; numpy leaves room for the number of rows to grow."""
+    header = io.BytesIO()
+    values = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
         "shape": (rows, dimension),
     }
-    np.lib.format.write_array_header_1_0(stream, header)
+    np.lib.format.write_array_header_1_0(header, values)
+    return header.getvalue()
 
 
 def _write_parquet(

@@ -29,6 +29,7 @@ _BLOCK_BYTES = 4_000_000
 _FEW_TEXTS = 4
 _LONG_TEXT = 2_000
 _REMEMBERED = 100_000
+_REMEMBERED_CHARACTERS = 64
 
 
 class _Block(NamedTuple):
@@ -41,23 +42,21 @@ class _Block(NamedTuple):
 class FastEncoder:
     """Encodes texts with a static model, as sentence-transformers does, only faster.
 
-        It may be used by several threads at a time.
+    It may be used by several threads at a time.
 
-        Args:
-            model: Tokenizer and table, as read by `read_static_model`.
-            dtype: Number format of the table in memory and of the vectors. float16 takes half the
-                memory, and vectors differ by about 1e-3.
-            threads: Number of threads; by default one for each processor that the process may use.
+    Args:
+        model: Tokenizer and table, as read by `read_static_model`.
+        dtype: Number format of the table in memory and of the vectors. float16 takes half the
+            memory, and vectors differ by about 1e-3.
+        threads: Number of threads; by default one for each processor that the process may use.
 
-        Example:
-            >>> import numpy as np
-            >>> from st_static.model.processors import n_processors
-    from st_static.model.static_model import StaticModel
-            >>> from st_static.model.tokenizer import build_tokenizer
-            >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
-            >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
-            >>> FastEncoder(model).encode(["A b", "b"]).tolist()
-            [[1.5, 2.5], [0.0, 1.0]]
+    Example:
+        >>> import numpy as np
+        >>> from st_static.model.tokenizer import build_tokenizer
+        >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
+        >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
+        >>> FastEncoder(model).encode(["A b", "b"]).tolist()
+        [[1.5, 2.5], [0.0, 1.0]]
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class FastEncoder:
     @property
     def dimension(self) -> int:
         """Output dimension D."""
-        return int(self._rows.shape[1])
+        return int(self.model.truncate_dim or self._rows.shape[1])
 
     def encode(
         self, texts: Any, out: NDArray[np.floating] | None = None, null: Null = "error"
@@ -127,6 +126,8 @@ class FastEncoder:
             ValueError: `out` has another shape or number format.
         """
         if isinstance(texts, str):
+            if out is not None:
+                raise ValueError("Expected out only for a list or column of texts, not for a str.")
             return self._encode_one(texts)
         if isinstance(texts, list) and len(texts) <= _FEW_TEXTS and set(map(type, texts)) <= {str}:
             vectors = self._check_out(out, len(texts))
@@ -185,6 +186,8 @@ class FastEncoder:
         shape = (n, self.dimension)
         if out is None:
             return np.empty(shape, self.dtype)
+        if not isinstance(out, np.ndarray):
+            raise ValueError(f"Expected out to be a numpy array, but got {type(out).__name__}.")
         if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"Expected out to be a contiguous {self.dtype} array of the shape {shape}, but got "
@@ -205,12 +208,12 @@ class FastEncoder:
                 mode="mean",
             )
             out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
-            if self.model.normalize and self.dtype == np.float32:
+            if self.model.normalize and means.shape == out.shape and self.dtype == np.float32:
                 F.normalize(means, out=out)
             elif self.model.normalize:  # the smallest norm allowed would be zero in float16
-                out.copy_(F.normalize(means.float()))
+                out.copy_(F.normalize(means.float())[:, : self.dimension])
             else:
-                out.copy_(means)
+                out.copy_(means[:, : self.dimension])
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
         text = self.model.prompt + text
@@ -226,7 +229,7 @@ class FastEncoder:
             vector /= math.sqrt(vector.dot(vector)) or 1.0
         else:
             vector /= len(ids)
-        return vector.astype(self.dtype, copy=False)
+        return vector[: self.dimension].astype(self.dtype, copy=False)
 
 
 class _ChunkIds(dict[str, list[int]]):
@@ -240,7 +243,8 @@ class _ChunkIds(dict[str, list[int]]):
         if len(self) > _REMEMBERED:
             self.clear()
         ids: list[int] = self._tokenize([chunk]).values.tolist()
-        self[chunk] = ids
+        if len(chunk) <= _REMEMBERED_CHARACTERS:
+            self[chunk] = ids
         return ids
 
 

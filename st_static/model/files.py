@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path, and rename it to `path` when the block ends without an error."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         yield temporary
         temporary.replace(path)

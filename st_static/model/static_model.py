@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
+from torch import Tensor, bfloat16
 
 from st_static.model.files import read_json
 
@@ -27,12 +29,14 @@ class StaticModel:
         table: One row a token id, [V, D], as stored.
         normalize: Whether vectors are scaled to length 1.
         prompt: What is put before each text.
+        truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
     """
 
     tokenizer: Tokenizer
     table: NDArray[Any]
     normalize: bool
     prompt: str = ""
+    truncate_dim: int | None = None
 
 
 def read_static_model(
@@ -54,16 +58,25 @@ def read_static_model(
     """
     folder = Path(model)
     if not folder.is_dir():
+        if folder.is_absolute() or str(model).startswith(".") or str(model).count("/") > 1:
+            raise ValueError(f"There is no folder {model}.")
         folder = _download(str(model), revision, token, cache_folder)
     home, normalize = _modules(folder)
     tokenizer_file = home / "tokenizer.json"
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    try:
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    except Exception as error:  # what tokenizers raises
+        raise ValueError(f"{tokenizer_file} is no tokenizer: {error}.") from error
     tokenizer.no_padding()
     table = _read_table(home)
     check_fit(tokenizer, table)
-    return StaticModel(tokenizer, table, normalize, _default_prompt(folder))
+    file = folder / "config_sentence_transformers.json"
+    config = read_json(file) if file.is_file() else {}
+    return StaticModel(
+        tokenizer, table, normalize, _default_prompt(config), config.get("truncate_dim")
+    )
 
 
 def _download(
@@ -96,8 +109,14 @@ def _read_table(folder: Path) -> NDArray[Any]:
     """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token."""
     file = folder / "model.safetensors"
     if not file.is_file():
-        raise ValueError(f"Expected the table in {file}, which is not there.")
-    weights = load_file(file)
+        raise ValueError(
+            f"Expected the table in {file}, which is not there. Tables in other formats are not "
+            "read: they may run code."
+        )
+    try:
+        weights = {name: _as_array(tensor) for name, tensor in load_file(file).items()}
+    except SafetensorError as error:
+        raise ValueError(f"{file} is broken: {error}. Copy it again.") from error
     if "embedding.weight" in weights:
         return weights["embedding.weight"]
     if "embeddings" not in weights:
@@ -113,6 +132,12 @@ def _read_table(folder: Path) -> NDArray[Any]:
     return table
 
 
+def _as_array(tensor: Tensor) -> NDArray[Any]:
+    """A tensor in numpy, which has no bfloat16."""
+    array: NDArray[Any] = (tensor.float() if tensor.dtype == bfloat16 else tensor).numpy()
+    return array
+
+
 def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
     """Check that every token has a row, and that unknown characters have a token.
 
@@ -126,16 +151,24 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
             f"The tokenizer has ids up to {needed - 1}, for {needed} rows, but the table has "
             f"{len(table)} rows. Tokenizer and table are not of the same model."
         )
-    unknown = json.loads(tokenizer.to_str())["model"].get("unk_token")
-    if unknown is not None and unknown not in vocabulary:
+    model = json.loads(tokenizer.to_str())["model"]
+    if model["type"] == "Unigram":
+        known = model.get("unk_id") is not None or model.get("byte_fallback", False)
+        unknown = "unk_id"
+    else:
+        unknown = model.get("unk_token")
+        known = unknown is None or unknown in model["vocab"]
+    if not known:
         raise ValueError(
-            f"The tokenizer's unknown token {unknown!r} is not among its {len(vocabulary)} tokens "
-            f"(the table has {len(table)} rows). Add it to tokenizer.json."
+            f"The tokenizer's unknown token {unknown!r} is not among the {len(model['vocab'])} "
+            f"tokens of its model (the table has {len(table)} rows). Add it to tokenizer.json."
         )
 
 
-def _default_prompt(folder: Path) -> str:
-    file = folder / "config_sentence_transformers.json"
-    config = read_json(file) if file.is_file() else {}
+def _default_prompt(config: dict[str, Any]) -> str:
     name = config.get("default_prompt_name")
-    return str(config["prompts"][name]) if name else ""
+    if not name:
+        return ""
+    if name not in config.get("prompts", {}):
+        raise ValueError(f"The model's default prompt {name!r} is not among its prompts.")
+    return str(config["prompts"][name])

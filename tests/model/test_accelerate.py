@@ -94,6 +94,25 @@ def test_a_tokenizer_that_looks_across_spaces_is_left_alone(caplog):
     assert "preprocess" not in vars(model[0])
 
 
+def test_bad_input_is_refused_as_before_and_lists_of_lists_work(model):
+    pairs = [["the ship", "keeper"], ["keeper", "the ship"]]
+    expected = model.encode(pairs[0])
+    st_static.accelerate(model)
+    np.testing.assert_allclose(model.encode(pairs[0]), expected, atol=1e-6)
+    for bad in (["a", None], ["a", b"the"]):
+        with pytest.raises(TypeError):
+            model.encode(bad)
+
+
+def test_another_tokenizer_is_used_from_then_on(model, student):
+    st_static.accelerate(model)
+    model.encode(["the ship"])
+    other = Tokenizer.from_str(student.to_str())
+    other.enable_truncation(1)
+    model[0].tokenizer = other
+    np.testing.assert_allclose(model.encode(["the ship"]), model.encode(["the keeper"]), atol=1e-6)
+
+
 def test_a_transformer_is_refused(tiny_teacher_folder):
     model = SentenceTransformer(str(tiny_teacher_folder), device="cpu")
     with pytest.raises(ValueError, match="begins with a StaticEmbedding, but this one begins with"):

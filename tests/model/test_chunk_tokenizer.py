@@ -257,3 +257,45 @@ def test_encode_chunks_takes_what_was_cut_at_spaces(student_encoder, sentences):
     assert student_encoder.chunkwise
     ids = student_encoder.encode_chunks(split_chunks(sentences))
     assert rows(ids) == reference(student_encoder.tokenizer, sentences)
+
+
+def with_tokens(pre_tokenizer, *tokens, normalizer=None):
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_tokens(list(tokens))
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "texts"),
+    [
+        # Chunks of different texts must not make an added token together.
+        (with_tokens(p.WhitespaceSplit(), AddedToken("a b", normalized=False)), ["c a", "b"]),
+        # The tokenizer looks for it before it lower-cases.
+        (
+            with_tokens(
+                p.BertPreTokenizer(),
+                AddedToken("query", normalized=False),
+                normalizer=n.BertNormalizer(),
+            ),
+            ["a QUERY.", "a query."],
+        ),
+        # This makes a space of the line end, and looks for it everywhere.
+        (
+            with_tokens(
+                p.BertPreTokenizer(),
+                AddedToken("\n", normalized=True),
+                normalizer=n.BertNormalizer(),
+            ),
+            ["a b", "a\nb"],
+        ),
+        (with_tokens(p.WhitespaceSplit(), normalizer=n.Replace("", "x")), ["a b", "b"]),
+    ],
+)
+def test_added_tokens_and_replacements_that_once_misled(tokenizer, texts):
+    encoder = ChunkTokenizer(tokenizer)
+    assert rows(encoder(texts)) == reference(tokenizer, texts)
+    for text in reversed(texts):
+        assert rows(encoder([text])) == reference(tokenizer, [text])

@@ -125,6 +125,19 @@ def test_merges_dropped_at_random_are_not_cut():
     assert chunking(tokenizer).cut is None
 
 
+def test_normalized_added_tokens_that_may_become_spaces_are_not_cut():
+    for content, normalizer in (("\n", n.BertNormalizer()), ("a\xa0b", n.NFKC()), ("¨", n.NFKC())):
+        tokenizer = word_level(normalizer=normalizer)
+        tokenizer.add_tokens([AddedToken(content, normalized=True)])
+        assert chunking(tokenizer).cut is None
+    tokenizer = word_level(normalizer=n.Replace("_", " "))
+    tokenizer.add_tokens([AddedToken("a_b", normalized=True)])
+    assert chunking(tokenizer).cut is None
+    tokenizer = word_level(normalizer=n.Lowercase())
+    tokenizer.add_tokens([AddedToken("<q>", normalized=True)])
+    assert chunking(tokenizer).joinable
+
+
 @pytest.mark.parametrize("flags", [{"lstrip": True}, {"rstrip": True}, {"content": "new york"}])
 def test_added_tokens_with_spaces_keep_their_texts_whole(flags):
     content = flags.pop("content", "<mask>")

@@ -29,7 +29,11 @@ def columns():
         "pandas objects": pd.Series(TEXTS, dtype=object),
         "pandas arrow": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
         "pandas sliced": pd.Series([*TEXTS, "x"], index=list("edcba"))[:4],
+        "pandas categories": pd.Series(TEXTS, dtype="category"),
+        "polars categories": pl.Series(TEXTS, dtype=pl.Categorical),
         "datasets": dataset["text"],
+        "datasets nested": datasets.Dataset.from_list([{"d": {"t": t}} for t in TEXTS])["d"]["t"],
+        "datasets stream": dataset.to_iterable_dataset()["text"],
         "datasets shuffled": dataset.select([3, 2, 1, 0]).select([3, 2, 1, 0])["text"],
     }
 
@@ -62,6 +66,9 @@ def test_arrow_columns_are_not_copied():
         (pa.array([1, 2]), "column of strings, but got one of type int64"),
         (pa.array([b"a"]), "column of strings, but got one of type binary"),
         (pd.Series([1, 2]), "column of strings, but got one of type int64"),
+        (pd.Series(["a", 3], dtype=object), "position 1, but got int: 3"),
+        (pd.Series(["a", b"b"], dtype=object), "position 1, but got bytes"),
+        (pa.array([b"a"]).dictionary_encode(), "column of strings, but got one of type dictionary"),
         (b"text", "list or column of str, but got bytes"),
         ([None], "position 0"),
     ],
@@ -87,6 +94,13 @@ def test_missing_texts_may_be_empty(texts):
 def test_only_missing_texts():
     assert text_column([None, None], null="empty").to_pylist() == ["", ""]
     assert text_column([]).to_pylist() == []
+
+
+def test_pandas_marks_missing_texts_by_nan():
+    column = pd.Series(["a", float("nan")], dtype=object)
+    assert text_column(column, null="empty").to_pylist() == ["a", ""]
+    with pytest.raises(ValueError, match='null to be "error" or "empty", but got \'x\''):
+        text_column(["a"], null="x")
 
 
 def test_half_a_surrogate_pair():

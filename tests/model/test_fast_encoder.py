@@ -7,6 +7,8 @@ import shutil
 import numpy as np
 import pyarrow as pa
 import pytest
+import safetensors.torch
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
@@ -121,6 +123,10 @@ def test_writing_into_an_array(ours, sentences):
     assert np.shares_memory(result, whole)
     np.testing.assert_array_equal(whole[1:-1], encoder.encode(sentences))
     assert (whole[[0, -1]] == 7).all()
+    with pytest.raises(ValueError, match="out only for a list"):
+        encoder.encode("a", out=whole[0])
+    with pytest.raises(ValueError, match="numpy array, but got list"):
+        encoder.encode(sentences, out=[1])
     for out in (whole, whole[:2].astype(np.float64), np.empty((24, len(sentences)), "f4").T):
         with pytest.raises(ValueError, match=r"Expected out to be a contiguous float32 array"):
             encoder.encode(sentences, out=out)
@@ -147,6 +153,36 @@ def test_the_default_prompt_is_put_first(ours, sentences, tmp_path):
     np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-6)
     np.testing.assert_allclose(encoder.encode(sentences[0]), expected[0], atol=1e-6)
     assert np.abs(expected - reference(ours, sentences)).max() > 0.01
+
+
+def test_a_prompt_that_is_not_there(ours, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "prompt")
+    config = {"prompts": {}, "default_prompt_name": "q"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="default prompt 'q' is not among its prompts"):
+        FastEncoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_model_that_keeps_its_first_dimensions(ours, sentences, tmp_path, dtype):
+    folder = tmp_path / "short"
+    SentenceTransformer(str(ours), truncate_dim=5).save_pretrained(str(folder))
+    encoder = FastEncoder.from_pretrained(folder, dtype=dtype)
+    expected = reference(folder, sentences)
+    assert expected.shape[1] == encoder.dimension == 5
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=2e-3)
+    np.testing.assert_allclose(encoder.encode(sentences[0]), expected[0], atol=2e-3)
+
+
+def test_a_table_in_bfloat16(ours, sentences, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "bfloat16")
+    table = torch.from_numpy(load_file(folder / "model.safetensors")["embedding.weight"])
+    weights = {"embedding.weight": table.to(torch.bfloat16)}
+    safetensors.torch.save_file(weights, folder / "model.safetensors")
+    expected = table.to(torch.bfloat16).float().numpy()
+    np.testing.assert_array_equal(read_static_model(folder).table, expected)
+    found = FastEncoder.from_pretrained(folder).encode(sentences)
+    np.testing.assert_allclose(found, reference(ours, sentences), atol=0.02)
 
 
 def test_truncated_tokenizers(ours, sentences, tmp_path):
@@ -186,6 +222,14 @@ def test_repositories_that_are_no_static_model(tiny_teacher_folder, ours, tmp_pa
     save_file({"x": np.zeros((2, 2), np.float32)}, folder / "model.safetensors")
     with pytest.raises(ValueError, match="holds x"):
         FastEncoder.from_pretrained(folder)
+    (folder / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match=r"model.safetensors is broken"):
+        FastEncoder.from_pretrained(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"tokenizer.json is no tokenizer"):
+        FastEncoder.from_pretrained(folder)
+    with pytest.raises(ValueError, match="There is no folder"):
+        FastEncoder.from_pretrained(tmp_path / "none")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match=r"there is no .*tokenizer.json"):
         FastEncoder.from_pretrained(folder)
@@ -200,7 +244,7 @@ def test_a_table_that_is_too_small_and_a_missing_unknown_token(ours, tmp_path):
     description = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     description["model"]["unk_token"] = "[NONE]"
     (folder / "tokenizer.json").write_text(json.dumps(description))
-    with pytest.raises(ValueError, match=r"unknown token '\[NONE\]' is not among its \d+ tokens"):
+    with pytest.raises(ValueError, match=r"unknown token '\[NONE\]' is not among the \d+ tokens"):
         FastEncoder.from_pretrained(folder)
 
 
@@ -218,6 +262,12 @@ def test_single_texts_forget_when_they_remember_too_much(ours, monkeypatch):
     for text, vector in zip(texts, expected, strict=True):
         np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-6)
     assert len(encoder._ids_of_chunk) < 7
+
+
+def test_long_chunks_are_not_remembered_for_single_texts(ours):
+    encoder = FastEncoder.from_pretrained(ours)
+    encoder.encode("the " + "x" * 100)
+    assert list(encoder._ids_of_chunk) == ["the"]
 
 
 def test_an_encoder_made_from_its_parts(student):
