@@ -123,6 +123,8 @@ def run_compare(arguments: Sequence[str]) -> int:
         "--update", nargs="+", type=Path, default=[], help="Add these folders to the published."
     )
     options = parser.parse_args(list(arguments))
+    if not (options.results or options.published or options["update"]):
+        raise ValueError("Name folders of results, models with --published, or both.")
     with _extra("eval"):
         from st_static.evaluate import compare
     # Not as an attribute: the namespace has a method of that name.
@@ -296,6 +298,9 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
     """Run a command, turning errors that the user can mend into one line and exit status 1."""
     try:
         return command(arguments)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 130
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1

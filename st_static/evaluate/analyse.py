@@ -142,6 +142,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
     """
 
+    if inputs.teacher and not inputs.texts:
+        raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+
     def write(name: str, table: pl.DataFrame) -> list[Path]:
         return write_table(table, output / name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -44,16 +45,33 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
     """The tasks of a benchmark, or those named.
 
     Raises:
-        ValueError: There is no such benchmark or task; the message says the nearest name.
+        ValueError: There is no such benchmark or task; the message says the nearest names.
     """
     if (benchmark is None) == (not tasks):
         raise ValueError("Name either a benchmark or tasks.")
-    try:
-        if benchmark is not None:
+    if benchmark is not None:
+        try:
             return list(mteb.get_benchmark(benchmark).tasks)
-        return [mteb.get_task(name) for name in tasks or ()]
-    except KeyError as error:
-        raise ValueError(str(error.args[0]).removeprefix("KeyError: ")) from error
+        except KeyError as error:
+            names = [known.name for known in mteb.get_benchmarks()]
+            raise _unknown("benchmark", benchmark, names) from error
+    found = []
+    for name in tasks or ():
+        try:
+            found.append(mteb.get_task(name))
+        except KeyError as error:
+            names = [known.metadata.name for known in mteb.get_tasks()]
+            raise _unknown("task", name, names) from error
+    return found
+
+
+def _unknown(kind: str, name: str, names: Sequence[str]) -> ValueError:
+    """What to say of an unknown name: the nearest ones, without regard to case."""
+    by_lower = {known.lower(): known for known in names}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.5)
+    near += [known for known in by_lower if name.lower() in known and known not in near][:5]
+    listed = ", ".join(by_lower[known] for known in near) or "nothing like it"
+    return ValueError(f"There is no {kind} {name!r} in mteb. There is: {listed}.")
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
@@ -195,6 +213,8 @@ def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
     Raises:
         ValueError: The shape is wrong, or a value is not finite; names the first such text.
     """
+    if not len(texts):
+        return
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(
             f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import mteb
 import polars as pl
 from mteb.abstasks import AbsTask
 
-from st_static.evaluate.benchmark import LOCAL_REVISION
+from st_static.evaluate.benchmark import LOCAL_REVISION, find_tasks
 from st_static.model.files import atomic
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
@@ -75,15 +74,17 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
     Raises:
         ValueError: The folder holds no results.
     """
-    tasks = {task.metadata.name: task for task in mteb.get_benchmark(benchmark).tasks}
+    tasks = {task.metadata.name: task for task in find_tasks(benchmark)}
     model = ModelScores(folder.parent.name.replace("__", "/"), "measured")
     for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text("utf-8"))
-        if "scores" not in result:
-            continue
-        model.scores[result["task_name"]] = _main_score(
-            result["scores"], tasks.get(result["task_name"])
-        )
+        try:
+            result = json.loads(file.read_text("utf-8"))
+            if "scores" not in result:
+                continue
+            score = _main_score(result["scores"], tasks.get(result["task_name"]))
+        except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+            raise ValueError(f"{file} is no whole result file of mteb: {error!r}.") from error
+        model.scores[result["task_name"]] = score
         if result["dataset_revision"] == LOCAL_REVISION:
             model.origin = "measured, local data"
     if not model.scores:
@@ -118,8 +119,10 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
     """Published scores of the named models.
 
     Raises:
-        ValueError: There are none of a model; the message lists those that there are.
+        ValueError: There is no such benchmark, or there are none of a model; the message lists
+            those that there are.
     """
+    find_tasks(benchmark)
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:
@@ -129,7 +132,7 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
 
 
 def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) -> int:
-    """Add a model's results to the table of published scores, in the place of older ones.
+    """Add a model's results to the table of published scores; of the same tasks, replace them.
 
     Args:
         folder: `results/<org__name>/<revision>`, as mteb publishes them.
@@ -147,10 +150,9 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         raise ValueError(
             f"{folder} was measured on local copies of the datasets: that is no published result."
         )
-    types = {t.metadata.name: t.metadata.type for t in mteb.get_benchmark(benchmark).tasks}
+    types = {t.metadata.name: t.metadata.type for t in find_tasks(benchmark)}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    kept = [r for r in rows if (r["model"], r["benchmark"]) != (model.name, benchmark)]
     added = [
         {
             "model": model.name,
@@ -166,6 +168,12 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         for task, score in sorted(model.scores.items())
         if task in types
     ]
+    new = {row["task"] for row in added}
+    kept = [
+        row
+        for row in rows
+        if (row["model"], row["benchmark"]) != (model.name, benchmark) or row["task"] not in new
+    ]
     with atomic(file) as partial, partial.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -176,8 +184,8 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     """Put models side by side, over the tasks that all of them have.
 
-    An average carries the benchmark's name only if every model has every task; otherwise its
-    heading says how many of the tasks it is over.
+    A mean carries the benchmark's or the type's name alone only if every model has every task of
+    it; otherwise its heading says how many of the tasks it is over.
 
     Args:
         models: The models.
@@ -189,7 +197,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     Raises:
         ValueError: The models have no task of the benchmark in common.
     """
-    types = {t.metadata.name: t.metadata.type for t in mteb.get_benchmark(benchmark).tasks}
+    types = {t.metadata.name: t.metadata.type for t in find_tasks(benchmark)}
     common = sorted(set(types).intersection(*(model.scores for model in models)))
     if not common:
         raise ValueError(
@@ -200,12 +208,17 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     for task in common:
         by_type[types[task]].append(task)
     averages = _averages(benchmark, common, by_type, len(types))
+    n_of_type = Counter(types.values())
+    headings = {
+        kind: TYPES.get(kind, kind) + _share(len(by_type[kind]), n_of_type[kind])
+        for kind in [*TYPES, *sorted(set(by_type) - set(TYPES))]
+        if kind in by_type
+    }
     rows = []
     for model in models:
         row: dict[str, str | float] = {"model": model.name, "scores": model.origin}
-        for kind in [*TYPES, *sorted(set(by_type) - set(TYPES))]:
-            if kind in by_type:
-                row[TYPES.get(kind, kind)] = _mean(model.scores, by_type[kind])
+        for kind, heading in headings.items():
+            row[heading] = _mean(model.scores, by_type[kind])
         for heading, groups in averages.items():
             row[heading] = sum(_mean(model.scores, g) for g in groups) / len(groups)
         rows.append(row)
@@ -216,7 +229,7 @@ def _averages(
     benchmark: str, common: list[str], by_type: Mapping[str, list[str]], n_tasks: int
 ) -> dict[str, list[list[str]]]:
     """The headings of averages, with the groups of tasks whose means are averaged."""
-    partly = "" if len(common) == n_tasks else f" ({len(common)}/{n_tasks})"
+    partly = _share(len(common), n_tasks)
     if benchmark != "MTEB(eng, v1)":
         return {
             f"Mean(Task){partly}": [common],
@@ -225,9 +238,14 @@ def _averages(
     s2s = [task for task in common if task in S2S_TASKS]
     averages = {f"Avg{partly or f' ({n_tasks})'}": [common]}
     if s2s:
-        some = "" if len(s2s) == len(S2S_TASKS) else f" ({len(s2s)}/{len(S2S_TASKS)})"
+        some = _share(len(s2s), len(S2S_TASKS))
         averages = {f"Avg-s2s{some}": [s2s], **averages}
     return averages
+
+
+def _share(n: int, of: int) -> str:
+    """What a heading says of a mean over part of the tasks."""
+    return "" if n == of else f" ({n}/{of})"
 
 
 def _mean(scores: Mapping[str, float], tasks: Sequence[str]) -> float:

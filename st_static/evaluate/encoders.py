@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
-_WEIGHTS = ("*.safetensors", "*.bin")
+# What a model computes follows from these.
+_DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class EvaluatedModel:
 
     Attributes:
         name: `org/name`; `local/FOLDER` for a folder.
-        revision: The Hub's commit, or a hash of the weights.
+        revision: The Hub's commit, or a hash of a folder's weights, tokenizer and configuration.
         encode: Texts [B] to vectors [B, D].
         dimension: D.
         sentence_transformer: The model, if it is one: its prompts then apply.
@@ -58,10 +59,10 @@ def local_name(name: str) -> str:
 
 
 def revision_of(model: str) -> str:
-    """The Hub's commit of a downloaded model, or a hash of a folder's weights."""
+    """The Hub's commit of a downloaded model, or a hash of what determines a folder's vectors."""
     folder = Path(model)
     if folder.is_dir():
-        return hash_files(sorted(file for kind in _WEIGHTS for file in folder.rglob(kind)))
+        return hash_files(sorted(file for kind in _DETERMINING for file in folder.rglob(kind)))
     from huggingface_hub import try_to_load_from_cache
 
     for file in ("modules.json", "config.json"):

@@ -103,9 +103,11 @@ def test_partial_results_compare_over_common_tasks_and_say_so(results):
     assert table["Avg (3/56)"].to_list()[0] == pytest.approx((50 + 90 + 25) / 3)
     assert table["Avg-s2s (3/33)"].to_list()[0] == pytest.approx((50 + 90 + 25) / 3)
     published = read_published()[V1, MINILM].scores
-    assert table["STS"].to_list()[1] == pytest.approx((published["STS12"] + published["STS17"]) / 2)
+    assert table["STS (2/10)"].to_list()[1] == pytest.approx(
+        (published["STS12"] + published["STS17"]) / 2
+    )
     assert "Retr." not in table.columns
-    assert not {"Avg", "Avg (56)", "Avg-s2s"} & set(table.columns)
+    assert not {"STS", "Avg", "Avg (56)", "Avg-s2s"} & set(table.columns)
 
 
 def test_models_without_a_common_task():
@@ -141,6 +143,31 @@ def test_updating_adds_a_models_results_once(results, tmp_path):
     }
 
 
+def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path):
+    file = tmp_path / "published.csv"
+    shutil.copy(PUBLISHED_FILE, file)
+    folder = tmp_path / "results" / MINILM.replace("/", "__") / "1234"
+    folder.mkdir(parents=True)
+    write_result(folder, "STS12", {"test": [row(0.5)]})
+    assert add_to_published(folder, V1, file) == 1
+    after, before = read_published(file)[V1, MINILM].scores, read_published()[V1, MINILM].scores
+    assert after == {**before, "STS12": 50.0}
+
+
+@pytest.mark.parametrize("text", ["{", '{"task_name": "STS12", "scores": {"test": []}}'])
+def test_a_broken_result_file_is_named(results, text):
+    (results / "STS13.json").write_text(text)
+    with pytest.raises(ValueError, match=r"STS13.json is no whole result file"):
+        read_results(results, V1)
+
+
+def test_an_unknown_benchmark_lists_the_nearest(capsys):
+    assert main(["compare", "--benchmark", "MTEB(eng,v1)", "--published", MINILM]) == 1
+    assert "MTEB(eng, v1)" in capsys.readouterr().err
+    assert main(["compare"]) == 1
+    assert "Name folders of results" in capsys.readouterr().err
+
+
 def test_results_of_local_copies_are_never_published(results, tmp_path):
     write_result(results, "STS13", {"test": [row(0.5)]}, revision="local")
     with pytest.raises(ValueError, match="local copies"):
@@ -154,7 +181,7 @@ def test_a_table_is_written_in_three_formats(results, tmp_path):
     markdown = files[0].read_text()
     assert "| org/model | measured | 25.00" in markdown
     assert json.loads(files[2].read_text()) == table.to_dicts()
-    assert pl.read_csv(files[1])["STS"].to_list() == [70.0]
+    assert pl.read_csv(files[1])["STS (2/10)"].to_list() == [70.0]
 
 
 def test_the_command_prints_and_writes(results, tmp_path, capsys):
