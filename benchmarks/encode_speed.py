@@ -249,10 +249,10 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
     table = torch.from_numpy(encoder.model.table)
     half, copied = table.half(), torch.empty(len(index), DIMENSION)
     steps: dict[str, Callable[[], object]] = {
-        "texts to ids, one thread": lambda: encoder.tokenize(texts),
-        "gather and mean, float32": lambda: F.embedding_bag(index, table, offsets),
-        "gather and mean, float16": lambda: F.embedding_bag(index, half, offsets),
-        "copy of as many bytes": copied.clone,
+        "seconds from texts to ids, one thread": lambda: encoder.tokenize(texts),
+        "seconds to gather and add, float32": lambda: F.embedding_bag(index, table, offsets),
+        "seconds to gather and add, float16": lambda: F.embedding_bag(index, half, offsets),
+        "seconds to copy as many bytes": copied.clone,
     }
     found = {}
     with torch.inference_mode():
@@ -302,24 +302,30 @@ def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) ->
         print(f"| {encoder} | {speed:,.0f} | {ratios[0]:.1f} | {ratios[1]:.1f} |")
     for encoder, microseconds in measure_latency(model).items():
         print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
-    for step, seconds in measure_steps(model, texts).items():
-        print(f"\n{step}: {seconds:.3f}")
+    for step, value in measure_steps(model, texts).items():
+        print(f"\n{step}: {value:.3f}")
     return model
 
 
 def main() -> None:
     """Measure what the options ask for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--corpus", nargs="+", help="text files, a paragraph a line")
     parser.add_argument("--tagged", type=Path, help="file of word/TAG tokens, .xz")
-    parser.add_argument("--sentences", type=int, default=100_000)
-    parser.add_argument("--words", nargs="+", type=int, default=[30_000, 150_000])
+    parser.add_argument("--sentences", type=int, default=100_000, help="how many")
+    parser.add_argument(
+        "--words", nargs="+", type=int, default=[30_000, 150_000], help="table sizes"
+    )
     parser.add_argument("--lines", type=int, default=0, help="measure memory on so many lines")
     parser.add_argument("--data", type=Path, help="folder of STS tasks")
-    parser.add_argument("--task", default="STS15")
-    parser.add_argument("--models", nargs="+", default=[])
+    parser.add_argument("--task", default="STS15", help="of DIR")
+    parser.add_argument("--models", nargs="+", default=[], help="SPECs")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not (options.corpus or options.tagged or options.data):
+        parser.error("name texts with --corpus or --tagged, or tasks with --data")
     if options.data:
         pairs = read_pairs(options.data / options.task / "test.parquet")
         if options.one:

@@ -47,8 +47,8 @@ print(f"{len(sentences):,} sentences in {seconds:.1f} s: {len(sentences) / secon
 for query in ("a sailor lost his map", "someone fixes a clock", "money owed to the state"):
     start = time.perf_counter()
     scores = vectors @ encoder.encode(query)  # cosines: vectors have length 1
-    best = np.argpartition(-scores, 3)[:3]
+    best = np.argsort(-scores)[:3]
     milliseconds = 1000 * (time.perf_counter() - start)
     print(f"\n{query} ({milliseconds:.0f} ms)")
-    for i in best[np.argsort(-scores[best])]:
+    for i in best:
         print(f"  {scores[i]:.2f}  {sentences[i]}")

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 from jsonargparse import ArgumentParser
 
@@ -81,7 +81,8 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "model",
         help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
-        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, or the floor borep:FILE.",
+        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, or a floor: borep:FILE, "
+        "borep-max:FILE, borep-relu:FILE, borep-max-relu:FILE.",
     )
     parser.add_argument("--benchmark", type=str | None, help='For example "MTEB(eng, v2)".')
     parser.add_argument("--tasks", nargs="+", type=str, help="Names of tasks instead.")
@@ -101,8 +102,11 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     model = load_model(options.model, options.trust_remote_code)
     outcome = run_tasks(model, tasks, options.folder, options.data)
     for task, score in outcome.scores.items():
-        print(f"{task}: {score:.2f}")
-    print(f"Results: {outcome.folder}")
+        parts = outcome.parts[task]
+        mean = f" (mean of {parts} subsets and splits)" if parts > 1 else ""
+        print(f"{task}: {score:.2f}{mean}")
+    if outcome.scores:
+        print(f"Results: {outcome.folder}")
     for task, reason in outcome.failures.items():
         print(f"Error: {task} failed: {reason}", file=sys.stderr)
     return 1 if outcome.failures else 0
@@ -193,8 +197,7 @@ def run_analyse(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_encode(arguments: Sequence[str]) -> int:
-    """Run `encode`."""
+def _encode_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static encode",
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
@@ -204,17 +207,17 @@ def run_encode(arguments: Sequence[str]) -> int:
     parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
     parser.add_argument(
         "--input_format",
-        type=Literal["txt", "jsonl", "parquet"],
-        default="txt",
-        help="txt is a text a line; jsonl and parquet have a column of texts.",
+        type=Literal["txt", "jsonl", "parquet"] | None,
+        help="txt is a text a line; jsonl and parquet have a column of texts. By default what "
+        "the input's name ends with, else txt.",
     )
     parser.add_argument("--column", default="text", help="Name of that column.")
     parser.add_argument("--output", type=Path | None, help="File to write; by default stdout.")
     parser.add_argument(
         "--output_format",
-        type=Literal["npy", "parquet"],
-        default="npy",
-        help="npy is one array [N, D]; parquet has the columns text and embedding.",
+        type=Literal["npy", "parquet"] | None,
+        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
+        "what the output's name ends with, else npy.",
     )
     parser.add_argument("--dtype", type=Literal["float32", "float16"], default="float32")
     parser.add_argument(
@@ -223,35 +226,55 @@ def run_encode(arguments: Sequence[str]) -> int:
         default="error",
         help="Whether a missing text is an error or an empty text.",
     )
-    options = parser.parse_args(list(arguments))
+    return parser
+
+
+def run_encode(arguments: Sequence[str]) -> int:
+    """Run `encode`."""
+    options = _encode_parser().parse_args(list(arguments))
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
+    if options.output and not options.output.parent.is_dir():
+        raise ValueError(f"There is no folder {options.output.parent} to write to.")
+    if _is_same(options.input, options.output):
+        raise ValueError(f"{options.output} is the input: it would be overwritten.")
     from tqdm import tqdm
 
-    from st_static.model.encode_files import read_texts
+    from st_static.model.encode_files import format_of, read_texts
     from st_static.model.fast_encoder import FastEncoder
-    from st_static.model.files import atomic
 
+    input_format = options.input_format or format_of(options.input, ("txt", "jsonl", "parquet"))
+    output_format = options.output_format or format_of(options.output, ("npy", "parquet"))
     encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
     with contextlib.ExitStack() as files, tqdm(unit=" sentences", unit_scale=True) as progress:
-        if options.input is None:
-            source = sys.stdin.buffer
-        else:
-            source = files.enter_context(options.input.open("rb"))
-        if options.output is None:
-            target = sys.stdout.buffer
-        else:
-            temporary = files.enter_context(atomic(options.output))
-            target = files.enter_context(temporary.open("wb"))
+        source, target = _open_ends(files, options.input, options.output)
         start = time.perf_counter()
-        texts = read_texts(source, options.input_format, options.column, options.null)
+        texts = read_texts(source, input_format, options.column, options.null)
         try:
-            rows = encoder.write(_counted(texts, progress), target, options.output_format)
+            rows = encoder.write(_counted(texts, progress), target, output_format)
         except TypeError as error:  # of a text that is missing or no text
             raise ValueError(str(error)) from error
         seconds = time.perf_counter() - start
     print(f"{rows:,} sentences, {rows / seconds:,.0f} a second", file=sys.stderr)
     return 0
+
+
+def _is_same(one: Path | None, other: Path | None) -> bool:
+    """Whether two paths lead to the same file."""
+    return bool(one and other and one.exists() and other.exists() and one.samefile(other))
+
+
+def _open_ends(
+    files: contextlib.ExitStack, source: Path | None, target: Path | None
+) -> tuple[IO[bytes], IO[bytes]]:
+    """Where texts come from and vectors go to, open in binary mode."""
+    from st_static.model.files import atomic
+
+    opened = files.enter_context(source.open("rb")) if source else sys.stdin.buffer
+    if target is None:
+        return opened, sys.stdout.buffer
+    temporary = files.enter_context(atomic(target))
+    return opened, files.enter_context(temporary.open("wb"))
 
 
 def _counted(batches: Iterable[Batch], progress: tqdm[Any]) -> Iterator[Batch]:

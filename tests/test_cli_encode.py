@@ -78,3 +78,16 @@ def test_encode_appends_a_whole_array(static_folder, tmp_path):
         assert encode(static_folder, shell=f">> {out}").returncode == 0
     with out.open("rb") as file:
         np.testing.assert_array_equal(np.load(file), np.load(file))
+
+
+def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder, tmp_path):
+    texts = tmp_path / "in.jsonl"
+    texts.write_text("".join(f'{{"text": "{line}"}}\n' for line in LINES))
+    out = tmp_path / "out.parquet"
+    assert encode(static_folder, f"--input {texts} --output {out}").returncode == 0
+    assert pq.read_table(out)["text"].to_pylist() == LINES
+    same = encode(static_folder, f"--input {texts} --output {texts}")
+    assert b"is the input" in same.stderr
+    assert texts.read_text().startswith("{")
+    missing = encode(static_folder, f"--input {texts} --output {tmp_path}/none/out.npy")
+    assert b"There is no folder" in missing.stderr

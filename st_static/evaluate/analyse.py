@@ -142,6 +142,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
     """
 
+    for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
+        if path and not path.exists():
+            raise ValueError(f"There is no {path}.")
     if inputs.teacher and not inputs.texts:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +20,6 @@ from tqdm import tqdm
 
 from st_static.evaluate.encoders import EvaluatedModel
 
-logger = logging.getLogger(__name__)
-
 LOCAL_REVISION = "local"
 
 
@@ -33,11 +30,13 @@ class Outcome:
     Attributes:
         folder: Where mteb's JSON of each task lies.
         scores: Main score x 100 of each finished task, mean over its splits and subsets.
+        parts: How many splits and subsets that mean is over.
         failures: For each failed task, why.
     """
 
     folder: Path
     scores: dict[str, float]
+    parts: dict[str, int]
     failures: dict[str, str]
 
 
@@ -129,13 +128,19 @@ def run_tasks(
         data: Local copies of the datasets, see `use_local_copy`; `-local` is then added to the
             revision.
         batch_size: Texts that a transformer reads at a time.
+
+    Raises:
+        ValueError: There is no such folder of local copies.
     """
     tasks = list(tasks)
+    if data is not None and not data.is_dir():
+        raise ValueError(f"There is no folder {data} of local copies of datasets.")
     if data is not None:  # kept apart from results on the Hub's datasets
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     cache = ResultCache(folder)
     wrapped = wrap(model)
     scores: dict[str, float] = {}
+    parts: dict[str, int] = {}
     failures: dict[str, str] = {}
     with tqdm(tasks, unit="task") as progress:
         for task in progress:
@@ -155,11 +160,12 @@ def run_tasks(
             # Any error belongs to this task: a dataset that cannot be had, a model that fails.
             except Exception as error:
                 failures[name] = f"{type(error).__name__}: {error}"
-                logger.error("%s failed: %s", name, failures[name])
                 continue
-            scores[name] = 100 * float(result.task_results[0].get_score())
+            [of_task] = result.task_results
+            scores[name] = 100 * float(of_task.get_score())
+            parts[name] = sum(map(len, of_task.scores.values()))
     path = cache.get_task_result_path("task", wrapped.mteb_model_meta)
-    return Outcome(path.parent, scores, failures)
+    return Outcome(path.parent, scores, parts, failures)
 
 
 def wrap(model: EvaluatedModel) -> AbsEncoder:

@@ -55,13 +55,16 @@ class ModelScores:
 
     Attributes:
         name: The model.
-        origin: "measured", "measured, local data" or "published".
+        origin: "measured", "measured, local data" or "published"; after it the tasks that were
+            scored on another split than the benchmark's.
         scores: By task; the mean over the task's splits and subsets.
+        revision: Of a measured model.
     """
 
     name: str
     origin: str
     scores: dict[str, float] = field(default_factory=dict)
+    revision: str = ""
 
 
 def read_results(folder: Path, benchmark: str) -> ModelScores:
@@ -75,7 +78,9 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
         ValueError: The folder holds no results.
     """
     tasks = {task.metadata.name: task for task in find_tasks(benchmark)}
-    model = ModelScores(folder.parent.name.replace("__", "/"), "measured")
+    name = folder.resolve().parent.name.replace("__", "/")
+    model = ModelScores(name, "measured", revision=folder.resolve().name)
+    other_splits = []
     for file in sorted(folder.glob("*.json")):
         try:
             result = json.loads(file.read_text("utf-8"))
@@ -84,9 +89,14 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
             score = _main_score(result["scores"], tasks.get(result["task_name"]))
         except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
             raise ValueError(f"{file} is no whole result file of mteb: {error!r}.") from error
+        task = tasks.get(result["task_name"])
+        if task is not None and not set(result["scores"]) & set(task.eval_splits):
+            other_splits.append(f"{result['task_name']} on {'/'.join(result['scores'])}")
         model.scores[result["task_name"]] = score
         if result["dataset_revision"] == LOCAL_REVISION:
             model.origin = "measured, local data"
+    if other_splits:
+        model.origin += f", {', '.join(other_splits)}"
     if not model.scores:
         raise ValueError(
             f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
@@ -146,7 +156,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         ValueError: The results come from local copies of the datasets.
     """
     model = read_results(folder, benchmark)
-    if model.origin != "measured":
+    if "local" in model.origin:
         raise ValueError(
             f"{folder} was measured on local copies of the datasets: that is no published result."
         )
@@ -214,9 +224,11 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         for kind in [*TYPES, *sorted(set(by_type) - set(TYPES))]
         if kind in by_type
     }
+    names = Counter(model.name for model in models)
     rows = []
     for model in models:
-        row: dict[str, str | float] = {"model": model.name, "scores": model.origin}
+        name = f"{model.name} {model.revision[:7]}" if names[model.name] > 1 else model.name
+        row: dict[str, str | float] = {"model": name.strip(), "scores": model.origin}
         for kind, heading in headings.items():
             row[heading] = _mean(model.scores, by_type[kind])
         for heading, groups in averages.items():

@@ -46,7 +46,7 @@ def frequency_correlation(norms: pl.DataFrame) -> pl.DataFrame:
     """Spearman correlation x 100 of norm and frequency rank; positive: rare words are long."""
     stages = norms.columns[2:]
     values = [100 * float(spearmanr(norms["rank"], norms[stage]).statistic) for stage in stages]
-    return pl.DataFrame({"stage": stages, "norm and rank": values})
+    return pl.DataFrame({"stage": stages, "Spearman of norm and rank x 100": values})
 
 
 def read_tags(file: Path) -> dict[str, str]:

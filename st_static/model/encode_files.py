@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -207,3 +208,9 @@ def _write_parquet(
             writer.write_table(pa.table([batch, embedding], schema=schema))
             rows += len(batch)
     return rows
+
+
+def format_of(path: Path | None, formats: Sequence[str]) -> Any:
+    """The format that a file's name ends with; the first one for other names and for none."""
+    suffix = path.suffix.removeprefix(".") if path else ""
+    return suffix if suffix in formats else formats[0]

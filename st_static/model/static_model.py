@@ -84,9 +84,15 @@ def _download(
 ) -> Path:
     from huggingface_hub import snapshot_download
 
-    folder = snapshot_download(
-        model, revision=revision, token=token, cache_dir=cache, allow_patterns=_FILES
-    )
+    try:
+        folder = snapshot_download(
+            model, revision=revision, token=token, cache_dir=cache, allow_patterns=_FILES
+        )
+    except (OSError, ValueError) as error:  # of the network, the Hub, or the name
+        reason = str(error).split("\n")[0]
+        raise ValueError(
+            f"{model!r} is no folder here, and the Hub does not give it: {reason}"
+        ) from error
     return Path(folder)
 
 

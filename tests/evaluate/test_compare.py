@@ -60,7 +60,14 @@ def test_other_splits_count_where_there_are_no_official_ones(results):
     write_result(results, "STSBenchmark", {"validation": [row(0.8)]}, revision="local")
     model = read_results(results, V1)
     assert model.scores["STSBenchmark"] == pytest.approx(80)
-    assert model.origin == "measured, local data"
+    assert model.origin == "measured, local data, STSBenchmark on validation"
+
+
+def test_two_revisions_of_a_model_are_told_apart(results, tmp_path):
+    other = results.parent / "5678"
+    write_result(other, "STS12", {"test": [row(0.7)]})
+    table = compare([read_results(results, V1), read_results(other, V1)], V1)
+    assert table["model"].to_list() == ["org/model 1234", "org/model 5678"]
 
 
 def test_a_folder_without_results(tmp_path):
