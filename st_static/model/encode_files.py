@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from st_static.model.columns import Null, text_column
 
 Encode = Callable[[pa.ChunkedArray], NDArray[np.floating]]
+Encoded = tuple[pa.ChunkedArray, NDArray[np.floating]]
 OutputFormat = Literal["npy", "parquet"]
 InputFormat = Literal["txt", "jsonl", "parquet"]
 
@@ -136,16 +137,13 @@ def encode_batches(
         dtype: Number format of the vectors.
         output_format: npy is one array [N, D]; parquet has the columns `text` and `embedding`.
     """
+    encoded = ((batch, encode(batch)) for batch in texts)
     write = _write_npy if output_format == "npy" else _write_parquet
-    return write(encode, texts, stream, dimension, dtype)
+    return write(encoded, stream, dimension, dtype)
 
 
 def _write_npy(
-    encode: Encode,
-    texts: Iterable[pa.ChunkedArray],
-    stream: IO[bytes],
-    dimension: int,
-    dtype: np.dtype[Any],
+    encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
 ) -> int:
     # The number of rows stands in front and is known at the end: into a pipe it goes at last.
     direct = stream.seekable() and not _appends(stream)
@@ -154,9 +152,9 @@ def _write_npy(
         rows = 0
         # Until all is written the file has zeros in front, which numpy refuses.
         file.write(bytes(len(_npy_header(0, dimension, dtype))))
-        for batch in texts:
-            file.write(encode(batch).data)
-            rows += len(batch)
+        for _, vectors in encoded:
+            file.write(vectors.data)
+            rows += len(vectors)
         end = file.tell()
         file.seek(start)
         file.write(_npy_header(rows, dimension, dtype))
@@ -192,21 +190,17 @@ def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
 
 
 def _write_parquet(
-    encode: Encode,
-    texts: Iterable[pa.ChunkedArray],
-    stream: IO[bytes],
-    dimension: int,
-    dtype: np.dtype[Any],
+    encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
 ) -> int:
     vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
     schema = pa.schema([("text", pa.large_string()), ("embedding", vector)])
     rows = 0
     with pq.ParquetWriter(stream, schema) as writer:
-        for batch in texts:
-            values = pa.array(encode(batch).reshape(-1))
+        for texts, vectors in encoded:
+            values = pa.array(vectors.reshape(-1))
             embedding = pa.FixedSizeListArray.from_arrays(values, dimension)
-            writer.write_table(pa.table([batch, embedding], schema=schema))
-            rows += len(batch)
+            writer.write_table(pa.table([texts, embedding], schema=schema))
+            rows += len(vectors)
     return rows
 
 
