@@ -67,9 +67,9 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
 def _unknown(kind: str, name: str, names: Sequence[str]) -> ValueError:
     """What to say of an unknown name: the nearest ones, without regard to case."""
     by_lower = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.5)
-    near += [known for known in by_lower if name.lower() in known and known not in near][:5]
-    listed = ", ".join(by_lower[known] for known in near) or "nothing like it"
+    near = [known for known in sorted(by_lower, key=len) if name.lower() in known][:3]
+    near += difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    listed = ", ".join(by_lower[known] for known in dict.fromkeys(near)) or "nothing like it"
     return ValueError(f"There is no {kind} {name!r} in mteb. There is: {listed}.")
 
 
