@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from st_static.build.loss import SimilarityDistillationLoss
     from st_static.build.sentence_pca import SentencePCA
     from st_static.model.accelerate import accelerate
+    from st_static.model.ensemble import Ensemble
     from st_static.model.fast_encoder import FastEncoder
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ensemble",
     "FastEncoder",
     "SentencePCA",
     "SimilarityDistillationLoss",
@@ -30,6 +32,7 @@ __all__ = [
 
 # Loaded when first used, so that `import st_static` stays quick.
 _HOME = {
+    "Ensemble": "st_static.model.ensemble",
     "FastEncoder": "st_static.model.fast_encoder",
     "SentencePCA": "st_static.build.sentence_pca",
     "SimilarityDistillationLoss": "st_static.build.loss",

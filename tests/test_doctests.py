@@ -19,6 +19,7 @@ MODULES = [
 # Modules whose examples must not get lost unnoticed.
 WITH_EXAMPLES = {
     "st_static.model.chunk_tokenizer",
+    "st_static.model.ensemble",
     "st_static.model.fast_encoder",
     "st_static.model.static_word_embedding",
     "st_static.model.tokenizer",

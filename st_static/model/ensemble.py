@@ -1,0 +1,88 @@
+"""Several static models as one (Wada et al. 2025, section 2.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from st_static.model.vectors import unit_rows
+
+
+class Member(Protocol):
+    """What an ensemble is made of: a `FastEncoder`, a SentenceTransformer, or their like."""
+
+    def encode(self, texts: list[str], /) -> ArrayLike:
+        """Texts [B] to vectors [B, D]."""
+        ...
+
+
+class Ensemble:
+    """Puts the vectors of several models side by side, each scaled to its weight.
+
+    With f for scaling to length 1, members E_i and weights a_i (equations 1 and 2)::
+
+        E(z) = [a_1 f(E_1(z)), ..., a_L f(E_L(z))] / sqrt(a_1^2 + ... + a_L^2)
+
+    so that the dot product of two texts' vectors is the mean of the members' cosines, weighted by
+    a_i^2. A member that knows no word of a text contributes zeros: the vector is then shorter
+    than 1.
+
+    Args:
+        members: The models, L of them.
+        weights: Their weights a_i, positive, [L]; by default all the same.
+
+    Raises:
+        ValueError: There are no members, or the weights do not fit.
+
+    Example:
+        >>> class Letters:
+        ...     def encode(self, texts):
+        ...         return np.array([[text.count("a"), text.count("b")] for text in texts])
+        >>> class Length:
+        ...     def encode(self, texts):
+        ...         return np.array([[len(text)] for text in texts])
+        >>> Ensemble([Letters(), Length()], weights=[2, 1]).encode(["ab"]).round(3)
+        array([[0.632, 0.632, 0.447]], dtype=float32)
+    """
+
+    def __init__(self, members: Sequence[Member], weights: Sequence[float] | None = None) -> None:
+        if not members:
+            raise ValueError("Expected at least one member, but got none.")
+        weights = [1.0] * len(members) if weights is None else list(weights)
+        if len(weights) != len(members):
+            raise ValueError(
+                f"Expected a weight for each of the {len(members)} members, but got {len(weights)}."
+            )
+        for i, weight in enumerate(weights):
+            if not (math.isfinite(weight) and weight > 0):
+                raise ValueError(f"Expected positive weights, but weight {i} is {weight}.")
+        self.members = list(members)
+        self.weights = [float(weight) for weight in weights]
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        """Encode texts.
+
+        Args:
+            texts: A list of str, [B].
+
+        Returns:
+            Vectors [B, D_1 + ... + D_L].
+
+        Raises:
+            ValueError: A member gives another number of vectors than there are texts.
+        """
+        scale = 1 / math.hypot(*self.weights)
+        segments = []
+        for i, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
+            vectors = np.asarray(member.encode(texts), dtype=np.float32)
+            if vectors.ndim != 2 or len(vectors) != len(texts):
+                raise ValueError(
+                    f"Member {i} gave vectors of the shape {vectors.shape} for {len(texts)} texts; "
+                    "expected one row a text."
+                )
+            segments.append(unit_rows(vectors) * np.float32(weight * scale))
+        return np.concatenate(segments, axis=1)
