@@ -86,7 +86,7 @@ class ChunkTokenizer:
         """Encode texts.
 
         Args:
-            texts: A list of str, or an Arrow string array, [B].
+            texts: A list of str, or an Arrow string array without nulls, [B].
 
         Returns:
             Token ids, [B rows].
