@@ -8,23 +8,17 @@ prints how many were compared. Ends with an error and the first sentence whose i
 
 import argparse
 import itertools
-import lzma
-from collections.abc import Iterator
 from pathlib import Path
 
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
+from st_static.build.config import CorpusConfig
+from st_static.build.documents import Corpus
 from st_static.build.sentences import split_sentences
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 
 BATCH = 10_000
-
-
-def read_lines(file: Path) -> Iterator[str]:
-    """A file's lines without their ends."""
-    with lzma.open(file, "rt", encoding="utf-8") if file.suffix == ".xz" else file.open() as lines:
-        yield from (line.rstrip("\n") for line in lines)
 
 
 def check(fast: ChunkTokenizer, texts: list[str]) -> None:
@@ -47,18 +41,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tokenizer", type=Path)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     fast = ChunkTokenizer(Tokenizer.from_file(str(options.tokenizer)))
     if fast.chunking.cut is None:
         raise SystemExit(f"Texts are not cut for this tokenizer: {fast.chunking.reason}.")
     n_sentences = 0
-    for file in tqdm(options.files, unit="file"):
-        texts = read_lines(file)
-        while batch := list(itertools.islice(texts, BATCH)):
-            sentences = split_sentences(batch)
-            check(fast, sentences)
-            n_sentences += len(sentences)
+    paragraphs = iter(tqdm(Corpus(CorpusConfig(files=options.files)), unit=" paragraphs"))
+    while batch := list(itertools.islice(paragraphs, BATCH)):
+        sentences = split_sentences(batch)
+        check(fast, sentences)
+        n_sentences += len(sentences)
     print(f"{n_sentences:,} sentences have the same ids both ways")
 
 

@@ -20,9 +20,7 @@ where there is one, on the GPU. A SPEC is `sentence-transformers:MODEL`, `accele
 
 import argparse
 import functools
-import glob
 import json
-import lzma
 import os
 import statistics
 import subprocess
@@ -33,6 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -41,6 +40,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from sts import StsPairs, read_pairs, score_pairs
 
+from st_static.build.config import CorpusConfig
+from st_static.build.documents import Corpus, find_files
 from st_static.build.sentences import split_sentences
 from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
@@ -109,12 +110,7 @@ def measure_once(spec: str, pairs: StsPairs) -> dict[str, float]:
     start = time.perf_counter()
     encode(texts)
     seconds = time.perf_counter() - start
-
-    class Model:
-        def encode(self, sentences: list[str]) -> NDArray[np.floating]:
-            return encode(sentences)
-
-    return {"seconds": seconds, "spearman": score_pairs(Model(), pairs)}
+    return {"seconds": seconds, "spearman": score_pairs(SimpleNamespace(encode=encode), pairs)}
 
 
 def print_paper_table(specs: list[str], task: str, data: Path) -> None:
@@ -148,29 +144,26 @@ def _in_process(spec: str, task: str, data: Path, visible_gpus: str) -> dict[str
 
 def read_sentences(patterns: list[str], n: int) -> list[str]:
     """`n` sentences, as many from each file, in random order."""
-    files = sorted(file for pattern in patterns for file in glob.glob(pattern))
-    if not files:
-        raise SystemExit(f"No file matches {patterns}.")
+    files = find_files(patterns)
     sentences = [s for file in files for s in _some_sentences(file, -(-n // len(files)))]
     np.random.default_rng(0).shuffle(sentences)
     return sentences[:n]
 
 
-def _some_sentences(file: str, n: int) -> list[str]:
+def _some_sentences(file: Path, n: int) -> list[str]:
     """The first `n` sentences of a file."""
     found: list[str] = []
-    with lzma.open(file, "rt", encoding="utf-8") if file.endswith(".xz") else open(file) as lines:
-        for line in lines:
-            found += [s for s in split_sentences([line]) if s.strip()]
-            if len(found) >= n:
-                break
+    for paragraph in Corpus(CorpusConfig(files=str(file))):
+        found += [s for s in split_sentences([paragraph]) if s.strip()]
+        if len(found) >= n:
+            break
     return found[:n]
 
 
 def read_tagged(file: Path) -> list[str]:
     """Sentences of a file of `word/TAG` tokens."""
-    with lzma.open(file, "rt", encoding="utf-8") as lines:
-        return [" ".join(t.rpartition("/")[0] for t in line.split()) for line in lines]
+    lines = Corpus(CorpusConfig(files=str(file)))
+    return [" ".join(t.rpartition("/")[0] for t in line.split()) for line in lines]
 
 
 def make_model(folder: Path, sentences: list[str], n_words: int) -> Path:
@@ -322,7 +315,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpus", nargs="+", help="text files, a paragraph a line")
-    parser.add_argument("--tagged", type=Path, help="file of word/TAG tokens, .xz")
+    parser.add_argument("--tagged", type=Path, help="file of word/TAG tokens")
     parser.add_argument("--sentences", type=int, default=100_000, help="how many")
     parser.add_argument(
         "--words", nargs="+", type=int, default=[30_000, 150_000], help="table sizes"

@@ -1,24 +1,15 @@
 """Benchmarks that no other test runs still start, and print what they promise."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import run_script
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def run(script: str, *arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(FOLDER / script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout
+    return run_script(FOLDER / script, *arguments)
 
 
 # The baseline runs in an environment of its own, with another transformers.

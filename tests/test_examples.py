@@ -1,13 +1,11 @@
 """Each example runs as its first lines say, in a process of its own."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from scripts import run_script
 
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
@@ -16,18 +14,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run(example: str, *arguments: str, folder: Path) -> str:
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    result = subprocess.run(
-        [sys.executable, str(EXAMPLES / example), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout
+    return run_script(EXAMPLES / example, *arguments, folder=folder)
 
 
 def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):

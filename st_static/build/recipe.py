@@ -160,6 +160,7 @@ class _Build:
         self.stages: list[BuiltStage] = []
 
     def run_corpus_stages(self) -> None:
+        """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
         config = self.config
         vocabulary_key = {
             **asdict(config.vocabulary),
@@ -170,6 +171,7 @@ class _Build:
         self._stage("selection", asdict(config.selection), self._selection)
 
     def run(self) -> BuildResult:
+        """Run all stages and export the model."""
         config = self.config
         self.run_corpus_stages()
         self._stage("extraction", self._teacher_key(), self._extraction)

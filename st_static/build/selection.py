@@ -88,13 +88,9 @@ class WordFinder:
         """
         chunks = split_chunks(texts)
         words = self._ids_of(chunks.distinct).take(chunks.codes)
-        if self._teacher.chunkwise:
-            lengths = self._teacher.encode_chunks(chunks).lengths
-        else:
-            lengths = self._teacher(texts).lengths
         return (
             Ragged(words.values, words.offsets[chunks.offsets]),
-            lengths,
+            self._teacher(texts).lengths,
             np.diff(chunks.offsets),
         )
 

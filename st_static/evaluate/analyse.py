@@ -140,8 +140,10 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
     Returns:
         The files written.
-    """
 
+    Raises:
+        ValueError: A file is not there, or a teacher comes without texts.
+    """
     for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
         if path and not path.exists():
             raise ValueError(f"There is no {path}.")

@@ -194,6 +194,7 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
         self.mteb_model_meta = meta
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
+        """Vectors [B, D] of mteb's batches of texts, B in all."""
         texts = _texts_of(inputs)
         vectors = self.model.encode(texts)
         check_vectors(vectors, texts)
@@ -204,6 +205,7 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     """mteb's own wrapper, which chooses prompts; its vectors are checked."""
 
     def encode(self, inputs: Any, **options: Any) -> Any:
+        """The same, with prompts."""
         vectors = super().encode(inputs, **options)
         check_vectors(np.asarray(vectors), _texts_of(inputs))
         return vectors

@@ -59,12 +59,14 @@ class ModelScores:
             scored on another split than the benchmark's.
         scores: By task; the mean over the task's splits and subsets.
         revision: Of a measured model.
+        is_local: Whether scores come from local copies of the datasets.
     """
 
     name: str
     origin: str
     scores: dict[str, float] = field(default_factory=dict)
     revision: str = ""
+    is_local: bool = False
 
 
 def read_results(folder: Path, benchmark: str) -> ModelScores:
@@ -93,10 +95,8 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
         if task is not None and not set(result["scores"]) & set(task.eval_splits):
             other_splits.append(f"{result['task_name']} on {'/'.join(result['scores'])}")
         model.scores[result["task_name"]] = score
-        if result["dataset_revision"] == LOCAL_REVISION:
-            model.origin = "measured, local data"
-    if other_splits:
-        model.origin += f", {', '.join(other_splits)}"
+        model.is_local |= result["dataset_revision"] == LOCAL_REVISION
+    model.origin = ", ".join(["measured", *["local data"] * model.is_local, *other_splits])
     if not model.scores:
         raise ValueError(
             f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
@@ -156,7 +156,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         ValueError: The results come from local copies of the datasets.
     """
     model = read_results(folder, benchmark)
-    if "local" in model.origin:
+    if model.is_local:
         raise ValueError(
             f"{folder} was measured on local copies of the datasets: that is no published result."
         )

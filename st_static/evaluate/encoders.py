@@ -46,11 +46,7 @@ def table_encoder(
     tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]
 ) -> Encode:
     """An encoder that takes the mean of a text's rows; zero for a text without any."""
-
-    def encode(texts: list[str]) -> NDArray[np.floating]:
-        return sentence_means(table, tokenize(texts))
-
-    return encode
+    return lambda texts: sentence_means(table, tokenize(texts))
 
 
 def local_name(name: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import functools
 
 from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers import PEERS
@@ -42,10 +41,6 @@ def _load_sentence_transformer(name: str, trust_remote_code: bool) -> EvaluatedM
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
             f"{', '.join(f'{kind}:…' for kind in PEERS)}."
         ) from error
-
-    def encode(texts: list[str]) -> NDArray[np.floating]:
-        vectors: NDArray[np.floating] = model.encode(texts, batch_size=1024)
-        return vectors
-
+    encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(path), revision_of(path), encode, dimension, model)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
@@ -50,12 +49,7 @@ def _load_model2vec(name: str) -> EvaluatedModel:
     except ImportError as error:
         raise ValueError("model2vec:… needs the package: pip install model2vec") from error
     model = StaticModel.from_pretrained(name)
-
-    def encode(texts: list[str]) -> NDArray[np.floating]:
-        vectors: NDArray[np.floating] = model.encode(texts)
-        return vectors
-
-    return EvaluatedModel(local_name(name), revision_of(name), encode, int(model.dim))
+    return EvaluatedModel(local_name(name), revision_of(name), model.encode, int(model.dim))
 
 
 def _load_wordllama(name: str) -> EvaluatedModel:

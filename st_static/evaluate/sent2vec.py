@@ -65,6 +65,7 @@ class _WholeReader(io.BufferedReader):
     """Raises at the end of the file, where gensim would read on for ever."""
 
     def read(self, size: int | None = -1) -> bytes:
+        """Read `size` bytes; EOFError if there are not so many."""
         data = super().read(size)
         if size is not None and len(data) < size:
             raise EOFError

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.model.chunking import chunking_of
-from st_static.model.chunks import Chunks, Cut, Spans, cut_texts
+from st_static.model.chunks import Cut, Spans, cut_texts
 from st_static.model.memo import Memo
 from st_static.model.ragged import Ragged, concatenate, offsets_of
 from st_static.model.tokenizer import split_plain_words
@@ -74,7 +74,7 @@ class ChunkTokenizer:
 
     @property
     def chunkwise(self) -> bool:
-        """Whether `encode_chunks` takes what `split_chunks` cuts at spaces, of any text."""
+        """Whether any text has the ids of its parts between spaces, one after the other."""
         return (
             self.chunking.cut is Cut.AT_SPACES
             and not self.chunking.ascii_only
@@ -92,31 +92,25 @@ class ChunkTokenizer:
             Token ids, [B rows].
         """
         array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-        if self.chunking.cut is None:
+        cut = self.chunking.cut
+        if cut is None:
             return self._encode_whole(array)
         whole = self._kept_whole(array)
         if not whole.any():
-            return self._encode_cut(array)
+            return self._encode_cut(array, cut)
         if whole.all():
             return self._encode_whole(array)
         rows = concatenate(
             [
-                self._encode_cut(array.filter(pa.array(~whole))),
+                self._encode_cut(array.filter(pa.array(~whole)), cut),
                 self._encode_whole(array.filter(pa.array(whole))),
             ]
         )
         places = np.concatenate([np.flatnonzero(~whole), np.flatnonzero(whole)])
         return rows.take(np.argsort(places))
 
-    def encode_chunks(self, chunks: Chunks) -> Ragged:
-        """Encode texts that `split_chunks` has cut where `chunking` says."""
-        rows, ids = self._memo.look_up(Spans.of(chunks.distinct), self._encode_new)
-        taken = ids.take(rows[chunks.codes])
-        return Ragged(taken.values, taken.offsets[chunks.offsets])
-
-    def _encode_cut(self, texts: pa.Array) -> Ragged:
-        assert self.chunking.cut is not None
-        chunks, offsets = cut_texts(texts, self.chunking.cut)
+    def _encode_cut(self, texts: pa.Array, cut: Cut) -> Ragged:
+        chunks, offsets = cut_texts(texts, cut)
         rows, ids = self._memo.look_up(chunks, self._encode_new)
         taken = ids.take(rows)
         of_texts = Ragged(taken.values, taken.offsets[offsets])

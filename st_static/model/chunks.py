@@ -97,16 +97,14 @@ def cut_texts(texts: pa.Array, cut: Cut) -> tuple[Spans, NDArray[np.int64]]:
     return Spans(_padded(data), bounds[:-1], lengths), np.searchsorted(bounds, offsets)
 
 
-def split_chunks(texts: Sequence[str] | pa.Array, cut: Cut = Cut.AT_SPACES) -> Chunks:
-    """Cut texts [B], a list of str or an Arrow string array, and find the distinct chunks."""
+def split_chunks(texts: Sequence[str] | pa.Array) -> Chunks:
+    """Cut texts [B], a list of str or an Arrow string array, at spaces; find distinct chunks."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-    spans, offsets = cut_texts(array, cut)
+    spans, offsets = cut_texts(array, Cut.AT_SPACES)
     # The chunks as they stand in the text, with the spaces at their ends: nothing is copied.
     bounds = np.append(spans.starts, len(spans.data) - PADDING)
     encoded = _large_strings(bounds, spans.data).dictionary_encode()
-    distinct = encoded.dictionary
-    if cut is Cut.AT_SPACES:
-        distinct = pc.ascii_rtrim(distinct, " ")
+    distinct = pc.ascii_rtrim(encoded.dictionary, " ")
     return Chunks(distinct, encoded.indices.to_numpy(), offsets)
 
 

@@ -105,6 +105,7 @@ class _Content:
         self._bytes_of_long = 0
 
     def copy(self) -> _Content:
+        """Another content with the same chunks."""
         other = _Content()
         other.size, other._bytes_of_long = self.size, self._bytes_of_long
         other.ids = Ragged(self.ids.values.copy(), self.ids.offsets.copy())

@@ -20,7 +20,6 @@ from tokenizers import (
 )
 
 from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.chunks import split_chunks
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import build_tokenizer
 
@@ -251,12 +250,6 @@ def test_a_tokenizer_that_looks_across_spaces_is_run_on_whole_texts():
     encoder = ChunkTokenizer(tokenizer)
     assert encoder.chunking.cut is None
     assert rows(encoder(["a a", "a"])) == [[3], [0]]
-
-
-def test_encode_chunks_takes_what_was_cut_at_spaces(student_encoder, sentences):
-    assert student_encoder.chunkwise
-    ids = student_encoder.encode_chunks(split_chunks(sentences))
-    assert rows(ids) == reference(student_encoder.tokenizer, sentences)
 
 
 def with_tokens(pre_tokenizer, *tokens, normalizer=None):

@@ -237,9 +237,10 @@ def test_the_current_folder_is_refused(tmp_path, monkeypatch, output):
 
 
 def test_outputs_that_may_be_written(tmp_path, exported):
-    check_output(tmp_path / "new" / "model")
-    check_output(tmp_path)
-    check_output(exported)
+    for output in (tmp_path / "new" / "model", tmp_path, exported):
+        before = sorted(output.rglob("*"))
+        check_output(output)
+        assert sorted(output.rglob("*")) == before
 
 
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t[0], lambda t: t[:, :, None]])

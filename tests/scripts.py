@@ -1,0 +1,21 @@
+"""Running the project's scripts as users do, in a process of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_script(script: Path, *arguments: str, folder: Path | None = None) -> str:
+    """What a script prints; it must end without an error, and without the Hub."""
+    result = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
