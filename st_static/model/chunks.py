@@ -51,7 +51,7 @@ class Spans(NamedTuple):
         lengths = self.lengths[which]
         offsets = offsets_of(lengths)
         places = np.repeat(self.starts[which] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return _large_strings(offsets, self.data[places])
+        return large_strings(offsets, self.data[places])
 
 
 class Chunks(NamedTuple):
@@ -103,7 +103,7 @@ def split_chunks(texts: Sequence[str] | pa.Array) -> Chunks:
     spans, offsets = cut_texts(array, Cut.AT_SPACES)
     # The chunks as they stand in the text, with the spaces at their ends: nothing is copied.
     bounds = np.append(spans.starts, len(spans.data) - PADDING)
-    encoded = _large_strings(bounds, spans.data).dictionary_encode()
+    encoded = large_strings(bounds, spans.data).dictionary_encode()
     distinct = pc.ascii_rtrim(encoded.dictionary, " ")
     return Chunks(distinct, encoded.indices.to_numpy(), offsets)
 
@@ -122,6 +122,7 @@ def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate([data, np.zeros(PADDING, np.uint8)])
 
 
-def _large_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
+def large_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
+    """A large_string array with the given boundaries [B + 1] and bytes, which are not copied."""
     buffers = pa.py_buffer(offsets), pa.py_buffer(data)
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)

@@ -15,18 +15,22 @@ from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from st_static.model.chunks import large_strings
 from st_static.model.columns import Null, text_column
+from st_static.model.ragged import offsets_of
 
-Encode = Callable[[pa.ChunkedArray], NDArray[np.floating]]
+# Texts [B] to vectors, written into an array [B, D].
+Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], NDArray[np.floating]]
 Encoded = tuple[pa.ChunkedArray, NDArray[np.floating]]
 OutputFormat = Literal["npy", "parquet"]
 InputFormat = Literal["txt", "jsonl", "parquet"]
 
 # Texts that are read, encoded and written at a time.
-BATCH_TEXTS = 16_384
+BATCH_TEXTS = 8_192
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
@@ -69,18 +73,32 @@ def read_texts(
 
 
 def _read_lines(stream: IO[bytes]) -> Iterator[pa.ChunkedArray]:
-    lines: Iterable[bytes] = stream
     done = 0
-    while batch := list(itertools.islice(lines, BATCH_TEXTS)):
-        try:
-            texts = [line.rstrip(b"\r\n").decode("utf-8") for line in batch]
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"Expected text in UTF-8, but between lines {done + 1} and {done + len(batch)} "
-                f"there is something else ({error.reason})."
-            ) from error
-        done += len(batch)
-        yield text_column(texts)
+    while lines := list(itertools.islice(stream, BATCH_TEXTS)):
+        yield pa.chunked_array([_without_ends(lines, done)])
+        done += len(lines)
+
+
+def _without_ends(lines: list[bytes], done: int) -> pa.Array:
+    """Lines as strings without their ends; they are the lines after number `done` of a file."""
+    offsets = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)))
+    column = large_strings(offsets, np.frombuffer(b"".join(lines), np.uint8))
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        number = next(i for i, line in enumerate(lines, done + 1) if not _is_text(line))
+        raise ValueError(
+            f"Line {number}: expected text in UTF-8, but there is other data."
+        ) from error
+    return pc.ascii_rtrim(column, "\r\n")
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _read_jsonl(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
@@ -130,14 +148,16 @@ def encode_batches(
     """Encode batches of texts and write the vectors; returns the number of texts.
 
     Args:
-        encode: Texts [B] to vectors [B, D].
+        encode: Writes the vectors of texts [B] into an array [B, D], and returns it.
         texts: Batches of texts.
         stream: Where to, open in binary mode.
         dimension: D.
         dtype: Number format of the vectors.
         output_format: npy is one array [N, D]; parquet has the columns `text` and `embedding`.
     """
-    encoded = ((batch, encode(batch)) for batch in texts)
+    # One array for all batches: the allocator would keep several of them.
+    room = np.empty((BATCH_TEXTS, dimension), dtype)
+    encoded = ((batch, encode(batch, room[: len(batch)])) for batch in texts)
     write = _write_npy if output_format == "npy" else _write_parquet
     return write(encoded, stream, dimension, dtype)
 

@@ -179,7 +179,7 @@ class FastEncoder:
         stream: IO[bytes],
         format: Literal["npy", "parquet"] = "npy",
     ) -> int:
-        """The same, for batches of texts [B], into a stream that is open in binary mode."""
+        """The same, for batches as `read_texts` gives, into a stream open in binary mode."""
         return encode_batches(self.encode, texts, stream, self.dimension, self.dtype, format)
 
     def _check_out(self, out: NDArray[np.floating] | None, n: int) -> NDArray[np.floating]:

@@ -76,8 +76,10 @@ def test_lines():
     assert read("\n".join(lines).encode(), "txt") == lines
     assert read("\r\n".join([*lines, ""]).encode(), "txt") == lines
     assert read(b"", "txt") == []
-    with pytest.raises(ValueError, match="UTF-8, but between lines 6 and 7"):
+    with pytest.raises(ValueError, match="Line 7: expected text in UTF-8"):
         read(b"a\n" * 6 + b"\xff\n", "txt")
+    with pytest.raises(ValueError, match="Line 2:"):  # a letter cut in two by the line's end
+        read("a\né".encode()[:-1] + b"\n\xa9\n", "txt")
 
 
 def test_json_lines():
