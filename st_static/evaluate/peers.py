@@ -16,13 +16,9 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
-from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from st_static.evaluate.encoders import (
     EvaluatedModel,
@@ -32,12 +28,10 @@ from st_static.evaluate.encoders import (
     table_encoder,
 )
 from st_static.evaluate.sent2vec import read_sent2vec
-from st_static.evaluate.word_vectors import (
-    RandomProjection,
-    SmoothInverseFrequency,
-    read_word_vectors,
-)
+from st_static.evaluate.word_vectors import RandomProjection, SmoothInverseFrequency
 from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.named import read_wordllama
+from st_static.model.word_vectors import read_word_vectors
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
 _SIF_SAMPLE = 100_000
@@ -53,29 +47,10 @@ def _load_model2vec(name: str) -> EvaluatedModel:
 
 
 def _load_wordllama(name: str) -> EvaluatedModel:
-    """The token vectors that come inside the package `wordllama`.
-
-    Its own loader looks for the tokenizer in the folder `tokenizer`, but the package has it in
-    `tokenizers`, so that it would be downloaded.
-    """
-    try:
-        package = resources.files("wordllama")
-    except ModuleNotFoundError as error:
-        raise ValueError("wordllama:… needs the package: pip install wordllama") from error
-    weights = Path(str(package / "weights" / f"l2_supercat_{name}.safetensors"))
-    if not weights.is_file():
-        present = sorted(p.stem.rpartition("_")[2] for p in weights.parent.glob("l2_*.safetensors"))
-        raise ValueError(
-            f"The package wordllama has no model of {name!r} dimensions, but of {present}."
-        )
-    table = load_file(weights)["embedding.weight"].astype(np.float32)
-    file = package / "tokenizers" / "l2_supercat_tokenizer_config.json"
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    encode = table_encoder(ChunkTokenizer(tokenizer), table)
+    model = read_wordllama(name)
+    encode = table_encoder(ChunkTokenizer(model.tokenizer), model.table)
     version = metadata.version("wordllama")
-    return EvaluatedModel(f"wordllama/l2_supercat_{name}", version, encode, table.shape[1])
+    return EvaluatedModel(model.name, version, encode, model.table.shape[1])
 
 
 def _load_glove(name: str) -> EvaluatedModel:

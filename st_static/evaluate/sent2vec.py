@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.evaluate.word_vectors import WordVectors
 from st_static.model.ragged import Ragged, offsets_of
+from st_static.model.word_vectors import WordVectors
 
 _MAGIC = 793712314  # of fastText's files
 _SENT2VEC = 4  # the header's kind of model; fastText's own are 1 to 3

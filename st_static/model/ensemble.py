@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.fused import FusedEnsemble, FusedMember
+from st_static.model.fusion import fused_tokenizer, token_rows
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 
 
@@ -86,3 +90,46 @@ class Ensemble:
                 )
             segments.append(unit_rows(vectors) * np.float32(weight * scale))
         return np.concatenate(segments, axis=1)
+
+    def fuse(self, vocabulary: Iterable[str] | None = None) -> FusedEnsemble:
+        """Make one table over one vocabulary: one look-up a word instead of one for each member.
+
+        The row of a word holds each member's vector of it side by side; of a member that splits
+        the word, the sum of its pieces (section 2.4, last paragraph). So it is exact where all
+        members tokenise words by themselves and without regard to case, and as the vocabulary
+        does; `cosine_agreement` measures the difference.
+
+        Args:
+            vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
+                first member.
+
+        Raises:
+            ValueError: A member has no table of tokens, puts a prompt before texts or has fewer
+                dimensions than its table; or there is no vocabulary, see above.
+        """
+        models = [_static_model(i, member) for i, member in enumerate(self.members)]
+        tokenizer = fused_tokenizer(vocabulary, models[0])
+        vocabulary_ids = tokenizer.get_vocab()
+        tokens = sorted(vocabulary_ids, key=vocabulary_ids.__getitem__)
+        table = np.concatenate([token_rows(model, tokens) for model in models], axis=1)
+        members = [
+            FusedMember(model.name or f"member {i}", model.license, model.table.shape[1], weight)
+            for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
+        ]
+        return FusedEnsemble(tokenizer, table, members)
+
+
+def _static_model(i: int, member: Member) -> StaticModel:
+    """Tokenizer and table of a member."""
+    model = member.model if isinstance(member, FastEncoder) else None
+    if model is None:
+        raise ValueError(
+            f"Only a FastEncoder can be fused, but member {i} is a {type(member).__name__}. Load "
+            "it with FastEncoder.from_pretrained, or FastEncoder(read_named(...))."
+        )
+    if model.prompt or model.segments or model.truncate_dim:
+        raise ValueError(
+            f"Member {i} ({model.name}) cannot be fused: expected a model without a default "
+            "prompt, segments or a truncated dimension."
+        )
+    return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,13 @@ from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from st_static.model.files import write_json
+from st_static.model.static_model import Segment
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
-_MODULES = [
-    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"},
-    {
-        "idx": 1,
-        "name": "1",
-        "path": "1_Normalize",
-        "type": "sentence_transformers.models.Normalize",
-    },
-]
+_BUILT_IN = "sentence_transformers.models"
+_CODE_FILE = "segment_normalize.py"
 
 
 def check_output(folder: Path) -> None:
@@ -56,11 +50,14 @@ def export_model(
     record: Mapping[str, Any],
     dtype: str = "float32",
     pca: Path | None = None,
+    segments: Sequence[Segment] = (),
+    card: str = "",
 ) -> None:
     """Write a model that loads with sentence-transformers alone, and with Model2Vec.
 
-    It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`. The
-    folder appears whole or not at all.
+    It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`; with
+    `segments` it holds the code of `SegmentNormalize` instead, and loads with
+    `trust_remote_code=True`. The folder appears whole or not at all.
 
     Args:
         folder: Where to; a model of st_static there is replaced.
@@ -72,6 +69,8 @@ def export_model(
             divides by a number that float16 rounds to zero.
         pca: File of the fitted `SentencePCA`, copied beside the model so that words can be added
             later.
+        segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
+        card: Text of the model card, README.md; by default none is written.
 
     Raises:
         ValueError: The folder holds something else, or table and tokenizer do not fit.
@@ -86,14 +85,16 @@ def export_model(
         )
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    (partial / "1_Normalize").mkdir(parents=True)
+    partial.mkdir()
     weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
     # Not save_file, which leaves a file that only its owner may read.
     (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     tokenizer.save(str(partial / "tokenizer.json"))
-    write_json(partial / "modules.json", _MODULES)
+    _write_modules(partial, segments)
     write_json(partial / "config_sentence_transformers.json", _config())
     write_json(partial / RECORD_FILE, record)
+    if card:
+        (partial / "README.md").write_text(card, "utf-8")
     if pca is not None:
         shutil.copyfile(pca, partial / PCA_FILE)
     old = folder.with_name(f".{folder.name}.old")
@@ -102,6 +103,22 @@ def export_model(
         folder.replace(old)
     partial.replace(folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:
+    """Write which modules a text goes through, and what they need."""
+    scaling = {"path": "1_Normalize", "type": f"{_BUILT_IN}.Normalize"}
+    if segments:
+        scaling = {"path": "1_SegmentNormalize", "type": "segment_normalize.SegmentNormalize"}
+        shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
+    modules = [{"path": "", "type": f"{_BUILT_IN}.StaticEmbedding"}, scaling]
+    numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
+    write_json(folder / "modules.json", numbered)
+    (folder / scaling["path"]).mkdir()
+    if segments:
+        widths, weights = zip(*segments, strict=True)
+        config = {"widths": widths, "weights": weights}
+        write_json(folder / scaling["path"] / "config.json", config)
 
 
 def _config() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from st_static.model.columns import Null, text_column
 from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.static_model import Segment, StaticModel, read_static_model
 
 # A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
 _BLOCK_TEXTS = 8_192
@@ -76,6 +76,7 @@ class FastEncoder:
         self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
         self._table = torch.from_numpy(self._rows)
         self._ids_of_chunk = _ChunkIds(self.tokenize)
+        self._segments = _segments(model)
 
     @classmethod
     def from_pretrained(
@@ -210,8 +211,12 @@ class FastEncoder:
             out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
             if self.model.normalize and means.shape == out.shape and self.dtype == np.float32:
                 F.normalize(means, out=out)
-            elif self.model.normalize:  # the smallest norm allowed would be zero in float16
-                out.copy_(F.normalize(means.float())[:, : self.dimension])
+            elif self._segments:
+                for dimensions, weight in self._segments:
+                    target = out[:, dimensions]
+                    # In float32, for float16 rounds the smallest norm allowed to zero.
+                    unit = F.normalize(means[:, dimensions].float())
+                    target.copy_(unit[:, : target.shape[1]] * weight)
             else:
                 out.copy_(means[:, : self.dimension])
 
@@ -225,9 +230,10 @@ class FastEncoder:
         if not len(ids):
             return np.zeros(self.dimension, self.dtype)
         vector: NDArray[np.floating] = np.add.reduce(self._rows[ids], axis=0, dtype=np.float32)
-        if self.model.normalize:
-            vector /= math.sqrt(vector.dot(vector)) or 1.0
-        else:
+        for dimensions, weight in self._segments:
+            part = vector[dimensions]
+            part *= weight / (math.sqrt(part.dot(part)) or 1.0)
+        if not self._segments:
             vector /= len(ids)
         return vector[: self.dimension].astype(self.dtype, copy=False)
 
@@ -246,6 +252,16 @@ class _ChunkIds(dict[str, list[int]]):
         if len(chunk) <= _REMEMBERED_CHARACTERS:
             self[chunk] = ids
         return ids
+
+
+def _segments(model: StaticModel) -> list[tuple[slice, float]]:
+    """The dimensions that are scaled together, and the length that they are scaled to."""
+    parts = model.segments
+    if model.normalize:
+        parts = (Segment(model.table.shape[1], 1.0),)
+    total = math.hypot(*(part.weight for part in parts))
+    ends = list(accumulate(part.width for part in parts))
+    return [(slice(e - p.width, e), p.weight / total) for e, p in zip(ends, parts, strict=True)]
 
 
 def _blocks(column: pa.ChunkedArray, threads: int) -> Iterator[_Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,15 @@ from torch import Tensor, bfloat16
 
 from st_static.model.files import read_json
 
-_FILES = ["*.json", "*.safetensors"]
-_KNOWN_MODULES = ("StaticEmbedding", "Normalize")
+_FILES = ["*.json", "*.safetensors", "README.md"]
+_KNOWN_MODULES = ("StaticEmbedding", "Normalize", "SegmentNormalize")
+
+
+class Segment(NamedTuple):
+    """Neighbouring dimensions that are scaled by themselves, in a fused ensemble."""
+
+    width: int
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,9 @@ class StaticModel:
         normalize: Whether vectors are scaled to length 1.
         prompt: What is put before each text.
         truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
+        segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
+        name: Folder or Hub id.
+        license: As the model's card names it, if it does.
     """
 
     tokenizer: Tokenizer
@@ -37,6 +47,9 @@ class StaticModel:
     normalize: bool
     prompt: str = ""
     truncate_dim: int | None = None
+    segments: tuple[Segment, ...] = ()
+    name: str = ""
+    license: str | None = None
 
 
 def read_static_model(
@@ -61,7 +74,7 @@ def read_static_model(
         if folder.is_absolute() or str(model).startswith(".") or str(model).count("/") > 1:
             raise ValueError(f"There is no folder {model}.")
         folder = _download(str(model), revision, token, cache_folder)
-    home, normalize = _modules(folder)
+    home, normalize, segments = _modules(folder)
     tokenizer_file = home / "tokenizer.json"
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
@@ -75,7 +88,14 @@ def read_static_model(
     file = folder / "config_sentence_transformers.json"
     config = read_json(file) if file.is_file() else {}
     return StaticModel(
-        tokenizer, table, normalize, _default_prompt(config), config.get("truncate_dim")
+        tokenizer,
+        table,
+        normalize,
+        _default_prompt(config),
+        config.get("truncate_dim"),
+        segments,
+        folder.resolve().name if Path(model).is_dir() else str(model),
+        _license(folder),
     )
 
 
@@ -96,19 +116,24 @@ def _download(
     return Path(folder)
 
 
-def _modules(folder: Path) -> tuple[Path, bool]:
-    """The folder of the table, and whether vectors are normalised."""
+def _modules(folder: Path) -> tuple[Path, bool, tuple[Segment, ...]]:
+    """The folder of the table, whether vectors are normalised, and their segments."""
     if not (folder / "modules.json").is_file():  # a model of Model2Vec alone
         config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-        return folder, bool(config.get("normalize", False))
+        return folder, bool(config.get("normalize", False)), ()
     modules = read_json(folder / "modules.json")
     kinds = [module["type"].rpartition(".")[2] for module in modules]
-    if not kinds or kinds[0] != "StaticEmbedding" or set(kinds[1:]) - {"Normalize"}:
+    if not kinds or kinds[0] != "StaticEmbedding" or set(kinds[1:]) - set(_KNOWN_MODULES[1:]):
         raise ValueError(
-            f"{folder} is no static model: expected the modules {' and '.join(_KNOWN_MODULES)}, "
+            f"{folder} is no static model: expected the modules {', '.join(_KNOWN_MODULES)}, "
             f"but it has {', '.join(kinds)}."
         )
-    return folder / modules[0]["path"], "Normalize" in kinds
+    segments: tuple[Segment, ...] = ()
+    if "SegmentNormalize" in kinds:
+        place = modules[kinds.index("SegmentNormalize")]["path"]
+        config = read_json(folder / place / "config.json")
+        segments = tuple(map(Segment, config["widths"], config["weights"]))
+    return folder / modules[0]["path"], "Normalize" in kinds, segments
 
 
 def _read_table(folder: Path) -> NDArray[Any]:
@@ -169,6 +194,16 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
             f"The tokenizer's unknown token {unknown!r} is not among the {len(model['vocab'])} "
             f"tokens of its model (the table has {len(table)} rows). Add it to tokenizer.json."
         )
+
+
+def _license(folder: Path) -> str | None:
+    """The licence in the model card's header."""
+    from huggingface_hub import metadata_load
+
+    card = folder / "README.md"
+    header = metadata_load(card) if card.is_file() else None
+    license_id = (header or {}).get("license")
+    return str(license_id) if license_id else None
 
 
 def _default_prompt(config: dict[str, Any]) -> str:

@@ -12,13 +12,10 @@ from tokenizers import Tokenizer
 
 from st_static.evaluate.encoders import revision_of
 from st_static.evaluate.models import load_model
-from st_static.evaluate.word_vectors import (
-    RandomProjection,
-    SmoothInverseFrequency,
-    read_word_vectors,
-)
+from st_static.evaluate.word_vectors import RandomProjection, SmoothInverseFrequency
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
+from st_static.model.word_vectors import read_word_vectors
 
 TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
 

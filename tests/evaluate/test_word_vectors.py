@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from st_static.evaluate.word_vectors import (
-    RandomProjection,
-    SmoothInverseFrequency,
-    WordVectors,
-    read_word_vectors,
-)
+from st_static.evaluate.word_vectors import RandomProjection, SmoothInverseFrequency
+from st_static.model.word_vectors import WordVectors, read_word_vectors
 
 ROWS = {"the": [1.0, 0, 0], "cat": [0, 2, 0], "sat": [0, 0, -3], "mat": [1, 1, 1]}
 TEXTS = ["The cat sat", "the unseen MAT", "", "nothing known", "cat cat mat"]

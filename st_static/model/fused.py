@@ -1,0 +1,175 @@
+"""A fused ensemble: one table whose rows hold the members' parts, and the ways to save it."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.model.export import export_model
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.static_model import Segment, StaticModel
+
+_UNKNOWN_LICENSES = (None, "other", "unknown")
+
+
+class FusedMember(NamedTuple):
+    """One member of a fused ensemble.
+
+    Attributes:
+        name: The model.
+        license: Its licence, if its card names one.
+        width: Number of its dimensions D_i.
+        weight: Its weight a_i.
+    """
+
+    name: str
+    license: str | None
+    width: int
+    weight: float
+
+
+class FusedEnsemble:
+    """An `Ensemble` over one vocabulary, as made by `Ensemble.fuse`.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary.
+        table: One row a token, the members' vectors side by side, [V, D_1 + ... + D_L].
+        members: The members, L of them.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[FusedMember]
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.table = table
+        self.members = members
+        segments = tuple(Segment(member.width, member.weight) for member in members)
+        self.model = StaticModel(tokenizer, table, normalize=False, segments=segments)
+        self._encoder = FastEncoder(self.model)
+
+    def encode(self, texts: Any) -> NDArray[np.floating]:
+        """Texts [B], as `FastEncoder.encode` takes them, to vectors [B, D]."""
+        return self._encoder.encode(texts)
+
+    def save_pretrained(
+        self, path: str | Path, dtype: Literal["float32", "float16"] = "float32"
+    ) -> None:
+        """Save it exactly, as a repository that brings the code of one module.
+
+        `SentenceTransformer(path, trust_remote_code=True)` loads it without st_static, and
+        `FastEncoder.from_pretrained(path)` without running that code.
+
+        Args:
+            path: Folder to write.
+            dtype: Number format of the table.
+
+        Raises:
+            ValueError: The folder holds something else.
+        """
+        export_model(
+            path,
+            self.table,
+            self.tokenizer,
+            self.record("exact"),
+            dtype,
+            segments=self.model.segments,
+            card=self.card("Its module's code is in this repository: `trust_remote_code=True`."),
+        )
+
+    def export_calibrated(
+        self, path: str | Path, texts: Any, dtype: Literal["float32", "float16"] = "float32"
+    ) -> None:
+        """Save it with sentence-transformers' own modules only, nearly exact.
+
+        Each member's part is scaled by a_i / E|E_i(z)|, with the mean over texts, once, and the
+        vector as a whole is scaled to length 1; so the weights hold on average, and not in each
+        text.
+
+        Args:
+            path: Folder to write.
+            texts: Texts like those that will be encoded, as `FastEncoder.encode` takes them.
+            dtype: Number format of the table.
+
+        Raises:
+            ValueError: The folder holds something else, or a member knows no word of the texts.
+        """
+        export_model(
+            path,
+            self.calibrated_table(texts),
+            self.tokenizer,
+            self.record("calibrated"),
+            dtype,
+            card=self.card("Members are scaled to their mean length: nearly the exact ensemble."),
+        )
+
+    def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
+        """The table with each member's part scaled by a_i / E|E_i(z)|, [V, D]."""
+        unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
+        means = FastEncoder(unscaled).encode(texts)
+        table = self.table.copy()
+        start = 0
+        for member in self.members:
+            part = slice(start, start + member.width)
+            length = float(np.linalg.norm(means[:, part], axis=1).mean()) if len(means) else 0.0
+            if not length:
+                raise ValueError(
+                    f"{member.name} knows no word of the {len(means)} texts: expected texts like "
+                    "those that will be encoded."
+                )
+            table[:, part] *= member.weight / length
+            start += member.width
+        return table
+
+    def record(self, form: str) -> dict[str, Any]:
+        """What goes into `st_static.json`."""
+        return {
+            "ensemble": {"form": form, "members": [member._asdict() for member in self.members]},
+            "versions": {"st-static": metadata.version("st-static")},
+        }
+
+    def card(self, remark: str) -> str:
+        """A short model card: members, weights, licences, and what these do not allow."""
+        licenses = {member.license for member in self.members}
+        license_id = next(iter(licenses)) if len(licenses) == 1 else "other"
+        lines = [
+            "---",
+            f"license: {license_id or 'other'}",
+            "library_name: sentence-transformers",
+            "pipeline_tag: sentence-similarity",
+            "tags:",
+            "- sentence-transformers",
+            "- static-embeddings",
+            "- st_static",
+            "---",
+            "",
+            f"# Ensemble of {len(self.members)} static models",
+            "",
+            f"A static sentence encoder, the weighted ensemble of the models below. {remark}",
+            "",
+            "| member | dimensions | weight | licence |",
+            "|---|---|---|---|",
+            *(
+                f"| {m.name} | {m.width} | {m.weight:g} | {m.license or '?'} |"
+                for m in self.members
+            ),
+        ]
+        notes = [f"- {m.name} {note}" for m in self.members if (note := _caution(m.license))]
+        if notes:
+            lines += ["", "Before you pass this model on:", "", *notes]
+        return "\n".join(lines) + "\n"
+
+
+def _caution(license_id: str | None) -> str:
+    """What a licence, by its id on the Hub, does not allow; empty for an open one."""
+    if license_id in _UNKNOWN_LICENSES:
+        return "has no licence that is known here: ask its authors whether you may redistribute it."
+    if "nd" in str(license_id).split("-"):
+        return f"({license_id}) may not be redistributed in a changed form, as it is here."
+    if "nc" in str(license_id).split("-"):
+        return f"({license_id}) may not be used commercially."
+    return ""
