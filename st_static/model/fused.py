@@ -86,7 +86,7 @@ class FusedEnsemble:
     ) -> None:
         """Save it with sentence-transformers' own modules only, nearly exact.
 
-        Each member's part is scaled by a_i / E|E_i(z)|, with the mean over texts, once, and the
+        Each member's part is scaled once by a_i / E|E_i(z)|, the mean length over texts, and the
         vector as a whole is scaled to length 1; so the weights hold on average, and not in each
         text.
 
