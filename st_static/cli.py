@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import sys
@@ -11,34 +12,38 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
+import yaml
 from jsonargparse import ArgumentParser
 
 from st_static.build.config import BuildConfig
+from st_static.build.ensemble_config import EnsembleConfig
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 Batch = TypeVar("Batch", bound=Sized)
+Recipe = BuildConfig | EnsembleConfig
 
 DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 
 
-def build_parser() -> ArgumentParser:
+def build_parser(config: type[Recipe]) -> ArgumentParser:
     """The parser of `build`: a recipe, and an option for every value in it."""
     parser = ArgumentParser(
         prog="st-static build",
         usage="%(prog)s [RECIPE] [--OPTION VALUE ...]",
-        description="Build a static sentence encoder from a teacher and a corpus.",
+        description="Build a static sentence encoder from a teacher and a corpus; or, from a "
+        "recipe that names `members`, an ensemble of static models.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "--config", action="config", help="A recipe: a YAML file; the same as RECIPE."
     )
-    parser.add_class_arguments(BuildConfig)
+    parser.add_class_arguments(config)
     return parser
 
 
-def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> BuildConfig:
+def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> Recipe:
     """Turn `[RECIPE] [--option value ...]` into a configuration.
 
     Args:
@@ -50,10 +55,25 @@ def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> 
         arguments.insert(0, "--config")
     elif default_recipe and not any(a.split("=")[0] == "--config" for a in arguments):
         arguments[:0] = ["--config", default_recipe]
-    parser = build_parser()
+    kind = EnsembleConfig if _names_members(arguments) else BuildConfig
+    parser = build_parser(kind)
     values = parser.instantiate(parser.parse_args(arguments)).as_dict()
     del values["config"]
-    return BuildConfig(**values)
+    return kind(**values)
+
+
+def _names_members(arguments: Sequence[str]) -> bool:
+    """Whether a recipe, or an option, names the members of an ensemble."""
+    names = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    names.add_argument("--config")
+    names.add_argument("--members", nargs="?")
+    known, _ = names.parse_known_args(list(arguments))
+    recipe = Path(known.config) if known.config else None
+    if recipe is None or not recipe.is_file():
+        return known.members is not None
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
+        return "members" in (yaml.safe_load(recipe.read_text("utf-8")) or {})
+    return False
 
 
 def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> int:
@@ -63,11 +83,22 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
     for library in ("httpx", "sentence_transformers", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
     # Torch takes seconds to load: not before the arguments are known to be good.
+    if isinstance(config, EnsembleConfig):
+        return _build_ensemble(config)
     from st_static.build.recipe import build
     from st_static.build.report import print_report
 
-    result = build(config)
-    print_report(result, config.questions)
+    print_report(build(config), config.questions)
+    return 0
+
+
+def _build_ensemble(config: EnsembleConfig) -> int:
+    from st_static.build.ensemble_recipe import build_ensemble
+
+    result = build_ensemble(config)
+    print(f"Built {result.output}")
+    for name, value in result.figures.items():
+        print(f"{name}: {value}")
     return 0
 
 

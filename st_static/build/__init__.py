@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from st_static.build.config import (
@@ -17,6 +18,8 @@ from st_static.build.config import (
 )
 
 if TYPE_CHECKING:
+    from st_static.build.agreement import TeacherAgreement, cosine_agreement
+    from st_static.build.ensemble import distill_into
     from st_static.build.recipe import build
 
 __all__ = [
@@ -27,16 +30,24 @@ __all__ = [
     "SelectionConfig",
     "SentencePCAConfig",
     "SentencesConfig",
+    "TeacherAgreement",
     "TeacherConfig",
     "VocabularyConfig",
     "build",
+    "cosine_agreement",
+    "distill_into",
 ]
+
+# Loaded when first used: they bring torch.
+_HOME = {
+    "TeacherAgreement": "st_static.build.agreement",
+    "build": "st_static.build.recipe",
+    "cosine_agreement": "st_static.build.agreement",
+    "distill_into": "st_static.build.ensemble",
+}
 
 
 def __getattr__(name: str) -> object:
-    # Loaded when first used: it brings torch.
-    if name == "build":
-        from st_static.build.recipe import build
-
-        return build
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

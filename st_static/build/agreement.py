@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from st_static.model.ensemble import Member
 from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means, unit_rows
 
@@ -68,3 +71,36 @@ def table_agreement(
         seed: Seed of the random pairs.
     """
     return teacher_agreement(sentence_means(table, ids), teacher, seed)
+
+
+@dataclass(frozen=True)
+class TeacherAgreement:
+    """Teacher agreement of any encoder, for `Ensemble.tune`.
+
+    Attributes:
+        texts: Held-out sentences, [H].
+        vectors: The teacher's vectors of them, [H, d].
+    """
+
+    texts: list[str]
+    vectors: NDArray[np.floating]
+
+    def __call__(self, encoder: Member) -> float:
+        """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
+        return teacher_agreement(np.asarray(encoder.encode(self.texts)), self.vectors)
+
+
+def cosine_agreement(one: Member, other: Member, first: list[str], second: list[str]) -> float:
+    """Pearson correlation of two encoders' cosines of text pairs.
+
+    Args:
+        one: An encoder, such as an ensemble.
+        other: Another one, such as the fused ensemble.
+        first: The first text of each pair, [P].
+        second: The second, [P].
+    """
+    cosines = [
+        (unit_rows(np.asarray(m.encode(first))) * unit_rows(np.asarray(m.encode(second)))).sum(1)
+        for m in (one, other)
+    ]
+    return float(np.corrcoef(*cosines)[0, 1])

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from st_static.model.ensemble import Tuning
+
 _SIZE = (6.4, 4.0)  # inches
 _METADATA = {".svg": {"Date": None}, ".png": {}}
 _GROUPS = 40
@@ -38,6 +40,22 @@ def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
     bars = axes.bar(bins["tokens"].to_list(), bins["agreement"].to_list(), color="tab:blue")
     axes.bar_label(bars, fmt="%.1f")
     axes.set(xlabel="teacher tokens of the sentence", ylabel="teacher agreement (Spearman x 100)")
+    return _save(figure, stem)
+
+
+def draw_tuning(tuning: Tuning, stem: Path) -> list[Path]:
+    """The score of each trial over each weight but the first, a panel a weight."""
+    weights = np.array([trial.weights for trial in tuning.trials])
+    scores = [trial.score for trial in tuning.trials]
+    n_panels = weights.shape[1] - 1
+    figure = Figure(figsize=(_SIZE[0], _SIZE[1] * n_panels), layout="constrained")
+    panels = figure.subplots(n_panels, squeeze=False)[:, 0]
+    for i, axes in enumerate(panels, 1):
+        axes.plot(weights[:, i], scores, ".", color="tab:blue", label="tried")
+        best = tuning.ensemble.weights[i]
+        axes.plot(best, tuning.score, "o", color="tab:orange", label=f"best: {best:.2f}")
+        axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
+        axes.legend()
     return _save(figure, stem)
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.fused import FusedEnsemble, FusedMember
 from st_static.model.fusion import fused_tokenizer, token_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
+
+_LOG_WEIGHTS = (-math.log(8), math.log(8))
+# A weight to about 1 %; scores to about 0.001 of 100.
+_POWELL: dict[str, Any] = {"xtol": 0.01, "ftol": 1e-5, "maxfev": 500}
 
 
 class Member(Protocol):
@@ -22,6 +28,28 @@ class Member(Protocol):
     def encode(self, texts: list[str], /) -> ArrayLike:
         """Texts [B] to vectors [B, D]."""
         ...
+
+
+class Trial(NamedTuple):
+    """Weights [L] that were tried, and their score."""
+
+    weights: list[float]
+    score: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `Ensemble.tune` found.
+
+    Attributes:
+        ensemble: With the best weights.
+        score: Its score.
+        trials: All that was tried, in order; equal weights first.
+    """
+
+    ensemble: Ensemble
+    score: float
+    trials: list[Trial]
 
 
 class Ensemble:
@@ -91,13 +119,46 @@ class Ensemble:
             segments.append(unit_rows(vectors) * np.float32(weight * scale))
         return np.concatenate(segments, axis=1)
 
+    def tune(self, objective: Callable[[Ensemble], float]) -> Tuning:
+        """Find the weights with the best score.
+
+        The first weight stays 1. The others are searched for one after the other, on a log scale
+        from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
+        deterministic.
+
+        Args:
+            objective: Scores an ensemble; higher is better. `st_static.build.TeacherAgreement`
+                is one that needs no labels; or a score on validation data. Never use a test split.
+
+        Raises:
+            ValueError: The score is not finite.
+        """
+        members = [_Remembering(member) for member in self.members]
+        trials: list[Trial] = []
+
+        def loss(logs: NDArray[np.float64]) -> float:
+            weights = [1.0, *np.exp(logs).tolist()]
+            score = float(objective(Ensemble(members, weights)))
+            if not math.isfinite(score):
+                raise ValueError(f"The objective is {score} for the weights {weights}.")
+            trials.append(Trial(weights, score))
+            return -score
+
+        start = np.zeros(len(members) - 1)
+        loss(start)
+        if len(start):
+            bounds = [_LOG_WEIGHTS] * len(start)
+            minimize(loss, start, method="Powell", bounds=bounds, options=_POWELL)
+        best = max(trials, key=lambda trial: trial.score)
+        return Tuning(Ensemble(self.members, best.weights), best.score, trials)
+
     def fuse(self, vocabulary: Iterable[str] | None = None) -> FusedEnsemble:
         """Make one table over one vocabulary: one look-up a word instead of one for each member.
 
         The row of a word holds each member's vector of it side by side; of a member that splits
         the word, the sum of its pieces (section 2.4, last paragraph). So it is exact where all
         members tokenise words by themselves and without regard to case, and as the vocabulary
-        does; `cosine_agreement` measures the difference.
+        does; `st_static.build.cosine_agreement` measures the difference.
 
         Args:
             vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
@@ -117,6 +178,21 @@ class Ensemble:
             for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
         ]
         return FusedEnsemble(tokenizer, table, members)
+
+
+class _Remembering:
+    """A member that encodes the same texts only once."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._vectors: dict[tuple[str, ...], ArrayLike] = {}
+
+    def encode(self, texts: list[str]) -> ArrayLike:
+        """Texts [B] to vectors [B, D]."""
+        key = tuple(texts)
+        if key not in self._vectors:
+            self._vectors[key] = self._member.encode(texts)
+        return self._vectors[key]
 
 
 def _static_model(i: int, member: Member) -> StaticModel:

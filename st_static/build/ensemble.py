@@ -1,0 +1,105 @@
+"""An ensemble distilled into one small table (paper section 2.4, with the steps of 2.2 and 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.build.agreement import table_agreement
+from st_static.build.config import DistillationConfig
+from st_static.build.distillation import TrainingData, distill
+from st_static.build.sentence_pca import SentencePCA
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.ensemble import Member
+from st_static.model.export import check_output, export_model
+from st_static.model.fused import FusedEnsemble
+from st_static.model.ragged import Ragged
+from st_static.model.tokenizer import SPECIAL_TOKENS
+from st_static.model.vectors import sentence_means
+
+_PCA_SENTENCES = 100_000
+
+
+def distill_into(
+    fused: FusedEnsemble,
+    path: str | Path,
+    dim: int,
+    texts: Sequence[str],
+    target: Member,
+    work_dir: str | Path,
+    config: DistillationConfig | None = None,
+    held_out: int = 4096,
+    seed: int = 0,
+    dtype: Literal["float32", "float16"] = "float32",
+) -> dict[str, Any]:
+    """Make one table of the wanted dimension that gives the target's similarities.
+
+    It starts from the sentence PCA of the fused table, each member's part at its mean length, and
+    is trained like any model of st_static. What it writes loads like any other, too.
+
+    Args:
+        fused: The fused ensemble, whose vocabulary it keeps.
+        path: Folder to write.
+        dim: Output dimension D, at most that of the fused ensemble.
+        texts: Sentences to train on, without repetitions, [M].
+        target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
+            teacher])`, whose cosines are the mean of both.
+        work_dir: Folder for checkpoints; an interrupted training goes on from there. Use another
+            one when anything else changes.
+        config: Steps, batches and so on.
+        held_out: How many of the sentences are kept for the held-out loss and the agreement.
+        seed: Seed of the held-out sentences and of training.
+        dtype: Number format of the table.
+
+    Returns:
+        Figures of the training, and `target_agreement` before and after it: Spearman x 100 of
+        table's and target's cosines on held-out sentences.
+
+    Raises:
+        ValueError: The folder holds something else, the dimension does not fit, or there are too
+            few sentences.
+    """
+    check_output(Path(path))
+    if len(texts) < 2 * held_out:
+        raise ValueError(
+            f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)}."
+        )
+    ids = ChunkTokenizer(fused.tokenizer)(texts)
+    ids = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+    rng = np.random.default_rng(seed)
+    kept = np.sort(rng.choice(len(texts), held_out, replace=False))
+    table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
+    vectors = np.asarray(target.encode(list(texts)), dtype=np.float16)
+
+    def agreement(table: NDArray[np.float32]) -> float:
+        return round(table_agreement(table, ids.take(kept), vectors[kept]), 2)
+
+    before = agreement(table)
+    folder = Path(work_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    pca.save(folder / "sentence_pca.safetensors")
+    data = TrainingData(ids, vectors)
+    config = config or DistillationConfig()
+    table, figures = distill(
+        table, fused.tokenizer, data, kept, config, folder / "checkpoints", seed
+    )
+    figures["target_agreement"] = [before, agreement(table)]
+    record = fused.record("distilled") | {"distillation": figures}
+    remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
+    export_model(path, table, fused.tokenizer, record, dtype, card=fused.card(remark))
+    return figures
+
+
+def _reduced(
+    table: NDArray[np.float32], ids: Ragged, dim: int
+) -> tuple[NDArray[np.float32], SentencePCA]:
+    """The table in its first sentence-level principal components, [V, D]; zeros stay zeros."""
+    sample = ids.take(np.arange(min(len(ids.lengths), _PCA_SENTENCES)))
+    pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
+    reduced = pca.transform(table)
+    reduced[~table.any(axis=1)] = 0
+    return reduced, pca
