@@ -1,38 +1,157 @@
-"""Ensembles of static models on STS12, STS13 and STSBenchmark's validation split.
+"""Ensembles of static models in every form, on five tasks.
 
-    python benchmarks/ensembles.py --data DIR MODEL MODEL [MODEL ...]
+    python benchmarks/ensembles.py --data DIR --corpus FILE [FILE ...] --teacher MODEL \
+        MODEL MODEL [MODEL ...] [--folder OUT]
 
-scores each model, the pairs of the first with each other one, and all together, at equal weights.
-A MODEL is named as for `st-static evaluate`; DIR is described in `sts.py`.
+scores each model, the pairs of the first with each other one, and all together: with equal
+weights and with those of the best teacher agreement on sentences of the corpus; exact, fused,
+calibrated and distilled into 256 dimensions. Tuning and distillation see the corpus only, never a
+task. A MODEL is named as in a recipe of an ensemble; DIR holds a folder a task; files hold a
+document a line. Under OUT it leaves the models, results and the curves of the tuning, from which
+it goes on when it is run again.
 """
 
 import argparse
+import hashlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
-from sts import sts_scores
+import numpy as np
+import polars as pl
+from sentence_transformers import SentenceTransformer
+from sts import load_pairs
+from tqdm import tqdm
 
-from st_static.evaluate.models import load_model
-from st_static.model.ensemble import Ensemble
+from st_static.build import TeacherAgreement, cosine_agreement, distill_into
+from st_static.build.config import CorpusConfig
+from st_static.build.documents import Corpus
+from st_static.build.sentences import split_sentences
+from st_static.build.teacher import locate
+from st_static.evaluate.benchmark import find_tasks, run_tasks
+from st_static.evaluate.compare import as_markdown
+from st_static.evaluate.encoders import EvaluatedModel
+from st_static.evaluate.figures import draw_tuning
+from st_static.model.ensemble import Ensemble, Member
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.named import read_named
+
+TASKS = ["STSBenchmark", "STS12", "STS13", "Banking77Classification", "NFCorpus"]
+DEV = TASKS[:3]
+HELD_OUT = 4096
+DIMENSION = 256
+
+
+def sample_sentences(files: list[str], n: int) -> list[str]:
+    """Distinct sentences of 4 to 64 words, spread over the files: those of smallest hash."""
+    chosen = []
+    for file in tqdm(files, desc="sentences"):
+        documents = Corpus(CorpusConfig(files=file))
+        sentences = {s for s in split_sentences(documents) if 4 <= len(s.split()) <= 64}
+        chosen += sorted(sentences, key=key_of)[: -(-n // len(files))]
+    return sorted(chosen, key=key_of)
+
+
+def key_of(text: str) -> bytes:
+    """A hash, so that the order has nothing to do with the text."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).digest()
+
+
+def score(name: str, encoder: Member, options: argparse.Namespace) -> dict[str, float]:
+    """Main scores x 100."""
+
+    def encode(texts: list[str]) -> np.ndarray:
+        return np.asarray(encoder.encode(texts))
+
+    dimension = encode(["a"]).shape[1]
+    model = EvaluatedModel(f"ensembles/{name}", "1", encode, dimension)
+    outcome = run_tasks(model, find_tasks(tasks=TASKS), options.folder, options.data)
+    if outcome.failures:
+        raise SystemExit(f"{name}: {outcome.failures}")
+    return outcome.scores
+
+
+def forms(
+    ensemble: Ensemble, name: str, texts: list[str], options: argparse.Namespace
+) -> Iterator[tuple[str, Member]]:
+    """One ensemble in its forms."""
+    yield "exact", ensemble
+    fused = ensemble.fuse()
+    yield "fused", fused
+    folder = options.folder / "models"
+    fused.export_calibrated(folder / f"{name}-calibrated", texts)
+    yield "calibrated", FastEncoder.from_pretrained(folder / f"{name}-calibrated")
+    path, work = folder / f"{name}-{DIMENSION}", options.folder / "work" / name
+    distill_into(fused, path, DIMENSION, texts, ensemble, work)
+    yield f"distilled into {DIMENSION}", FastEncoder.from_pretrained(path)
 
 
 def main() -> None:
-    """Score and print."""
+    """Tune, score and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="+")
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--corpus", nargs="+", required=True)
+    parser.add_argument("--teacher", required=True)
+    parser.add_argument("--sentences", type=int, default=300_000)
+    parser.add_argument("--folder", type=Path, default=Path("work/ensembles"))
     options = parser.parse_args()
-    models = {spec: load_model(spec) for spec in options.models}
-    first, *others = options.models
-    groups = [[spec] for spec in models] + [[first, other] for other in others]
-    if len(others) > 1:
-        groups.append(options.models)
+    options.folder.mkdir(parents=True, exist_ok=True)
+
+    texts = sample_sentences(options.corpus, options.sentences + HELD_OUT)
+    held_out, texts = texts[:HELD_OUT], texts[HELD_OUT:]
+    teacher = SentenceTransformer(locate(options.teacher))
+    objective = TeacherAgreement(held_out, teacher.encode(held_out, show_progress_bar=True))
+    encoders = {name: FastEncoder(read_named(name)) for name in options.models}
+    pairs = load_pairs(options.data).values()
+    first = [text for task in pairs for text in task.sentences1]
+    second = [text for task in pairs for text in task.sentences2]
+    middle = HELD_OUT // 2
+
+    rows = []
+
+    def add(name: str, form: str, encoder: Member, weights: list[float]) -> None:
+        key = f"{name} {form} {weights}".replace("/", "_").replace(" ", "-")
+        scores = score(key, encoder, options)
+        rows.append(
+            {
+                "model": name,
+                "form": form,
+                "weights": " : ".join(f"{weight:.2f}" for weight in weights),
+                **scores,
+                "dev mean": float(np.mean([scores[task] for task in DEV])),
+                "agreement": objective(encoder),
+            }
+        )
+        print(json.dumps(rows[-1]), flush=True)
+
+    names = {spec: encoder.model.name for spec, encoder in encoders.items()}
+    for spec, encoder in encoders.items():
+        add(names[spec], "alone", encoder, [1.0])
+    start, *others = options.models
+    groups = [[start, other] for other in others] + ([options.models] if len(others) > 1 else [])
     for group in groups:
-        ensemble = Ensemble([models[spec] for spec in group])
-        scores = sts_scores(ensemble, options.data)
-        numbers = "  ".join(f"{name} {score:.2f}" for name, score in scores.items())
-        print(f"{' + '.join(group)}: {numbers}")
+        name = " + ".join(names[spec] for spec in group)
+        equal = Ensemble([encoders[spec] for spec in group])
+        add(name, "exact", equal, equal.weights)
+        tuning = equal.tune(objective)
+        stem = name.replace(" ", "").replace("/", "_")
+        draw_tuning(tuning, options.folder / f"{stem}-tuning")
+        for form, encoder in forms(tuning.ensemble, stem, texts, options):
+            add(name, form, encoder, tuning.ensemble.weights)
+            if form != "exact":
+                on_pairs = cosine_agreement(tuning.ensemble, encoder, first, second)
+                on_text = cosine_agreement(
+                    tuning.ensemble, encoder, held_out[:middle], held_out[middle:]
+                )
+                print(
+                    f"{name}, {form}: Pearson of cosines with the exact ensemble's {on_pairs:.4f} "
+                    f"on {len(first)} sentence pairs of STS, {on_text:.4f} on {middle} random "
+                    "pairs of the corpus"
+                )
+    print(as_markdown(pl.DataFrame(rows)))
 
 
 if __name__ == "__main__":

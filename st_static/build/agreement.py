@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,13 @@ def teacher_agreement(
         teacher: The teacher's, [H, d].
         seed: Seed of the random pairs.
     """
-    i, j = held_out_pairs(teacher, seed).T
+    return _agreement(held_out_pairs(teacher, seed), student, teacher)
+
+
+def _agreement(
+    pairs: NDArray[np.int64], student: NDArray[np.floating], teacher: NDArray[np.floating]
+) -> float:
+    i, j = pairs.T
     scores = [(u[i] * u[j]).sum(axis=1) for u in (unit_rows(student), unit_rows(teacher))]
     return 100 * float(spearmanr(*scores).statistic)
 
@@ -87,7 +94,12 @@ class TeacherAgreement:
 
     def __call__(self, encoder: Member) -> float:
         """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
-        return teacher_agreement(np.asarray(encoder.encode(self.texts)), self.vectors)
+        student = np.asarray(encoder.encode(self.texts))
+        return _agreement(self._pairs, student, self.vectors)
+
+    @functools.cached_property
+    def _pairs(self) -> NDArray[np.int64]:
+        return held_out_pairs(self.vectors, seed=0)
 
 
 def cosine_agreement(one: Member, other: Member, first: list[str], second: list[str]) -> float:
