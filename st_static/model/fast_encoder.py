@@ -28,6 +28,7 @@ _BLOCK_BYTES = 4_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _LONG_TEXT = 2_000
+_SMALLEST_NORM = 1e-12  # as torch's normalize has it
 _REMEMBERED = 100_000
 _REMEMBERED_CHARACTERS = 64
 
@@ -209,15 +210,14 @@ class FastEncoder:
                 mode="mean",
             )
             out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
-            if self.model.normalize and means.shape == out.shape and self.dtype == np.float32:
-                F.normalize(means, out=out)
-            elif self._segments:
-                for dimensions, weight in self._segments:
-                    target = out[:, dimensions]
-                    # In float32, for float16 rounds the smallest norm allowed to zero.
-                    unit = F.normalize(means[:, dimensions].float())
-                    target.copy_(unit[:, : target.shape[1]] * weight)
-            else:
+            scaled = out if self._segments and out.shape == means.shape else means
+            for dimensions, length in self._segments:
+                segment = means[:, dimensions]
+                # In float32, for float16 rounds the smallest norm allowed to zero.
+                norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True, dtype=torch.float32)
+                scale = length / norms.clamp_min_(_SMALLEST_NORM)
+                torch.mul(segment, scale, out=scaled[:, dimensions])
+            if scaled is means:
                 out.copy_(means[:, : self.dimension])
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
