@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from scripts import run_script
+from small_build import generated_sentences
 
 from st_static.model.export import export_model
-from st_static.model.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer, split_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -62,3 +63,26 @@ def test_semantic_search_finds_the_sentence_with_the_same_words(tmp_path):
     assert lines[3].endswith("the sailor lost his map")
     made_up = run("semantic_search.py", "model", "--sentences", "5", folder=tmp_path)
     assert "5 sentences in" in made_up
+
+
+def test_an_ensemble_is_tuned_fused_and_saved(tmp_path):
+    texts = list(dict.fromkeys(generated_sentences(1200, seed=1)))
+    splitter = build_tokenizer([])
+    words = sorted({word for text in texts for word in split_words(splitter, text)})
+    tokenizer = build_tokenizer(words)
+    for seed, name in enumerate(["one", "two"]):
+        rng = np.random.default_rng(seed)
+        table = rng.normal(size=(tokenizer.get_vocab_size(), 8)).astype(np.float32)
+        table[:2] = 0
+        export_model(tmp_path / name, table, tokenizer, {})
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    models = [str(tmp_path / "one"), "two", "--teacher", "one", "--texts", "texts.txt"]
+    sizes = ["--held_out", "256", "--dim", "8", "--steps", "20"]
+    lines = run("ensemble.py", *models, *sizes, folder=tmp_path).splitlines()
+    printed = [line for line in lines if line.startswith(("teacher agreement", "Pearson"))]
+    equal, tuned, *agreements = (float(line.rsplit(" ", 1)[1]) for line in printed)
+    assert len(agreements) == 4
+    assert tuned > equal + 1
+    assert agreements[:2] == [1, 1]  # fused, and saved exactly
+    assert agreements[2] > 0.98
+    assert agreements[3] > 0.9

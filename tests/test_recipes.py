@@ -7,15 +7,20 @@ import yaml
 
 from st_static.build.config import BuildConfig
 from st_static.build.docstrings import read_docstrings
+from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import parse_build
 
 FOLDER = Path(__file__).parents[1] / "recipes"
-RECIPES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+ENSEMBLES = {"ensemble-512"}
+RECIPES = {name: path for name, path in FILES.items() if name not in ENSEMBLES}
 NEEDS_REMOTE_CODE = {"gte-base-256", "gte-base-512"}
 
 
 def read(name: str) -> BuildConfig:
-    return parse_build([str(RECIPES[name])])
+    config = parse_build([str(FILES[name])])
+    assert isinstance(config, BuildConfig)
+    return config
 
 
 def test_the_promised_recipes_are_there() -> None:
@@ -55,6 +60,13 @@ def test_the_papers_recipes_are_at_full_size_and_share_their_work() -> None:
     assert small.work_dir == large.work_dir
     changed = {key for key, value in small.recipe().items() if value != large.recipe()[key]}
     assert changed == {"pca"}
+
+
+def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama() -> None:
+    config = parse_build([str(FILES["ensemble-512"])])
+    assert isinstance(config, EnsembleConfig)
+    assert config.members == [read("minilm-256").output, "wordllama:256"]
+    assert (config.form, config.output) == ("exact", "models/ensemble-512")
 
 
 def test_the_quickstart_needs_no_hub_and_checks_its_weights() -> None:

@@ -1,0 +1,67 @@
+"""Combine two static models: choose weights, fuse them into one table, save it in three ways.
+
+    python examples/ensemble.py FIRST SECOND --teacher MODEL --texts FILE [--output models]
+
+FIRST and SECOND are named as in a recipe of an ensemble, such as models/quickstart and
+wordllama:256; FILE holds a sentence a line, some of which are held out to choose the weights.
+"""
+
+import argparse
+from pathlib import Path
+
+from sentence_transformers import SentenceTransformer
+
+from st_static import Ensemble, FastEncoder
+from st_static.build import (
+    DistillationConfig,
+    TeacherAgreement,
+    cosine_agreement,
+    distill_into,
+)
+from st_static.model.named import read_named
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("models", nargs=2)
+parser.add_argument("--teacher", required=True)
+parser.add_argument("--texts", type=Path, required=True)
+parser.add_argument("--output", type=Path, default=Path("models"))
+parser.add_argument("--held_out", type=int, default=4096)
+parser.add_argument("--dim", type=int, default=256)
+parser.add_argument("--steps", type=int, default=10_000)
+options = parser.parse_args()
+
+sentences = list(dict.fromkeys(options.texts.read_text("utf-8").splitlines()))
+held_out, train = sentences[: options.held_out], sentences[options.held_out :]
+equal = Ensemble([FastEncoder(read_named(name)) for name in options.models])
+
+# The weights with which the ensemble ranks held-out pairs most like the teacher does.
+teacher = SentenceTransformer(options.teacher)
+tuning = equal.tune(TeacherAgreement(held_out, teacher.encode(held_out)))
+ensemble = tuning.ensemble
+print(f"teacher agreement at equal weights: {tuning.trials[0].score:.2f}")
+print(f"teacher agreement at {ensemble.weights}: {tuning.score:.2f}")
+
+# One table over the first model's words; how near it comes to the members' own tokenizers.
+fused = ensemble.fuse()
+middle = len(held_out) // 2
+pairs = held_out[:middle], held_out[middle:]
+print(f"Pearson of cosines, fused: {cosine_agreement(ensemble, fused, *pairs):.4f}")
+
+# 1. Exactly: loads with trust_remote_code=True.
+fused.save_pretrained(options.output / "ensemble")
+# 2. With sentence-transformers' own modules, nearly exactly.
+fused.export_calibrated(options.output / "ensemble-calibrated", train)
+# 3. As a smaller table, trained to give the same similarities.
+distill_into(
+    fused,
+    options.output / "ensemble-distilled",
+    options.dim,
+    train,
+    target=ensemble,
+    work_dir=Path("work") / "ensemble-distilled",
+    config=DistillationConfig(max_steps=options.steps),
+    held_out=options.held_out,
+)
+for name in ("ensemble", "ensemble-calibrated", "ensemble-distilled"):
+    encoder = FastEncoder.from_pretrained(options.output / name)
+    print(f"Pearson of cosines, {name}: {cosine_agreement(ensemble, encoder, *pairs):.4f}")
