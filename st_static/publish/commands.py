@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,10 +43,15 @@ def run_publish(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for library in ("httpx", "httpx2", "sentence_transformers"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    from st_static.publish.folder_check import UnfitFolderError
     from st_static.publish.hub import publish
 
     values = options.as_dict()
-    published = publish(values.pop("model"), **values)
+    try:
+        published = publish(values.pop("model"), **values)
+    except UnfitFolderError as error:  # a list, which is not for one line
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
     if published.commit is None:
         width = max(len(file.path) for file in published.files)
         for file in published.files:

@@ -43,6 +43,10 @@ _MAX_BYTES = 50_000_000_000
 _MAX_ENTRIES = 10_000
 
 
+class UnfitFolderError(ValueError):
+    """A folder that is not fit to be published; says all that is wrong with it, a line each."""
+
+
 @dataclass(frozen=True)
 class ModelFile:
     """A file to publish.
@@ -72,7 +76,8 @@ def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[Mo
         The files, sorted by path.
 
     Raises:
-        ValueError: There is no such folder, or something is wrong with it; names all problems.
+        ValueError: There is no such folder.
+        UnfitFolderError: Something is wrong with it.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -87,7 +92,7 @@ def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[Mo
     ]
     if problems:
         lines = "".join(f"\n- {problem}" for problem in problems)
-        raise ValueError(f"{folder} cannot be published as it is. Mend the following:{lines}")
+        raise UnfitFolderError(f"{folder} cannot be published as it is. Mend the following:{lines}")
     return files
 
 

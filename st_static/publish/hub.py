@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
@@ -17,7 +16,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from st_static.publish.folder_check import ModelFile, check_folder
 from st_static.publish.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.repository import MAIN, ModelRepository, UploadError
-from st_static.publish.retry import is_refusal, reason_of, retried
+from st_static.publish.retry import HUB_ERRORS, is_refusal, reason_of, retried
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ def _explained(repo_id: str) -> Iterator[None]:
         yield
     except OfflineModeIsEnabled as error:
         raise ValueError("HF_HUB_OFFLINE is set. Unset it to publish.") from error
-    except httpx2.HTTPError as error:
+    except HUB_ERRORS as error:
         reason = reason_of(error)
         if is_refusal(error):
             raise ValueError(f"The token may not write to {repo_id}. {reason}. {_LOGIN}") from error

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from st_static.publish.folder_check import ModelFile, is_written_here
-from st_static.publish.retry import is_refusal, reason_of, retried
+from st_static.publish.retry import HUB_ERRORS, is_refusal, reason_of, retried
 
 MAIN = "main"
 
@@ -117,7 +116,7 @@ class ModelRepository:
 
         Raises:
             UploadError: A file's content did not arrive.
-            httpx2.HTTPError: The Hub takes no commit.
+            HUB_ERRORS: The Hub takes no commit.
         """
         first = retried(lambda: self.head(revision))
 
@@ -149,7 +148,7 @@ class ModelRepository:
 
         Raises:
             UploadError: A file's content did not arrive.
-            httpx2.HTTPError: The Hub takes no commit.
+            HUB_ERRORS: The Hub takes no commit.
         """
         known = {pull for pull, _ in retried(lambda: self._pulls(author))}
 
@@ -191,7 +190,7 @@ class ModelRepository:
             self.api.preupload_lfs_files(
                 self.repo_id, added, revision=revision, create_pr=create_pr, free_memory=False
             )
-        except (httpx2.HTTPError, RuntimeError) as error:
+        except (*HUB_ERRORS, RuntimeError) as error:
             if is_refusal(error):
                 raise
             # huggingface_hub has tried several times; nothing has been committed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -17,6 +18,9 @@ Result = TypeVar("Result")
 
 # As huggingface_hub does where it retries by itself: preupload, and the content of large files.
 _WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
+# What the client raises: it reads some answers before it looks at their status, and a server
+# before the Hub that is out of order answers with HTML.
+HUB_ERRORS = (httpx2.HTTPError, json.JSONDecodeError)
 _PASSING = {408, 429, 500, 502, 503, 504}
 CONFLICT = 412
 """Somebody else has committed meanwhile."""
@@ -25,8 +29,8 @@ CONFLICT = 412
 def retried(call: Callable[[], Result], conflicts: bool = False) -> Result:
     """Call, and call again after an error that may pass.
 
-    Such are a connection that breaks and the statuses 408, 429 and 5xx; `Retry-After` says how
-    long to wait, else waiting grows from one second to eight.
+    Such are a connection that breaks, the statuses 408, 429 and 5xx, and an answer that is not
+    the Hub's; `Retry-After` says how long to wait, else waiting grows from one second to eight.
 
     Args:
         call: What to do; it must be harmless when it was done before and only the answer got
@@ -34,12 +38,12 @@ def retried(call: Callable[[], Result], conflicts: bool = False) -> Result:
         conflicts: Whether to call again, too, when somebody else has committed meanwhile.
 
     Raises:
-        httpx2.HTTPError: The error does not pass, or comes a sixth time.
+        HUB_ERRORS: The error does not pass, or comes a sixth time.
     """
     for wait in _WAITS:
         try:
             return call()
-        except httpx2.HTTPError as error:
+        except HUB_ERRORS as error:
             if not _may_pass(error, conflicts):
                 raise
             seconds = _asked_to_wait(error)
@@ -57,6 +61,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, HfHubHTTPError):
         said = error.server_message or error.response.reason_phrase
         reason = f"The Hub answers {error.response.status_code}: {said}"
+    elif isinstance(error, json.JSONDecodeError):
+        reason = "What answers is not the Hub, or it is out of order"
     else:
         reason = f"{type(error).__name__}: {error}"
     return " ".join(reason.split()).rstrip(".")
@@ -67,16 +73,15 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403)
 
 
-def _may_pass(error: httpx2.HTTPError, conflicts: bool) -> bool:
+def _may_pass(error: Exception, conflicts: bool) -> bool:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         return status in _PASSING or (conflicts and status == CONFLICT)
-    return isinstance(
-        error, httpx2.TimeoutException | httpx2.NetworkError | httpx2.RemoteProtocolError
-    )
+    broken = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)
+    return isinstance(error, (*broken, json.JSONDecodeError))
 
 
-def _asked_to_wait(error: httpx2.HTTPError) -> float | None:
+def _asked_to_wait(error: Exception) -> float | None:
     """The seconds that the Hub asks to wait, if it does."""
     if not isinstance(error, HfHubHTTPError):
         return None

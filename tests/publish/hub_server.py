@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -40,7 +40,7 @@ class Fault:
     times: float
     kind: Literal["status", "drop", "lose"]
     status: int = 500
-    retry_after: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Hub:
@@ -82,11 +82,11 @@ class Hub:
         pattern: str,
         kind: Literal["status", "drop", "lose"] = "status",
         status: int = 500,
-        retry_after: str | None = None,
+        headers: dict[str, str] | None = None,
         times: float = 1,
     ) -> Fault:
         """Misbehave on the next requests whose `METHOD /path` matches."""
-        fault = Fault(pattern, times, kind, status, retry_after)
+        fault = Fault(pattern, times, kind, status, headers or {})
         self._faults.append(fault)
         return fault
 
@@ -130,8 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self._read_body()
         if fault and fault.kind == "status":
-            after = {"Retry-After": fault.retry_after} if fault.retry_after is not None else {}
-            self._answer(fault.status, {"error": "The Hub is out of order"}, after)
+            # Not in JSON: what answers then is often a server before the Hub.
+            headers = {"Content-Type": "text/html", **fault.headers}
+            self._answer(fault.status, b"<html>Out of order</html>", headers)
             return
         self._cut = bool(fault and fault.kind == "drop")
         self._lost = bool(fault and fault.kind == "lose")
