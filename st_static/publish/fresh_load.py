@@ -83,14 +83,13 @@ def load_fresh(
             lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
             reason = lines[-1].replace(token, "***") if token else lines[-1]
             raise ValueError(
-                f"{model} does not load with sentence-transformers alone: {reason} Mend the "
-                "model, and publish it again."
+                f"{model} does not load with sentence-transformers alone: {reason.rstrip('.')}."
             )
         vectors: NDArray[np.floating] = np.load(output, allow_pickle=False)
         return vectors
 
 
-def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], what: str) -> None:
+def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], repo_id: str) -> None:
     """Check that the published model gives the vectors of the local one, [B, D] each.
 
     Raises:
@@ -101,9 +100,7 @@ def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], wh
     ):
         return
     raise ValueError(
-        f"{what} gives other vectors than the folder here: {_difference(local, published)} It was "
-        "uploaded, but do not rely on it. Publish again; if that does not help, look at what "
-        "else is in the repository."
+        f"{repo_id} gives other vectors than the folder here: {_difference(local, published)}"
     )
 
 

@@ -92,31 +92,31 @@ def publish(
     local = load_fresh(str(folder), texts, trust_remote_code=allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
+    message = f"Upload {folder.resolve().name}"
     with _explained(repo_id):
         repository = ModelRepository(HfApi(token=token), repo_id)
-        author = retried(lambda: repository.api.whoami())["name"]
+        author = retried(repository.api.whoami)["name"]
         repository.create(private)
-        logger.info("Uploading %d files to %s", len(files), repo_id)
-        branch = revision or MAIN
-        if branch != MAIN:
-            repository.create_branch(branch)
         if tag:
             _check_tag(repository, tag, folder, files)
-        message = f"Upload {folder.resolve().name}"
-        url: str | None = f"{repository.api.endpoint}/{repo_id}"
+        logger.info("Uploading %d files to %s", len(files), repo_id)
         if create_pr:
-            commit, pull, is_new = repository.propose(folder, files, message, author)
-            url = pull or url
+            upload = repository.propose(folder, files, message, author)
         else:
-            commit, is_new = repository.commit(folder, files, branch, message)
-    what = f"{repo_id} at {commit[:12]}"
-    logger.info("Downloading %s, and comparing vectors", what)
-    published = load_fresh(repo_id, texts, commit, token, allow_remote_code)
-    check_equal(local, published, what)
+            upload = repository.commit(folder, files, message, revision or MAIN)
+    logger.info("Downloading %s at %s, and comparing vectors", repo_id, upload.commit[:12])
+    try:
+        published = load_fresh(repo_id, texts, upload.commit, token, allow_remote_code)
+        check_equal(local, published, repo_id)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+            "them once more; if that does not help, look at what else is in the repository."
+        ) from error
     if tag:
         with _explained(repo_id):
-            repository.tag(tag, commit)
-    return Published(repo_id, files, url, commit, is_new, tag)
+            repository.tag(tag, upload.commit)
+    return Published(repo_id, files, upload.url, upload.commit, upload.is_new, tag)
 
 
 def _check_request(repo_id: str, revision: str | None, create_pr: bool, tag: str | None) -> None:
@@ -170,6 +170,6 @@ def _explained(repo_id: str) -> Iterator[None]:
         if is_refusal(error):
             raise ValueError(f"The token may not write to {repo_id}. {reason}. {_LOGIN}") from error
         raise UploadError(
-            f"{repo_id} was not published. {reason}. Publish again: what has arrived is not sent "
+            f"Publishing {repo_id} failed. {reason}. Publish again: what has arrived is not sent "
             "again, and a commit holds all files or is not made."
         ) from error

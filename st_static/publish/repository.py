@@ -36,6 +36,21 @@ class Changes:
         return bool(self.changed or self.stale)
 
 
+@dataclass(frozen=True)
+class Upload:
+    """A commit that holds a folder's files.
+
+    Attributes:
+        commit: Its id.
+        url: Address of the repository, or of the pull request.
+        is_new: Whether it was made now; it is not if the files were there already.
+    """
+
+    commit: str
+    url: str
+    is_new: bool
+
+
 class ModelRepository:
     """A model's repository.
 
@@ -51,6 +66,11 @@ class ModelRepository:
         self.api = api
         self.repo_id = repo_id
 
+    @property
+    def url(self) -> str:
+        """The repository's address."""
+        return f"{self.api.endpoint}/{self.repo_id}"
+
     def create(self, private: bool) -> None:
         """Create the repository where there is none.
 
@@ -64,10 +84,6 @@ class ModelRepository:
                 f"{self.repo_id} is there and public, but you asked for a private repository. Make "
                 "it private in its settings on the Hub, or publish without --private."
             )
-
-    def create_branch(self, branch: str) -> None:
-        """Create a branch at the end of main where there is none."""
-        retried(lambda: self.api.create_branch(self.repo_id, branch=branch, exist_ok=True))
 
     def head(self, revision: str) -> str:
         """The commit at the end of a branch or pull request."""
@@ -99,8 +115,8 @@ class ModelRepository:
         return Changes(changed, sorted(stale))
 
     def commit(
-        self, folder: Path, files: list[ModelFile], revision: str, message: str
-    ) -> tuple[str, bool]:
+        self, folder: Path, files: list[ModelFile], message: str, branch: str = MAIN
+    ) -> Upload:
         """Make a branch hold the folder's files, in one commit; none if it holds them already.
 
         Files that st_static does not write stay as they are, `.gitattributes` for one.
@@ -108,32 +124,32 @@ class ModelRepository:
         Args:
             folder: The model.
             files: Its files.
-            revision: The branch.
             message: The commit's title.
+            branch: The branch; created at the end of main where there is none.
 
         Returns:
-            The commit that holds the files, and whether it is new.
+            The commit that holds the files.
 
         Raises:
             UploadError: A file's content did not arrive.
             HUB_ERRORS: The Hub takes no commit.
         """
-        first = retried(lambda: self.head(revision))
+        if branch != MAIN:
+            retried(lambda: self.api.create_branch(self.repo_id, branch=branch, exist_ok=True))
+        first = retried(lambda: self.head(branch))
 
         def attempt() -> str:
             # From the start each time: if only the answer got lost, the commit is there already.
-            parent = self.head(revision)
+            parent = self.head(branch)
             changes = self.changes(folder, files, parent)
             if not changes:
                 return parent
-            return self._send(folder, changes, message, parent, revision)[0]
+            return self._send(folder, changes, message, parent, branch)[0]
 
         commit = retried(attempt, conflicts=True)
-        return commit, commit != first
+        return Upload(commit, self.url, commit != first)
 
-    def propose(
-        self, folder: Path, files: list[ModelFile], message: str, author: str
-    ) -> tuple[str, str | None, bool]:
+    def propose(self, folder: Path, files: list[ModelFile], message: str, author: str) -> Upload:
         """Open a pull request that makes main hold the folder's files.
 
         Args:
@@ -143,24 +159,24 @@ class ModelRepository:
             author: Who asks; their open pull requests are looked through for the same files.
 
         Returns:
-            The commit that holds the files, the pull request's address, None if main holds them
-            already, and whether it is new.
+            The commit that holds the files: of the pull request, or of main if that holds them.
 
         Raises:
             UploadError: A file's content did not arrive.
             HUB_ERRORS: The Hub takes no commit.
         """
-        known = {pull for pull, _ in retried(lambda: self._pulls(author))}
+        known = {url for url, _ in retried(lambda: self._pulls(author))}
 
-        def attempt() -> tuple[str, str | None, bool]:
+        def attempt() -> Upload:
             parent = self.head(MAIN)
             changes = self.changes(folder, files, parent)
             if not changes:
-                return parent, None, False
+                return Upload(parent, self.url, False)
             for url, commit in self._pulls(author):
                 if not self.changes(folder, files, commit):
-                    return commit, url, url not in known
-            return *self._send(folder, changes, message, parent, MAIN, create_pr=True), True
+                    return Upload(commit, url, url not in known)
+            commit, pull = self._send(folder, changes, message, parent, MAIN, create_pr=True)
+            return Upload(commit, pull or self.url, True)
 
         return retried(attempt)
 

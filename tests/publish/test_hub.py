@@ -1,5 +1,6 @@
 """Publishing over HTTP, to a Hub on the loopback that keeps bytes and can misbehave."""
 
+import base64
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,12 @@ def assert_nothing_half(hub: Hub) -> None:
     assert history(hub) == []
     assert list(hub.repositories[REPO].find("main").files) == [".gitattributes"]
     assert not hub.repositories[REPO].pulls
+
+
+def file_line(path: str, content: bytes) -> dict:
+    """A line of a commit that adds a file."""
+    value = {"path": path, "content": base64.b64encode(content).decode(), "encoding": "base64"}
+    return {"key": "file", "value": value}
 
 
 # -- the whole way ---------------------------------------------------------------------
@@ -205,9 +212,9 @@ def test_a_file_of_the_same_size_is_sent(hub: Hub, client: Client, folder: Path)
 
 def test_files_of_others_in_the_repository_stay(hub: Hub, client: Client, folder: Path) -> None:
     publish(folder, REPO)
-    line = {"key": "file", "value": {"path": "LICENSE", "content": "TUlU", "encoding": "base64"}}
     header = {"key": "header", "value": {"summary": "Add a licence"}}
-    hub.repositories[REPO].commit("main", [header, line], "writer", False)
+    lines = [header, file_line("LICENSE", b"MIT")]
+    hub.repositories[REPO].commit("main", lines, "writer", False)
     assert not publish(folder, REPO).is_new
     (folder / "figures" / "scores.svg").write_text("<svg></svg>")
     publish(folder, REPO)
@@ -274,7 +281,7 @@ def test_a_model_that_gives_other_vectors_is_not_called_published(
         return load_here(model, *rest, **options) + 0.1 * (model == REPO)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_wrong)
-    with pytest.raises(ValueError, match="gives other vectors than the folder here"):
+    with pytest.raises(ValueError, match=r"gives other vectors .* The files were uploaded"):
         publish(folder, REPO, tag="v1")
     assert hub.repositories[REPO].tags == {}
 
@@ -452,23 +459,27 @@ def test_several_faults_one_after_the_other(hub: Hub, client: Client, folder: Pa
     assert hub.asked(LFS) == 4
 
 
-def test_a_commit_of_somebody_else_meanwhile_is_kept(
+def test_a_commit_of_somebody_else_meanwhile_is_built_on(
     hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repository = hub.repositories[REPO] = Repository(REPO, private=False)
+    """Also where it changed a file that did not differ when the folder was compared."""
+    publish(folder, REPO)
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    repository = hub.repositories[REPO]
     commit = repository.commit
-    line = {"key": "file", "value": {"path": "LICENSE", "content": "TUlU", "encoding": "base64"}}
-    header = {"key": "header", "value": {"summary": "Add a licence"}}
+    lines = [file_line("README.md", b"# Another"), file_line("LICENSE", b"MIT")]
 
     def commit_after_another(*arguments: object) -> object:
         monkeypatch.setattr(repository, "commit", commit)
-        commit("main", [header, line], "writer", False)
+        commit("main", [{"key": "header", "value": {"summary": "Another"}}, *lines], "he", False)
         return commit(*arguments)
 
     monkeypatch.setattr(repository, "commit", commit_after_another)
     publish(folder, REPO)
-    assert [one.title for one in history(hub)] == ["Upload ours-256", "Add a licence"]
-    assert history(hub)[0].files["LICENSE"].content == b"MIT"
+    assert [one.title for one in history(hub)] == ["Upload ours-256", "Another", "Upload ours-256"]
+    files = history(hub)[0].files
+    assert files.pop("LICENSE").content == b"MIT"
+    assert_holds(history(hub)[0], folder)
 
 
 @pytest.mark.parametrize("kind", ["status", "drop"])
@@ -505,7 +516,7 @@ def test_no_hub_at_all_is_said_in_one_line(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert main(["publish", str(folder), REPO]) == 1
-    assert "Error: org/ours-256 was not published. ConnectError" in capfd.readouterr().err
+    assert "Error: Publishing org/ours-256 failed. ConnectError" in capfd.readouterr().err
 
 
 def test_offline_mode_is_named(
