@@ -44,11 +44,12 @@ class Fault:
 
 
 class Hub:
-    """The server: `url`, `repositories`, the `requests` so far, and faults to come."""
+    """The server: its `url`, `repositories`, what was asked so far, and faults to come."""
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
         self.requests: list[str] = []
+        self.ranges: list[str] = []
         self.sent_bytes = 0
         self.lock = threading.Lock()
         self._faults: list[Fault] = []
@@ -381,6 +382,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {**headers, "ETag": f'"{blob.etag}"', "Accept-Ranges": "bytes"}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if wanted:
+            self.hub.ranges.append(wanted[0])
             start, end = int(wanted[1]), int(wanted[2] or len(content) - 1)
             headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
             content, status = content[start : end + 1], 206

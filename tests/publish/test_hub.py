@@ -39,7 +39,7 @@ class Client:
     """This process as a client: what it waits for, and what it loads in other processes."""
 
     waits: list[float] = field(default_factory=list)
-    loaded: list[tuple[str, str | None]] = field(default_factory=list)
+    loaded: list[tuple[str, str | None, str | None]] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -67,11 +67,15 @@ def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
     monkeypatch.setattr("time.sleep", client.waits.append)
 
     def load_here(
-        model: str, texts: list[str], revision: str | None = None, *_: object, **__: object
+        model: str,
+        texts: list[str],
+        revision: str | None = None,
+        token: str | None = None,
+        trust_remote_code: bool = False,
     ) -> np.ndarray:
-        client.loaded.append((model, revision))
+        client.loaded.append((model, revision, token))
         cache = tmp_path / f"cache_{len(client.loaded)}"
-        return FastEncoder.from_pretrained(model, revision, cache_folder=cache).encode(texts)
+        return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_here)
     return client
@@ -158,7 +162,7 @@ def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(
     assert published.is_new
     assert published.url == f"{hub.url}/{REPO}"
     assert hub.repositories[REPO].tags == {"v1": commit.oid}
-    assert client.loaded == [(str(folder), None), (REPO, commit.oid)]
+    assert client.loaded == [(str(folder), None, None), (REPO, commit.oid, TOKEN)]
     downloads = [r for r in hub.requests if r.startswith(f"GET /{REPO}/resolve/{commit.oid}")]
     tagged = f"POST /api/models/{REPO}/tag/{commit.oid}"
     assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
@@ -171,6 +175,21 @@ def test_fast_encoder_loads_a_published_model(
     encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
     expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+
+
+def test_a_download_that_breaks_is_resumed(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 100)
+    assert (folder / "model.safetensors").stat().st_size // 2 == 220
+    publish(folder, REPO)
+    before = hub.asked("GET /storage/")
+    hub.fail("GET /storage/", kind="drop")
+    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
+    expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+    assert hub.asked("GET /storage/") == before + 2
+    assert hub.ranges == ["bytes=200-"]
 
 
 # -- again -----------------------------------------------------------------------------
@@ -306,8 +325,11 @@ def test_requests_that_cannot_be_are_refused(
 # -- who may ---------------------------------------------------------------------------
 
 
-def test_a_private_repository_is_private(hub: Hub, client: Client, folder: Path) -> None:
-    publish(folder, REPO, private=True)
+def test_a_private_repository_is_private(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    publish(folder, REPO, private=True, token=TOKEN)
     assert hub.repositories[REPO].private
     assert_holds(history(hub)[0], folder)
 
@@ -547,7 +569,7 @@ def test_a_dry_run_checks_and_lists_and_asks_nothing(
             assert line.split()[1] == f"{path.stat().st_size:,}"
     assert printed.endswith("would go to org/ours-256. Nothing was uploaded.\n")
     assert hub.requests == []
-    assert client.loaded == [(str(folder), None)]
+    assert client.loaded == [(str(folder), None, None)]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
