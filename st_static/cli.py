@@ -314,6 +314,13 @@ def _counted(batches: Iterable[Batch], progress: tqdm[Any]) -> Iterator[Batch]:
         progress.update(len(batch))
 
 
+def run_publish(arguments: Sequence[str]) -> int:
+    """Run `publish`."""
+    from st_static.publish.commands import run_publish
+
+    return run_publish(arguments)
+
+
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
     """Say which extra brings a package that is missing."""
@@ -331,6 +338,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
     "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
     "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
+    "publish": (run_publish, "MODEL ORG/NAME [--private] [--tag NAME] [--dry_run]"),
 }
 
 

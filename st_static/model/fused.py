@@ -135,10 +135,10 @@ class FusedEnsemble:
     def card(self, remark: str) -> str:
         """A short model card: members, weights, licences, and what these do not allow."""
         licenses = {member.license for member in self.members}
-        license_id = next(iter(licenses)) if len(licenses) == 1 else "other"
         lines = [
             "---",
-            f"license: {license_id or 'other'}",
+            "language: en",
+            *_license_lines(licenses.pop() if len(licenses) == 1 else None),
             "library_name: sentence-transformers",
             "pipeline_tag: sentence-similarity",
             "tags:",
@@ -162,6 +162,13 @@ class FusedEnsemble:
         if notes:
             lines += ["", "Before you pass this model on:", "", *notes]
         return "\n".join(lines) + "\n"
+
+
+def _license_lines(license_id: str | None) -> list[str]:
+    """The card's metadata on one licence, or on several or an unknown one."""
+    if license_id not in _UNKNOWN_LICENSES:
+        return [f"license: {license_id}"]
+    return ["license: other", "license_name: those-of-the-members", "license_link: README.md"]
 
 
 def _caution(license_id: str | None) -> str:

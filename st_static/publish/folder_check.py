@@ -1,0 +1,221 @@
+"""Checking a model's folder before others get it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from st_static.model.export import PCA_FILE, RECORD_FILE
+from st_static.model.files import read_json
+from st_static.model.static_model import read_static_model
+from st_static.publish.card_check import check_card, check_results_file
+from st_static.publish.secret_check import find_secrets
+
+CARD_FILE = "README.md"
+MODULES_FILE = "modules.json"
+TABLE_FILE = "model.safetensors"
+_REQUIRED = (CARD_FILE, MODULES_FILE)
+_REQUIRED_OF_STATIC = (TABLE_FILE, "tokenizer.json", "config_sentence_transformers.json")
+# What export and the card write, by their paths in the folder.
+_EXPECTED = re.compile(
+    "|".join(
+        [
+            *map(re.escape, (*_REQUIRED, *_REQUIRED_OF_STATIC, RECORD_FILE, PCA_FILE)),
+            r"1_Normalize/[^/]+\.json",
+            r"\.eval_results/[^/]+\.ya?ml",
+            r"figures/([^/.][^/]*/)*[^/.][^/]*\.(svg|png)",
+        ]
+    )
+)
+# Beside them, where a repository may bring modules and code of its own.
+_EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
+_BINARY = (".safetensors", ".png")
+_BUILT_IN = "sentence_transformers."
+# Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
+_MAX_BYTES = 50_000_000_000
+_MAX_ENTRIES = 10_000
+
+
+class UnfitFolderError(ValueError):
+    """A folder that is not fit to be published; says all that is wrong with it, a line each."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file to publish.
+
+    Attributes:
+        path: In the repository, with slashes.
+        size: In bytes.
+    """
+
+    path: str
+    size: int
+
+
+def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[ModelFile]:
+    """Check that a model's folder is whole and fit for others.
+
+    Looked at are: which files there are and how large; whether tables are finite and have a row
+    for each token; whether the model consists of sentence-transformers' own modules; the card
+    and its results; and whether a text holds what looks like a secret.
+
+    Args:
+        folder: The model.
+        allow_remote_code: Whether the model may bring modules of its own, which run only for
+            users who trust them.
+
+    Returns:
+        The files, sorted by path.
+
+    Raises:
+        ValueError: There is no such folder.
+        UnfitFolderError: Something is wrong with it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
+    files = list_files(folder)
+    problems = [
+        *_check_names(files, allow_remote_code),
+        *_check_sizes(files),
+        *_check_modules(folder, allow_remote_code),
+        *_check_tensors(folder, files),
+        *_check_texts(folder, files),
+    ]
+    if problems:
+        lines = "".join(f"\n- {problem}" for problem in problems)
+        raise UnfitFolderError(f"{folder} cannot be published as it is. Mend the following:{lines}")
+    return files
+
+
+def list_files(folder: Path) -> list[ModelFile]:
+    """The files of a folder and of the folders in it, sorted by path."""
+    paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
+    return [ModelFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths]
+
+
+def is_written_here(path: str) -> bool:
+    """Whether a path in a repository is one that st_static writes."""
+    return _EXPECTED.fullmatch(path) is not None
+
+
+def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[str]:
+    names = {file.path for file in files}
+    needed = _REQUIRED if allow_remote_code else _REQUIRED + _REQUIRED_OF_STATIC
+    for name in needed:
+        if name not in names:
+            hint = " Write it with st-static card." if name == CARD_FILE else ""
+            yield f"There is no {name}.{hint}"
+    patterns = [_EXPECTED, _EXPECTED_OF_MODULES] if allow_remote_code else [_EXPECTED]
+    for name in sorted(names):
+        if not any(pattern.fullmatch(name) for pattern in patterns):
+            yield f"{name} is no part of a model. Move it elsewhere."
+
+
+def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
+    for file in files:
+        if file.size > _MAX_BYTES:
+            yield (
+                f"{file.path} has {file.size:,} bytes, but the Hub lets everybody download files "
+                f"of up to {_MAX_BYTES:,} only. Make it smaller: float16, or fewer words."
+            )
+    folders = Counter(file.path.rpartition("/")[0] for file in files)
+    for folder, n_files in folders.items():
+        if n_files > _MAX_ENTRIES:
+            where = folder or "The folder"
+            yield f"{where} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
+
+
+def _check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
+    if not (folder / MODULES_FILE).is_file():
+        return
+    types = _module_types(folder)
+    if not types:
+        yield f"{MODULES_FILE} is no list of modules, each with a type and a path."
+    elif not allow_remote_code:
+        for kind in types:
+            if not kind.startswith(_BUILT_IN):
+                yield (
+                    f"{MODULES_FILE} names the module {kind}, which is not in "
+                    "sentence-transformers: it would run code of yours on the machines of others. "
+                    "Export the model, or give --allow_remote_code if its users are to trust it."
+                )
+
+
+def _module_types(folder: Path) -> list[str]:
+    """The types in modules.json; none if it is not there, or no list of modules."""
+    try:
+        modules = read_json(folder / MODULES_FILE)
+        types = [module["type"] for module in modules if isinstance(module["path"], str)]
+        is_valid = len(types) == len(modules) and all(isinstance(kind, str) for kind in types)
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return types if is_valid else []
+
+
+def _check_tensors(folder: Path, files: list[ModelFile]) -> Iterator[str]:
+    """What is wrong with the tables, and whether the model's own fits its tokenizer."""
+    problems = [
+        f"{file.path} {problem}"
+        for file in files
+        if file.path.endswith(".safetensors")
+        for problem in _check_tensor_file(folder / file.path)
+    ]
+    yield from problems
+    names = {file.path for file in files}
+    if not problems and names.issuperset(_REQUIRED_OF_STATIC) and _is_static(folder):
+        yield from _check_table(folder)
+
+
+def _check_tensor_file(path: Path) -> Iterator[str]:
+    # Reading compares the header's shapes with the file's length, too.
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        yield f"is broken: {error}. Build or copy it again."
+        return
+    for name, tensor in tensors.items():
+        n_wrong = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
+        if n_wrong:
+            yield f"holds {n_wrong:,} values in {name} that are no finite numbers."
+
+
+def _is_static(folder: Path) -> bool:
+    kinds = [kind.rpartition(".")[2] for kind in _module_types(folder)]
+    return kinds[:1] == ["StaticEmbedding"] and set(kinds[1:]) <= {"Normalize", "SegmentNormalize"}
+
+
+def _check_table(folder: Path) -> Iterator[str]:
+    try:
+        model = read_static_model(folder)
+    except ValueError as error:
+        yield str(error)
+        return
+    n_tokens = model.tokenizer.get_vocab_size()
+    if model.table.ndim != 2 or len(model.table) != n_tokens:
+        yield (
+            f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
+            f"{model.table.shape}; it should have a row for each. They are not of the same model."
+        )
+
+
+def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
+    """What is wrong with the card and results, and which texts hold secrets."""
+    for file in files:
+        path = folder / file.path
+        problems = []
+        if file.path == CARD_FILE:
+            problems += check_card(path)
+        if file.path.startswith(".eval_results/"):
+            problems += check_results_file(path)
+        yield from (f"{file.path} {problem}." for problem in problems)
+        if not file.path.endswith(_BINARY):
+            yield from (f"{file.path}: {problem}. Remove it." for problem in find_secrets(path))

@@ -1,0 +1,36 @@
+"""A program that loads a model with sentence-transformers alone, and writes its vectors.
+
+It is run as a file, in a process of its own in which `st_static` cannot be imported: what loads
+here loads for everybody who has sentence-transformers. The request comes as JSON on stdin.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+class _WithoutOurs:
+    """Hides st_static from `import`."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Refuse st_static, and leave everything else to the others."""
+        if name.partition(".")[0] == "st_static":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def main() -> None:
+    """Read the request, load the model, and write the vectors of the request's texts."""
+    request = json.load(sys.stdin)
+    sys.meta_path.insert(0, _WithoutOurs())
+    import numpy as np
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(request["model"], device="cpu", **request["options"])
+    vectors = model.encode(request["texts"], show_progress_bar=False)
+    np.save(request["output"], np.asarray(vectors), allow_pickle=False)
+
+
+if __name__ == "__main__":
+    main()
