@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -197,11 +198,14 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
 
 
 def _license(folder: Path) -> str | None:
-    """The licence in the model card's header."""
+    """The licence in the model card's header; none of a card that cannot be read."""
     from huggingface_hub import metadata_load
 
     card = folder / "README.md"
-    header = metadata_load(card) if card.is_file() else None
+    try:
+        header = metadata_load(card) if card.is_file() else None
+    except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
+        return None
     license_id = (header or {}).get("license")
     return str(license_id) if license_id else None
 

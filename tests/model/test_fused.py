@@ -200,6 +200,8 @@ def test_a_models_licence_is_read_from_its_card(fused, tmp_path):
     fused.save_pretrained(tmp_path / "model")
     read = read_named(str(tmp_path / "model"))
     assert (read.name, read.license) == ("model", "other")
+    (tmp_path / "model" / "README.md").write_text("---\nlicense: [\n---\n")
+    assert read_named(str(tmp_path / "model")).license is None
     (tmp_path / "model" / "README.md").unlink()
     assert read_named(str(tmp_path / "model")).license is None
 
