@@ -197,6 +197,14 @@ def run_analyse(arguments: Sequence[str]) -> int:
     return 0
 
 
+def run_explain(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
+    with _extra("publish"):
+        from st_static.publish import commands
+
+        return commands.run_explain(arguments)
+
+
 def _encode_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static encode",
@@ -300,6 +308,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
     "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
     "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
+    "explain": (run_explain, 'MODEL "TEXT" "TEXT" [--figure FILE]'),
 }
 
 
