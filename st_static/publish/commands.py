@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -47,6 +49,65 @@ def run_explain(arguments: Sequence[str]) -> int:
 
         draw_heat_map(explanation, options.figure)
         console.print(f"Figure: {options.figure}")
+    return 0
+
+
+def run_card(arguments: Sequence[str]) -> int:
+    """Run `card`."""
+    parser = ArgumentParser(
+        prog="st-static card",
+        description="Write a model's card with its figures: README.md in the model's folder, and "
+        "the same among the cards. What stands between its markers stays.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", type=Path, help="Folder of the model.")
+    parser.add_argument(
+        "--results",
+        nargs="+",
+        type=Path,
+        required=True,
+        help="Folders of the model's results, results/MODEL/REVISION.",
+    )
+    parser.add_argument(
+        "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."
+    )
+    parser.add_argument(
+        "--published",
+        nargs="*",
+        type=str,
+        default=["minishlab/potion-base-8M"],
+        help="Models whose published scores stand beside them; the teacher's always do.",
+    )
+    parser.add_argument("--benchmark", default="MTEB(eng, v1)", help="Whose tasks are compared.")
+    parser.add_argument(
+        "--peer_models",
+        nargs="+",
+        type=str,
+        default=[],
+        help="Models whose speed is measured beside this one's and the teacher's, as for evaluate.",
+    )
+    parser.add_argument(
+        "--work_dir",
+        type=Path | None,
+        help="The recipe's work_dir, for build times and agreement by sentence length.",
+    )
+    parser.add_argument("--hub_id", type=str | None, help="Where it will be published: ORG/NAME.")
+    parser.add_argument(
+        "--cards", type=Path, default=Path("model_cards"), help="Folder of all cards."
+    )
+    options = parser.parse_args(list(arguments))
+    # mteb takes seconds to load: not before the arguments are known to be good.
+    from st_static.publish.card import write_card
+    from st_static.publish.gather import CardInputs
+
+    # It warns of what it does not know of local models, which changes no score.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="mteb")
+    values = options.as_dict()
+    folder, cards = values.pop("model"), values.pop("cards")
+    console = Console(highlight=False, markup=False)
+    for file in write_card(folder, CardInputs(**values), cards):
+        console.print(file, soft_wrap=True)
     return 0
 
 
