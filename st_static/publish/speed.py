@@ -18,8 +18,8 @@ from st_static.build.sentences import split_sentences
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
 _ROUNDS = 3
-_FIRST = 64  # texts that tell how many more fit into a round
-_ROUND_SECONDS = 0.6
+_FIRST = 16  # texts that tell how many more fit into a round
+_ROUND_SECONDS = 0.3
 _TEXTS = 2_000
 
 

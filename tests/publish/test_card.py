@@ -3,15 +3,18 @@
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from card_results import STS12_REVISION, write_results
 from huggingface_hub import ModelCard
 
 from st_static.cli import main, parse_build
 from st_static.model.files import read_json, write_json
+from st_static.publish import gather
 from st_static.publish.card_check import check_card
 from st_static.publish.facts import CardFacts
 from st_static.publish.render import NOTES_START, notes_of, render
@@ -22,29 +25,37 @@ FIGURES = {"scores", "speed", "lengths", "variance", "distillation", "words"}
 TEXTS = ["baba bade figo.", "Baba!", "kuku bade", "how do i read rows from a csv file"] * 20
 
 
-@pytest.fixture(autouse=True)
-def short_measurements(monkeypatch):
-    gather = pytest.importorskip("st_static.publish.gather")
-    monkeypatch.setattr(gather, "speed_texts", lambda: TEXTS)
+@pytest.fixture(scope="module")
+def write(built):
+    """Runs `st-static card` on a model, where its teacher is found by the recorded name."""
 
-
-@pytest.fixture
-def write(built, model, results, peers, monkeypatch):
-    """Runs `st-static card` in the folder where the teacher is found by its recorded name."""
-    monkeypatch.chdir(built / "teacher")
-
-    def run(*more):
-        arguments = ["card", model, "--results", *results, "--peers", *peers, *more]
-        cards = model.parent / "model_cards"
-        return main([*map(str, arguments), "--cards", str(cards)])
+    def run(model, *more):
+        results = model.parent / "results"
+        arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
+        arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(built / "teacher")
+            patch.setattr(gather, "speed_texts", lambda: TEXTS)
+            cards = model.parent / "model_cards"
+            return main(["card", *map(str, arguments), "--cards", str(cards)])
 
     return run
 
 
+@pytest.fixture(scope="module")
+def written(write, built, tmp_path_factory):
+    """A model with its card; not to be changed."""
+    home = tmp_path_factory.mktemp("home")
+    shutil.copytree(built / "model", home / "tiny")
+    write_results(home / "tiny")
+    assert write(home / "tiny", "--work_dir", built / "work") == 0
+    return home / "tiny"
+
+
 @pytest.fixture
-def written(write, built, model):
-    assert write("--work_dir", built / "work") == 0
-    return model
+def model(written, tmp_path):
+    """A copy of it, with its results and the folder of cards."""
+    return shutil.copytree(written.parent, tmp_path / "home") / "tiny"
 
 
 def facts_of(model):
@@ -63,18 +74,14 @@ def test_the_card_is_valid_and_the_same_in_both_places(written):
     assert all((home / link).is_file() for link in linked for home in (written, cards))
 
 
-def test_every_result_is_in_the_model_index(written, results):
+def test_every_result_is_in_the_model_index(written):
     data = ModelCard.load(written / "README.md").data
     index = {
         (r.dataset_name, r.dataset_split): (r.metric_value, r.dataset_revision, r.dataset_type)
         for r in data.eval_results
     }
     assert index == {
-        ("MTEB STS12", "test"): (
-            0.612345,
-            "a0d554a64d88156834ff5ae9920b964011b16384",
-            "mteb/sts12-sts",
-        ),
+        ("MTEB STS12", "test"): (0.612345, STS12_REVISION, "mteb/sts12-sts"),
         ("MTEB STS12 (local copy)", "test"): (0.1, "local", "mteb/sts12-sts"),
         ("MTEB STS17 (en-en) (local copy)", "test"): (
             0.712345,
@@ -149,45 +156,46 @@ def test_limits_are_what_the_models_say(written):
     assert facts.threads >= 1
 
 
-def test_notes_stay_when_the_card_is_written_again(written, write):
-    path = written / "README.md"
+def test_notes_stay_when_the_card_is_written_again(model, write):
+    path, other = model / "README.md", model.parent / "model_cards/tiny.md"
     notes = "Mind the *gap*.\n\n| a | b |\n| - | - |"
-    card = path.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\n{notes}")
-    path.write_text(card.replace("# tiny", "# changed by hand"), "utf-8")
-    assert write() == 0
+    other.write_text(
+        other.read_text("utf-8")
+        .replace(NOTES_START, f"{NOTES_START}\n{notes}")
+        .replace("# tiny", "# changed by hand"),
+        "utf-8",
+    )
+    path.unlink()  # as when the model is built again, which replaces its folder
+    assert write(model) == 0
     again = path.read_text("utf-8")
-    assert notes_of(again) == notes
+    assert notes_of(again) == notes_of(other.read_text("utf-8")) == notes
     assert "changed by hand" not in again
     assert "build time" not in again  # without the stages
-    assert not (written / "figures/tiny/lengths.png").exists()
-    # The model is built again, and its folder replaced: the notes are in the other place.
-    path.unlink()
-    assert write() == 0
-    assert notes_of(path.read_text("utf-8")) == notes
+    assert not (model / "figures/tiny/lengths.png").exists()
 
 
-def test_a_card_that_is_not_ours_is_not_overwritten(write, model, capsys):
+def test_a_card_that_is_not_ours_is_not_overwritten(model, write, capsys):
     (model / "README.md").write_text("# My own card\n", "utf-8")
-    assert write() == 1
+    assert write(model) == 1
     assert "would be overwritten" in capsys.readouterr().err
     assert (model / "README.md").read_text("utf-8") == "# My own card\n"
 
 
-def test_notes_that_differ(written, write, capsys):
+def test_notes_that_differ(model, write, capsys):
     for path, text in (
-        (written / "README.md", "one"),
-        (written.parent / "model_cards/tiny.md", "two"),
+        (model / "README.md", "one"),
+        (model.parent / "model_cards/tiny.md", "two"),
     ):
         card = path.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\n{text}")
         path.write_text(card, "utf-8")
-    assert write() == 1
+    assert write(model) == 1
     assert "differ" in capsys.readouterr().err
 
 
-def test_results_of_another_model(write, model, capsys):
+def test_results_of_another_model(model, write, capsys):
     record = read_json(model / "st_static.json")
     write_json(model / "st_static.json", record | {"versions": {}})
-    assert write() == 1
+    assert write(model) == 1
     assert "results of another model" in capsys.readouterr().err
 
 
@@ -229,7 +237,7 @@ def test_a_corpus_that_may_not_be_passed_on(written):
 def test_facts_of_another_version(written):
     values = json.loads(facts_of(written).to_json())
     del values["speed"]
-    with pytest.raises(ValueError, match="'speed'.*Run st-static card again"):
+    with pytest.raises(ValueError, match=r"'speed'.*Run st-static card again"):
         CardFacts.from_json(json.dumps(values))
 
 

@@ -1,5 +1,7 @@
 """A card's figures show what they are drawn from, and are the same each time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -81,12 +83,10 @@ def test_figures_stand_on_a_white_plate_and_are_the_same_each_time(facts, explan
         pixels = np.asarray(Image.open(path).convert("RGBA"))
         edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
         assert (edge == 255).all()
-        assert len(np.unique(pixels.reshape(-1, 4), axis=0)) > 10
+        assert pixels.min() < 100  # something is drawn
 
 
 def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, built):
-    from dataclasses import replace
-
     bare = replace(facts, lengths=[], stages={}, variances=[], speed=[])
     nothing = explain(read_static_model(built / "model"), "北", "baba")
     assert [f["file"] for f in draw_all(bare, nothing, tmp_path)] == ["scores.png"]
