@@ -36,6 +36,7 @@ class CardFacts:
         speed: Sentences a second: entries of `model`, `encoder` and `speed`.
         processor: Of that measurement.
         threads: Processors that it could use.
+        load: Programs that wanted a processor at its start, on average over a minute.
         limits: Examples of what the model does not see, with cosines.
         lengths: Teacher agreement by sentence length; empty without the stages.
         variances: Variance along the components of the sentence PCA, the dropped ones first.
@@ -65,6 +66,7 @@ class CardFacts:
     speed: list[dict[str, Any]]
     processor: str
     threads: int
+    load: float
     limits: list[dict[str, Any]]
     lengths: list[dict[str, Any]]
     variances: list[float]

@@ -23,6 +23,7 @@ _SIZE = (7.0, 3.8)  # inches
 _OURS, _TEACHER = "#1d5fbf", "#d97706"
 _PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
 _METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+_MARKERS = ("o", "^", "s", "D")  # of one model's encoders
 _ANNOTATED = 144  # cells of a heat map that still have room for their numbers
 _SMALL = 0.005  # shares that would read 0.00
 
@@ -85,33 +86,23 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     colors = _colors(facts)
     figure, axes = _axes()
-    for model in quality:
-        mine = [entry for entry in facts.speed if entry["model"] == model]
-        if not mine:
-            continue
-        speeds = [entry["speed"] for entry in mine]
-        heights = [quality[model]] * len(mine)
-        axes.plot(speeds, heights, "o-", lw=1, color=colors[model], label=model)
-        # Several encoders of one model: say which is which.
-        for entry in mine if len(mine) > 1 else []:
-            place = (entry["speed"], quality[model])
-            axes.annotate(
-                entry["encoder"],
-                place,
-                (2, 6),
-                textcoords="offset points",
-                rotation=40,
-                fontsize=7,
-            )
+    points = [entry for entry in facts.speed if entry["model"] in quality]
+    for entry, marker in zip(points, itertools.cycle(_MARKERS), strict=False):
+        model, ours = entry["model"], entry["model"] == facts.name
+        axes.plot(
+            entry["speed"],
+            quality[model],
+            marker if ours else "o",
+            markersize=8,
+            color=colors[model],
+            label=f"{model}, {entry['encoder']}" if ours else model,
+        )
     axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
-    axes.margins(x=0.15, y=0.35)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.margins(x=0.1, y=0.15)
     _legend_above(axes)
     save(figure, file)
-    said = [
-        f"{e['model']} by {e['encoder']} {e['speed']:,}"
-        for e in facts.speed
-        if e["model"] in quality
-    ]
+    said = [f"{e['model']} by {e['encoder']} {e['speed']:,}" for e in points]
     return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
 
 
@@ -142,6 +133,8 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
     axes.legend(frameon=False)
     save(figure, file)
     return (

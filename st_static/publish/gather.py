@@ -36,7 +36,13 @@ from st_static.model.processors import n_processors
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.publish.examples import LIMITS, cosines
 from st_static.publish.facts import CardFacts
-from st_static.publish.speed import Encode, processor_name, sentences_per_second, speed_texts
+from st_static.publish.speed import (
+    Encode,
+    machine_load,
+    processor_name,
+    sentences_per_second,
+    speed_texts,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +119,7 @@ def gather(folder: Path, inputs: CardInputs) -> CardFacts:
         left_out=left_out,
         benchmark=inputs.benchmark,
         published_source=PUBLISHED_SOURCE,
+        load=machine_load(),
         speed=_speed(folder, model, teacher, teacher_id, inputs.peer_models),
         processor=processor_name(),
         threads=n_processors(),
@@ -280,8 +287,9 @@ def _speed(
     }
     if _has_package("model2vec"):
         makers[name, "Model2Vec"] = _always(load_model(f"model2vec:{folder}"))
-    for peer in map(load_model, peers):
-        makers[peer.name.removeprefix("local/"), "its own package"] = _always(peer)
+    for spec in peers:
+        peer = load_model(spec)
+        makers[peer.name.removeprefix("local/"), _encoder_of(spec, peer)] = _always(peer)
     if teacher is not None:
         makers[teacher_id or teacher.name, "sentence-transformers"] = _always(teacher)
     labels = {"\t".join(key): make for key, make in makers.items()}
@@ -290,6 +298,13 @@ def _speed(
         {"model": label.split("\t")[0], "encoder": label.split("\t")[1], "speed": round(speed)}
         for label, speed in speeds.items()
     ]
+
+
+def _encoder_of(spec: str, model: EvaluatedModel) -> str:
+    """What encodes a peer; the vectors of others than these two are read and added up here."""
+    if model.sentence_transformer is not None:
+        return "sentence-transformers"
+    return "Model2Vec" if spec.startswith("model2vec:") else "st_static"
 
 
 def _always(model: EvaluatedModel) -> Callable[[], Encode]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,7 @@ from st_static.build.sentences import split_sentences
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
 _ROUNDS = 3
-_FIRST = 16  # texts that tell how many more fit into a round
+_FIRST = 64  # texts that tell how many fit into a turn; the fewest
 _ROUND_SECONDS = 0.3
 _TEXTS = 2_000
 
@@ -26,39 +28,48 @@ _TEXTS = 2_000
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n))
-    return list(dict.fromkeys(sentences))[:n]
+    distinct = list(dict.fromkeys(sentences))[:n]
+    random.Random(0).shuffle(distinct)  # a slow encoder's first ones are a fair sample
+    return distinct
 
 
 def sentences_per_second(
-    encoders: Mapping[str, Callable[[], Encode]], texts: Sequence[str], rounds: int = _ROUNDS
+    encoders: Mapping[str, Callable[[], Encode]],
+    texts: Sequence[str],
+    rounds: int = _ROUNDS,
+    round_seconds: float = _ROUND_SECONDS,
 ) -> dict[str, float]:
     """Measure encoders in turns, so that what else the machine does falls on all of them.
 
     Args:
-        encoders: For each name a function that gives an encoder without a memory of texts; it is
-            not part of the time.
+        encoders: For each name a function that gives an encoder, ready to be measured; it is not
+            part of the time.
         texts: Texts; a slow encoder gets the first of them only.
         rounds: Turns; the median counts.
+        round_seconds: How long a turn of one encoder takes at least.
     """
-    n_texts = {name: _fitting(make(), texts) for name, make in encoders.items()}
+    n_texts = {}
+    for name, make in encoders.items():
+        few = list(texts[:_FIRST])
+        make()(few)  # warms its libraries up
+        n_texts[name] = max(_FIRST, int(_speed(make, few, 0) * round_seconds))
     speeds: dict[str, list[float]] = {name: [] for name in encoders}
     for _ in range(rounds):
         for name, make in encoders.items():
-            speeds[name].append(_speed(make(), list(texts[: n_texts[name]])))
+            speeds[name].append(_speed(make, list(texts[: n_texts[name]]), round_seconds))
     return {name: statistics.median(values) for name, values in speeds.items()}
 
 
-def _fitting(encode: Encode, texts: Sequence[str]) -> int:
-    """How many texts take about a round; the first calls warm the encoder's libraries up."""
-    few = list(texts[:_FIRST])
-    encode(few)
-    return min(len(texts), max(_FIRST, int(_speed(encode, few) * _ROUND_SECONDS)))
-
-
-def _speed(encode: Encode, texts: list[str]) -> float:
-    start = time.perf_counter()
-    encode(texts)
-    return len(texts) / (time.perf_counter() - start)
+def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> float:
+    """Encode texts, again while there is time left; returns texts a second."""
+    n_texts, seconds = 0, 0.0
+    while not n_texts or seconds < at_least:
+        encode = make()
+        start = time.perf_counter()
+        encode(texts)
+        seconds += time.perf_counter() - start
+        n_texts += len(texts)
+    return n_texts / seconds
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -69,3 +80,8 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
             if key.strip() == "model name":
                 return " ".join(value.split())
     return platform.processor() or platform.machine()
+
+
+def machine_load() -> float:
+    """How many programs wanted a processor in the last minute; 0 where the system does not say."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0

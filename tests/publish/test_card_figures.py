@@ -47,6 +47,7 @@ def facts():
         ],
         processor="a processor",
         threads=2,
+        load=0.5,
         limits=[],
         lengths=[
             {"tokens": "1-5", "sentences": 30, "agreement": 61.25},
