@@ -13,6 +13,7 @@ from typing import Any
 
 import mteb
 import numpy as np
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static.build.config import PACKAGE_PREFIX
 from st_static.build.sentence_pca import SentencePCA
@@ -46,7 +47,8 @@ from st_static.publish.speed import (
 
 logger = logging.getLogger(__name__)
 
-_BATCH = 1024  # texts at a time, as in evaluations
+# Texts at a time: a transformer pads them to the longest.
+_STATIC_BATCH, _BATCH = 1024, 32
 _LOADED_FILES = ("*.safetensors", "*.json", "1_Normalize/*")
 
 
@@ -313,11 +315,13 @@ def _always(model: EvaluatedModel) -> Callable[[], Encode]:
 
 
 def _quiet(model: EvaluatedModel) -> Encode:
-    """A model's encoder without a progress bar."""
-    if model.sentence_transformer is None:
+    """A model's encoder without a progress bar, with batches that suit it."""
+    transformer = model.sentence_transformer
+    if transformer is None:
         return model.encode
+    batch_size = _STATIC_BATCH if isinstance(transformer[0], StaticEmbedding) else _BATCH
     quiet: Encode = functools.partial(
-        model.sentence_transformer.encode, batch_size=_BATCH, show_progress_bar=False
+        transformer.encode, batch_size=batch_size, show_progress_bar=False
     )
     return quiet
 

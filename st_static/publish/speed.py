@@ -20,7 +20,8 @@ from st_static.build.sentences import split_sentences
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
 _ROUNDS = 3
-_FIRST = 64  # texts that tell how many fit into a turn; the fewest
+_FIRST = 32  # texts that tell how many fit into a turn; the fewest
+_WARM_UP = 8  # texts that load what an encoder's libraries put off
 _ROUND_SECONDS = 0.3
 _TEXTS = 2_000
 
@@ -51,7 +52,7 @@ def sentences_per_second(
     n_texts = {}
     for name, make in encoders.items():
         few = list(texts[:_FIRST])
-        make()(few)  # warms its libraries up
+        make()(few[:_WARM_UP])
         n_texts[name] = max(_FIRST, int(_speed(make, few, 0) * round_seconds))
     speeds: dict[str, list[float]] = {name: [] for name in encoders}
     for _ in range(rounds):
