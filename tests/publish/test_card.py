@@ -234,6 +234,32 @@ def test_a_corpus_that_may_not_be_passed_on(written):
     assert "none; the text may not be redistributed" in card
 
 
+def test_a_teacher_that_cannot_be_had(written):
+    facts = facts_of(written)
+    limits = [{**row, "teacher": None} for row in facts.limits]
+    bare = replace(facts, limits=limits, teacher_id=None, lengths=[], seconds={}, figures=[])
+    card = render(bare)
+    assert check_card(card) == []
+    assert "| it does not see | texts | the cosine should be | this model |\n" in card
+    assert "base_model" not in card
+
+
+def test_a_teacher_and_a_corpus_of_the_hub(written):
+    facts = facts_of(written)
+    recipe = {
+        **facts.recipe,
+        "corpus": {**facts.recipe["corpus"], "files": None, "dataset": "org/text"},
+    }
+    card = render(replace(facts, recipe=recipe, teacher_id="org/teacher", hub_id="org/tiny"))
+    data = ModelCard(card).data
+    assert (data.base_model, data.base_model_relation) == ("org/teacher", "finetune")
+    assert data.datasets == ["org/text"]
+    assert 'SentenceTransformer("org/tiny")' in card
+    assert "[org/teacher](https://huggingface.co/org/teacher)" in card
+    assert "--teacher.model" not in card
+    assert "--corpus.files" not in card
+
+
 def test_facts_of_another_version(written):
     values = json.loads(facts_of(written).to_json())
     del values["speed"]
