@@ -228,6 +228,22 @@ def run_analyse(arguments: Sequence[str]) -> int:
     return 0
 
 
+def run_explain(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
+    with _extra("publish"):
+        from st_static.publish import commands
+
+        return commands.run_explain(arguments)
+
+
+def run_card(arguments: Sequence[str]) -> int:
+    """Run `card`."""
+    with _extra("publish"):
+        from st_static.publish import commands
+
+        return commands.run_card(arguments)
+
+
 def _encode_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static encode",
@@ -338,6 +354,8 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
     "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
     "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
+    "card": (run_card, "MODEL --results RESULTS [...] [--peers RESULTS ...] [--work_dir DIR]"),
+    "explain": (run_explain, 'MODEL "TEXT" "TEXT" [--figure FILE]'),
     "publish": (run_publish, "MODEL ORG/NAME [--private] [--tag NAME] [--dry_run]"),
 }
 

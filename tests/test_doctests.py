@@ -26,6 +26,7 @@ WITH_EXAMPLES = {
     "st_static.build.loss",
     "st_static.build.sentence_pca",
     "st_static.build.teacher",
+    "st_static.publish.explain",
 }
 
 

@@ -35,6 +35,7 @@ class TeacherConfig:
             teacher's own default prompt, if it has one; "" is none.
         batch_tokens: Tokens in one batch, padding included. Smaller needs less memory; a batch
             that does not fit is halved until it does.
+        license: The teacher's licence, for the model card.
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
@@ -47,6 +48,7 @@ class TeacherConfig:
     device: str | None = None
     prompt: str | None = None
     batch_tokens: int = 4096
+    license: str | None = None
 
     def __post_init__(self) -> None:
         _require(
@@ -80,6 +82,10 @@ class CorpusConfig:
         revision: Branch, tag or commit of the dataset.
         text_column: Column or key that holds the text, in a dataset, .jsonl or .parquet.
         max_documents: Stop after this many documents.
+        description: What the text is, for the model card: kinds of text and where they come from.
+        license: Its licence, for the model card.
+        redistributable: Whether the text may be passed on. Where it may not, the model card says
+            that the model is rebuilt from an open corpus before it is uploaded.
     """
 
     files: str | list[str] | None = None
@@ -90,6 +96,9 @@ class CorpusConfig:
     revision: str | None = None
     text_column: str = "text"
     max_documents: int | None = None
+    description: str | None = None
+    license: str | None = None
+    redistributable: bool = True
 
     def __post_init__(self) -> None:
         _require(
@@ -272,9 +281,11 @@ class ExportConfig:
     Args:
         dtype: Number format of the word table. float16 halves the size; a text without any known
             word then gets NaN instead of zeros from sentence-transformers.
+        license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
     """
 
     dtype: Literal["float32", "float16"] = "float32"
+    license: str | None = None
 
 
 @dataclass(frozen=True)

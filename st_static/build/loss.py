@@ -10,6 +10,18 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+CITATION = """
+@inproceedings{wada-etal-2025-static,
+    title = "Static Word Embeddings for Sentence Semantic Representation",
+    author = "Wada, Takashi and Hirakawa, Yuki and Shimizu, Ryotaro and
+      Kawashima, Takahiro and Saito, Yuki",
+    booktitle = "Proceedings of the 2025 Conference on Empirical Methods in Natural
+      Language Processing",
+    pages = "6206--6222",
+    year = "2025",
+}
+"""
+
 
 class SimilarityDistillationLoss(nn.Module):
     """Cross-entropy between the teacher's and the student's similarities within a batch.
@@ -91,17 +103,7 @@ class SimilarityDistillationLoss(nn.Module):
     @property
     def citation(self) -> str:
         """BibTeX of the paper that the loss comes from."""
-        return """
-@inproceedings{wada-etal-2025-static,
-    title = "Static Word Embeddings for Sentence Semantic Representation",
-    author = "Wada, Takashi and Hirakawa, Yuki and Shimizu, Ryotaro and
-      Kawashima, Takahiro and Saito, Yuki",
-    booktitle = "Proceedings of the 2025 Conference on Empirical Methods in Natural
-      Language Processing",
-    pages = "6206--6222",
-    year = "2025",
-}
-"""
+        return CITATION
 
 
 def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

@@ -1,1 +1,1 @@
-"""A built model for others: what its folder must hold, and the Hugging Face Hub."""
+"""A model for others: its card, where a similarity comes from, and the Hugging Face Hub."""

@@ -1,86 +1,175 @@
-"""Checking a model card's metadata by the Hub's rules, without the Hub."""
+"""What the Hub would refuse or ignore in a model card, found without the Hub."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult
+RELATIONS = ("adapter", "merge", "quantized", "finetune")
+# Of https://huggingface.co/docs/hub/repositories-licenses.
+_LICENSES = """
+    apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0
+    bigcode-openrail-m afl-3.0 artistic-2.0 bsl-1.0 bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear
+    c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc-by-nc-2.0
+    cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0
+    cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 wtfpl
+    ecl-2.0 epl-1.0 epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0 lgpl
+    lgpl-2.1 lgpl-3.0 isc h-research intel-research lppl-1.3c ms-pl apple-ascl apple-amlr mpl-2.0
+    odc-by odbl openmdw-1.0 openrail++ osl-3.0 postgresql ofl-1.1 ncsa unlicense zlib pddl lgpl-lr
+    deepfloyd-if-license fair-noncommercial-research-license llama2 llama3 llama3.1 llama3.2
+    llama3.3 llama4 grok2-community gemma unknown other
+"""
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(\n|\Z)", re.DOTALL)
+_PARTS: dict[str, type] = {"task": dict, "dataset": dict, "metrics": list}
+_IMAGE = re.compile(r"!\[(.*?)\]\(")
+_DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
-_REQUIRED = ("license", "library_name", "pipeline_tag", "language")
-_LISTS = ("license", "language")
 
-
-def check_card(path: Path) -> list[str]:
-    """Say what is wrong with a card's metadata.
-
-    The metadata is parsed by `huggingface_hub`, and then held against what the Hub demands of it.
-    (`ModelCard.validate` would ask the Hub itself.)
+def check_card(text: str) -> list[str]:
+    """Find what is wrong with the card of a sentence-transformers model.
 
     Args:
-        path: The card, README.md.
+        text: The card: YAML between two lines of `---`, then Markdown.
 
     Returns:
-        The problems, none if the card is valid.
+        All problems, each a sentence; none for a card that the Hub takes as it is meant.
     """
-    from huggingface_hub import ModelCard, ModelCardData
-
+    front_matter = _FRONT_MATTER.match(text)
+    if front_matter is None:
+        return ["The card does not begin with YAML between two lines of ---."]
     try:
-        card = ModelCard(path.read_text("utf-8"))
-    except UnicodeDecodeError:
-        return ["is not in UTF-8"]
-    except (ValueError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).partition(". Pass `ignore")[0].split())
-        return [f"has metadata that cannot be read: {reason}"]
-    data = cast(ModelCardData, card.data)
-    metadata = {key: getattr(data, key) for key in _REQUIRED}
-    problems = [
-        f"has no {key} in its metadata (the YAML between the lines ---)"
-        for key, value in metadata.items()
-        if not value
-    ]
-    problems += [
-        f"has the {key} {value!r}, where text is expected"
-        for key, value in metadata.items()
-        if value and not _is_text(value, key in _LISTS)
-    ]
-    return problems + list(_check_results(data.eval_results or []))
+        data = yaml.safe_load(front_matter[1])
+    except yaml.YAMLError as error:
+        return [f"The card's YAML cannot be read: {error}."]
+    if not isinstance(data, dict):
+        return ["The card's YAML is no mapping of names to values."]
+    problems = [*_fields(data), *_licence(data), *_lineage(data), *_model_index(data)]
+    problems += [f"Image {i} has no alt text." for i in _images_without_alt(text)]
+    if not problems:
+        try:
+            ModelCard(text)
+        except (ValueError, TypeError, KeyError) as error:
+            problems.append(f"huggingface_hub cannot read the card: {error}.")
+    return problems
 
 
-def _is_text(value: Any, list_allowed: bool) -> bool:
-    values = value if list_allowed and isinstance(value, list) else [value]
-    return all(isinstance(text, str) for text in values)
+def _fields(data: dict[str, Any]) -> Iterator[str]:
+    languages = data.get("language")
+    languages = [languages] if isinstance(languages, str) else languages
+    if not isinstance(languages, list) or not languages:
+        yield f"Expected a language, such as en, but got {data.get('language')!r}."
+    else:
+        for code in languages:
+            if not re.fullmatch("[a-z]{2,3}|code|multilingual", str(code)):
+                yield f"Expected a language's code of two or three letters, but got {code!r}."
+    for key, expected in (
+        ("library_name", "sentence-transformers"),
+        ("pipeline_tag", "sentence-similarity"),
+    ):
+        if data.get(key) != expected:
+            yield f"Expected {key} to be {expected}, but got {data.get(key)!r}."
+    tags = data.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        yield f"Expected tags to be a list of strings, but got {tags!r}."
 
 
-def _check_results(results: list[EvalResult]) -> Iterator[str]:
-    for number, result in enumerate(results, 1):
-        where = f"score {number} of its model-index"
-        names = {
-            "task type": result.task_type,
-            "dataset type": result.dataset_type,
-            "dataset name": result.dataset_name,
-            "metric type": result.metric_type,
-        }
-        for what, name in names.items():
-            if not _is_name(name):
-                yield f"has no {what} in {where}"
-        if not _is_number(result.metric_value):
-            value = result.metric_value
-            yield f"has the value {value!r} in {where}, where a number is expected"
+def _licence(data: dict[str, Any]) -> Iterator[str]:
+    licence = data.get("license")
+    if licence not in _LICENSES.split():
+        yield (
+            f"Expected a license that the Hub knows, such as apache-2.0, or other with a "
+            f"license_name, but got {licence!r}."
+        )
+    if licence == "other" and not (data.get("license_name") and data.get("license_link")):
+        yield "A license called other needs license_name and license_link."
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _lineage(data: dict[str, Any]) -> Iterator[str]:
+    for key in ("base_model", "datasets"):
+        ids = data.get(key, [])
+        for name in [ids] if isinstance(ids, str) else ids if isinstance(ids, list) else [ids]:
+            if not _is_repo_id(name):
+                yield f"Expected ids of the Hub in {key}, but got {name!r}."
+    relation = data.get("base_model_relation")
+    if relation is not None and relation not in RELATIONS:
+        yield f"Expected base_model_relation to be one of {RELATIONS}, but got {relation!r}."
+    if relation is not None and not data.get("base_model"):
+        yield "base_model_relation is there without a base_model."
+
+
+def _is_repo_id(name: Any) -> bool:
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True
+
+
+def _model_index(data: dict[str, Any]) -> Iterator[str]:
+    if "model-index" not in data:
+        return
+    index = data["model-index"]
+    if not isinstance(index, list) or not all(isinstance(entry, dict) for entry in index):
+        yield "Expected model-index to be a list of models."
+        return
+    for entry in index:
+        if not isinstance(entry.get("name"), str) or not entry["name"]:
+            yield "A model of the model-index has no name."
+        results = entry.get("results")
+        if not isinstance(results, list) or not results:
+            yield f"{entry.get('name')} has no results in the model-index."
+            continue
+        for number, result in enumerate(results, 1):
+            yield from (f"Result {number} of the model-index {p}." for p in _result(result))
+        keys = Counter(_key(result) for result in results if isinstance(result, dict))
+        for key, count in keys.items():
+            if count > 1:
+                yield f"The model-index has {count} results of {key}."
+
+
+def _result(result: Any) -> Iterator[str]:
+    """What is wrong with one result, as what follows "The result …"."""
+    for key, kind in _PARTS.items():
+        if not isinstance(result, dict) or not isinstance(result.get(key), kind) or not result[key]:
+            yield f"has no {key}"
+            return
+    for key, name in (("task", "type"), ("dataset", "type"), ("dataset", "name")):
+        if not isinstance(result[key].get(name), str) or not result[key][name]:
+            yield f"has no {key}.{name}"
+    dataset = result["dataset"].get("type")
+    if isinstance(dataset, str) and dataset and not _DATASET.fullmatch(dataset):
+        yield f"has a dataset.type that is no id of the Hub: {dataset!r}"
+    for metric in result["metrics"]:
+        if not isinstance(metric, dict) or not isinstance(metric.get("type"), str):
+            yield "has a metric without a type"
+        elif not _is_number(metric.get("value")):
+            yield f"has a {metric['type']} that is no finite number: {metric.get('value')!r}"
 
 
 def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _key(result: dict[str, Any]) -> str:
+    """What a result is of; two of the same would contradict each other."""
+    dataset = result.get("dataset")
+    dataset = dataset if isinstance(dataset, dict) else {}
+    names = [dataset.get(key) for key in ("name", "type", "config", "split", "revision")]
+    return " ".join(str(name) for name in names if name)
+
+
+def _images_without_alt(text: str) -> list[int]:
+    alts = [match[1] for match in _IMAGE.finditer(text)]
+    return [number for number, alt in enumerate(alts, 1) if not alt.strip()]
 
 
 def check_results_file(path: Path) -> list[str]:
@@ -92,8 +181,6 @@ def check_results_file(path: Path) -> list[str]:
     Returns:
         The problems, none if the Hub can read the file.
     """
-    from huggingface_hub import parse_eval_result_entries
-
     try:
         entries = parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
     except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:

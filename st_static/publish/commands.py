@@ -1,13 +1,115 @@
-"""The command `st-static publish`."""
+"""The commands `explain`, `card` and `publish`: arguments in, what the user reads out."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from jsonargparse import ArgumentParser
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from st_static.model.static_model import read_static_model
+from st_static.publish.explain import Explanation, explain
+
+_COLUMN_PADDING = 3  # what rich puts around a column
+_CELL = len("+0.123")
+
+
+def run_explain(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
+    parser = ArgumentParser(
+        prog="st-static explain",
+        description="Show which words make two texts similar: the cosine as a sum over word pairs.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    parser.add_argument("first", help="A text.")
+    parser.add_argument("second", help="Another.")
+    parser.add_argument(
+        "--figure", type=Path | None, help="Also draw it: a file .png, .svg or .pdf."
+    )
+    options = parser.parse_args(list(arguments))
+    explanation = explain(read_static_model(options.model), options.first, options.second)
+    console = Console(highlight=False, markup=False)
+    console.print("Share of each pair of words in the cosine:")
+    for table in contribution_tables(explanation.of_known_words(), console.width):
+        console.print(table)
+    console.print(f"cosine: {explanation.similarity:.6f}")
+    words = {word.text: word.became for word in explanation.first + explanation.second}
+    for text, became in words.items():
+        if became:
+            console.print(f"{text} → {became}")
+    if options.figure:
+        from st_static.publish.figures import draw_heat_map
+
+        draw_heat_map(explanation, options.figure)
+        console.print(f"Figure: {options.figure}")
+    return 0
+
+
+def run_card(arguments: Sequence[str]) -> int:
+    """Run `card`."""
+    parser = ArgumentParser(
+        prog="st-static card",
+        description="Write a model's card with its figures: README.md in the model's folder, and "
+        "the same among the cards. What stands between its markers stays.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", type=Path, help="Folder of the model.")
+    parser.add_argument(
+        "--results",
+        nargs="+",
+        type=Path,
+        required=True,
+        help="Folders of the model's results, results/MODEL/REVISION.",
+    )
+    parser.add_argument(
+        "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."
+    )
+    parser.add_argument(
+        "--published",
+        nargs="*",
+        type=str,
+        default=["minishlab/potion-base-8M"],
+        help="Models whose published scores stand beside them; the teacher's always do.",
+    )
+    parser.add_argument("--benchmark", default="MTEB(eng, v1)", help="Whose tasks are compared.")
+    parser.add_argument(
+        "--peer_models",
+        nargs="+",
+        type=str,
+        default=[],
+        help="Models whose speed is measured beside this one's and the teacher's, as for evaluate.",
+    )
+    parser.add_argument(
+        "--work_dir",
+        type=Path | None,
+        help="The recipe's work_dir, for build times and agreement by sentence length.",
+    )
+    parser.add_argument("--hub_id", type=str | None, help="Where it will be published: ORG/NAME.")
+    parser.add_argument(
+        "--cards", type=Path, default=Path("model_cards"), help="Folder of all cards."
+    )
+    options = parser.parse_args(list(arguments))
+    # mteb takes seconds to load: not before the arguments are known to be good.
+    from st_static.publish.card import write_card
+    from st_static.publish.gather import CardInputs
+
+    # It warns of what it does not know of local models, which changes no score.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="mteb")
+    values = options.as_dict()
+    folder, cards = values.pop("model"), values.pop("cards")
+    console = Console(highlight=False, markup=False)
+    for file in write_card(folder, CardInputs(**values), cards):
+        console.print(file, soft_wrap=True)
+    return 0
 
 
 def _publish_parser() -> ArgumentParser:
@@ -65,3 +167,36 @@ def run_publish(arguments: Sequence[str]) -> int:
     tag = f", tag {published.tag}" if published.tag else ""
     print(f"{done}: {published.url} ({size}, commit {published.commit[:12]}{tag})")
     return 0
+
+
+def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]:
+    """The shares of word pairs, a row a word of the first text; in parts that fit a width."""
+    shares = explanation.contributions
+    first = max([len(word.text) for word in explanation.first] or [0])
+    budget = width - first - _CELL - 2 * _COLUMN_PADDING - 1
+    for block in _blocks([word.text for word in explanation.second], budget):
+        table = Table("")
+        for j in block:
+            table.add_column(Text(explanation.second[j].text), justify="right", no_wrap=True)
+        is_last = block.stop == len(explanation.second)
+        if is_last:
+            table.add_column("sum", justify="right")
+        for word, row in zip(explanation.first, shares, strict=True):
+            cells = [*row[block.start : block.stop], *[row.sum()] * is_last]
+            table.add_row(Text(word.text), *(f"{cell:+.3f}" for cell in cells))
+        table.add_section()
+        sums: list[float] = [*shares[:, block.start : block.stop].sum(axis=0)]
+        sums += [shares.sum()] * is_last
+        table.add_row("sum", *(f"{cell:+.3f}" for cell in sums))
+        yield table
+
+
+def _blocks(words: Sequence[str], budget: int) -> Iterator[range]:
+    """Cut columns into runs that are at most `budget` characters wide, at least one in each."""
+    ends = np.cumsum([max(len(word), _CELL) + _COLUMN_PADDING for word in words])
+    start = 0
+    while start < len(words):
+        used = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, used + budget, side="right")))
+        yield range(start, stop)
+        start = stop

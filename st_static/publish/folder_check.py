@@ -211,11 +211,16 @@ def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
     """What is wrong with the card and results, and which texts hold secrets."""
     for file in files:
         path = folder / file.path
-        problems = []
         if file.path == CARD_FILE:
-            problems += check_card(path)
+            yield from (f"{file.path}: {problem}" for problem in _check_card_file(path))
         if file.path.startswith(".eval_results/"):
-            problems += check_results_file(path)
-        yield from (f"{file.path} {problem}." for problem in problems)
+            yield from (f"{file.path} {problem}." for problem in check_results_file(path))
         if not file.path.endswith(_BINARY):
             yield from (f"{file.path}: {problem}. Remove it." for problem in find_secrets(path))
+
+
+def _check_card_file(path: Path) -> list[str]:
+    try:
+        return check_card(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        return ["Expected text in UTF-8, but there is other data."]

@@ -1,0 +1,75 @@
+"""The sentences that a card shows its model on: where a mean of words goes wrong, and one pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.vectors import unit_rows
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+HEAT_MAP_PAIR = ("How do I read rows from a CSV file?", "Parse a table of comma separated values.")
+
+_ANSWER = "The museum is closed on Mondays."
+_DOCUMENT = (
+    "The museum was founded in 1887 by a merchant who collected clocks. Its oldest hall shows "
+    "paintings of ships and harbours. A garden with old apple trees lies behind the house. The "
+    "café serves soup and fresh bread at noon. School classes may book a guide who speaks three "
+    f"languages. {_ANSWER} Bicycles can be left in the yard, and dogs must wait outside. A new "
+    "roof was built last year with money from the city."
+)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Two texts that show a limit.
+
+    Attributes:
+        limit: What the model does not see.
+        should: What a reader would expect of the cosine.
+        first: A text.
+        second: Another.
+    """
+
+    limit: str
+    should: str
+    first: str
+    second: str
+
+
+LIMITS = (
+    Limit(
+        "word order",
+        "clearly below 1: the roles are swapped",
+        "The dog bit the man.",
+        "The man bit the dog.",
+    ),
+    Limit(
+        "negation",
+        "low: they say the opposite",
+        "The film is worth seeing.",
+        "The film is not worth seeing.",
+    ),
+    Limit(
+        "long documents",
+        "high: the document holds the sentence",
+        _ANSWER,
+        _DOCUMENT,
+    ),
+    Limit(
+        "other languages",
+        "high: a translation",
+        "The children are playing in the garden.",
+        "Die Kinder spielen im Garten.",
+    ),
+)
+
+
+def cosines(encode: Encode, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """The cosine of each pair of texts."""
+    first, second = (unit_rows(encode(list(texts))) for texts in zip(*pairs, strict=True))
+    return [float(cosine) for cosine in (first * second).sum(axis=1)]

@@ -1,0 +1,88 @@
+"""How many sentences a second models encode, all in one run on one machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.build.docstrings import read_docstrings
+from st_static.build.sentences import split_sentences
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+_ROUNDS = 3
+_FIRST = 32  # texts that tell how many fit into a turn; the fewest
+_WARM_UP = 8  # texts that load what an encoder's libraries put off
+_ROUND_SECONDS = 0.3
+_TEXTS = 2_000
+
+
+def speed_texts(n: int = _TEXTS) -> list[str]:
+    """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
+    sentences = split_sentences(islice(read_docstrings(["stdlib"]), n))
+    distinct = list(dict.fromkeys(sentences))[:n]
+    random.Random(0).shuffle(distinct)  # a slow encoder's first ones are a fair sample
+    return distinct
+
+
+def sentences_per_second(
+    encoders: Mapping[str, Callable[[], Encode]],
+    texts: Sequence[str],
+    rounds: int = _ROUNDS,
+    round_seconds: float = _ROUND_SECONDS,
+) -> dict[str, float]:
+    """Measure encoders in turns, so that what else the machine does falls on all of them.
+
+    Args:
+        encoders: For each name a function that gives an encoder, ready to be measured; it is not
+            part of the time.
+        texts: Texts; a slow encoder gets the first of them only.
+        rounds: Turns; the median counts.
+        round_seconds: How long a turn of one encoder takes at least.
+    """
+    n_texts = {}
+    for name, make in encoders.items():
+        few = list(texts[:_FIRST])
+        make()(few[:_WARM_UP])
+        n_texts[name] = max(_FIRST, int(_speed(make, few, 0) * round_seconds))
+    speeds: dict[str, list[float]] = {name: [] for name in encoders}
+    for _ in range(rounds):
+        for name, make in encoders.items():
+            speeds[name].append(_speed(make, list(texts[: n_texts[name]]), round_seconds))
+    return {name: statistics.median(values) for name, values in speeds.items()}
+
+
+def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> float:
+    """Encode texts, again while there is time left; returns texts a second."""
+    n_texts, seconds = 0, 0.0
+    while not n_texts or seconds < at_least:
+        encode = make()
+        start = time.perf_counter()
+        encode(texts)
+        seconds += time.perf_counter() - start
+        n_texts += len(texts)
+    return n_texts / seconds
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor as its maker calls it, where the system says it."""
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return " ".join(value.split())
+    return platform.processor() or platform.machine()
+
+
+def machine_load() -> float:
+    """How many programs wanted a processor in the last minute; 0 where the system does not say."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0

@@ -1,0 +1,47 @@
+"""Results as mteb writes them, made up for a small model."""
+
+import json
+from pathlib import Path
+
+from st_static.evaluate.encoders import revision_of
+
+STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
+
+
+def write_result(
+    folder: Path, task: str, revision: str, scores: dict[str, list[tuple[str, float]]]
+) -> None:
+    """Write a result as mteb does: scores as (subset, main score) by split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    result = {
+        "dataset_revision": revision,
+        "task_name": task,
+        "mteb_version": "2.26.24",
+        "scores": {
+            split: [
+                {"main_score": score, "hf_subset": subset, "languages": ["eng-Latn"]}
+                for subset, score in rows
+            ]
+            for split, rows in scores.items()
+        },
+        "evaluation_time": 1.0,
+        "kg_co2_emissions": None,
+        "date": 1795275729.0,
+    }
+    (folder / f"{task}.json").write_text(json.dumps(result), "utf-8")
+
+
+def write_results(model: Path) -> None:
+    """Write the model's results, on the Hub's datasets and on local copies, and another model's."""
+    home, revision = model.parent / "results", revision_of(str(model))
+    official, local = home / f"local__tiny/{revision}", home / f"local__tiny/{revision}-local"
+    write_result(official, "STS12", STS12_REVISION, {"test": [("default", 0.612345)]})
+    write_result(local, "STS12", "local", {"test": [("default", 0.1)]})
+    write_result(local, "STS17", "local", {"test": [("en-en", 0.712345)]})
+    write_result(local, "STSBenchmark", "local", {"validation": [("default", 0.8)]})
+    peer = home / "local__peer/1-local"
+    for task, split, subset in (
+        *(("STS12", "test", "default"), ("STS17", "test", "en-en")),
+        ("STSBenchmark", "validation", "default"),
+    ):
+        write_result(peer, task, "local", {split: [(subset, 0.5)]})

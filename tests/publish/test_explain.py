@@ -1,0 +1,97 @@
+"""A similarity in parts: they add up to what sentence-transformers says; every word is shown."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
+from small_build import WORDS
+
+from st_static.cli import main
+from st_static.model.static_model import read_static_model
+from st_static.publish.explain import explain
+
+ANY_TEXT = st.text(max_size=60)
+OF_WORDS = st.lists(st.sampled_from([*WORDS, "Baba,", "xbaz", "北", "[UNK]"]), max_size=20)
+TEXTS = st.one_of(ANY_TEXT, OF_WORDS.map(" ".join))
+
+
+@pytest.fixture(scope="module")
+def model(built):
+    return read_static_model(built / "model")
+
+
+@pytest.fixture(scope="module")
+def sentence_transformer(built):
+    return SentenceTransformer(str(built / "model"), device="cpu")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(first=TEXTS, second=TEXTS)
+def test_the_shares_add_up_to_the_models_similarity(model, sentence_transformer, first, second):
+    vectors = sentence_transformer.encode([first, second], show_progress_bar=False)
+    expected = float(sentence_transformer.similarity(vectors[:1], vectors[1:]))
+    explanation = explain(model, first, second)
+    assert explanation.contributions.sum() == pytest.approx(expected, abs=1e-6)
+    assert explanation.of_known_words().similarity == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_pairs_share_is_the_product_of_its_words(model):
+    explanation = explain(model, "Baba bade", "figo")
+    first, second, other = (
+        model.table[model.tokenizer.token_to_id(word)] for word in ("baba", "bade", "figo")
+    )
+    lengths = np.linalg.norm(first + second) * np.linalg.norm(other)
+    np.testing.assert_allclose(
+        explanation.contributions[:, 0], [first @ other / lengths, second @ other / lengths], 1e-5
+    )
+
+
+def test_every_word_says_what_it_became(model):
+    explanation = explain(model, "Baba, bababa 北!", "")
+    became = {word.text: word.became for word in explanation.first}
+    assert became.pop("bababa").startswith("baba ##")
+    assert became == {
+        "Baba": "",
+        ",": "no vector",
+        "北": "unknown: no vector",
+        "!": "no vector",
+    }
+    assert explanation.similarity == 0
+
+
+def test_the_command_prints_the_table_and_draws_it(built, tmp_path, capsys):
+    figure = tmp_path / "pair.svg"
+    arguments = ["explain", str(built / "model"), "Baba [bold] bade", "figo 北 bababa"]
+    assert main([*arguments, "--figure", str(figure)]) == 0
+    printed = capsys.readouterr().out
+    model = read_static_model(built / "model")
+    explanation = explain(model, *arguments[2:])
+    assert f"cosine: {explanation.similarity:.6f}" in printed
+    assert "北 → unknown: no vector" in printed
+    assert "bababa → baba ##" in printed
+    for share in explanation.of_known_words().contributions.flat:
+        assert f"{share:+.3f}" in printed
+    assert "<svg" in figure.read_text("utf-8")
+
+
+def test_a_table_that_is_too_wide_comes_in_parts(built, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", str(built / "model"), "baba", " ".join(WORDS[:20])]) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in WORDS[:20])
+    assert max(map(len, printed.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_such_folder/", "a", "b"], "no_such_folder"),
+        (["MODEL", "baba", "北", "--figure", "x.png"], "no known word"),
+        (["MODEL", "baba", "bade", "--figure", "x.bmp"], "x.bmp"),
+    ],
+)
+def test_errors_that_the_user_can_mend(built, arguments, message, capsys):
+    arguments = [str(built / "model") if a == "MODEL" else a for a in arguments]
+    assert main(["explain", *arguments]) == 1
+    assert message in capsys.readouterr().err
