@@ -2,15 +2,60 @@
 
 Without a recipe it builds `quickstart.yaml`. `--help` lists every option, `--print_config` prints
 the whole recipe.
+
+`--publish ORG/NAME` also evaluates the model, writes its card and publishes it on the Hub, as
+`st-static evaluate`, `card` and `publish` do: on the tasks named by `--tasks` (by default those of
+MTEB(eng, v2)), from local copies of their data in `--data DIR`, if that is given.
 """
 
+import argparse
 import functools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from st_static.cli import run_build, run_command
+from st_static.cli import (
+    Recipe,
+    parse_build,
+    run_build,
+    run_card,
+    run_command,
+    run_evaluate,
+    run_publish,
+)
+
+QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Build, and with `--publish` all that comes after it; stops at the first failure."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--publish", metavar="ORG/NAME")
+    parser.add_argument("--tasks", nargs="+")
+    parser.add_argument("--data")
+    options, recipe = parser.parse_known_args(arguments)
+    build = functools.partial(run_build, default_recipe=QUICKSTART)
+    if not options.publish:
+        return build(recipe)
+    config = parse_build(recipe, QUICKSTART)
+    which = ["--tasks", *options.tasks] if options.tasks else ["--benchmark", "MTEB(eng, v2)"]
+    data = ["--data", options.data] if options.data else []
+    return (
+        build(recipe)
+        or run_evaluate([config.output, *which, *data])
+        or run_card(card_arguments(config, options))
+        or run_publish([config.output, options.publish])
+    )
+
+
+def card_arguments(config: Recipe, options: argparse.Namespace) -> list[str]:
+    """What `st-static card` is called with."""
+    from st_static.evaluate.benchmark import results_folder  # needs the extra "eval"
+
+    results = results_folder(config.output, is_local=bool(options.data))
+    place = ["--work_dir", config.work_dir, "--hub_id", options.publish]
+    return [config.output, "--results", str(results), *place]
+
 
 if __name__ == "__main__":
-    quickstart = Path(__file__).with_name("quickstart.yaml")
-    build = functools.partial(run_build, default_recipe=str(quickstart))
-    sys.exit(run_command(build, sys.argv[1:]))
+    sys.exit(run_command(run, sys.argv[1:]))

@@ -18,7 +18,7 @@ from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderW
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from st_static.evaluate.encoders import EvaluatedModel
+from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 
 LOCAL_REVISION = "local"
 
@@ -166,6 +166,12 @@ def run_tasks(
             parts[name] = sum(map(len, of_task.scores.values()))
     path = cache.get_task_result_path("task", wrapped.mteb_model_meta)
     return Outcome(path.parent, scores, parts, failures)
+
+
+def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
+    """Where `run_tasks` leaves the results of a folder or Hub id."""
+    revision = revision_of(model) + (f"-{LOCAL_REVISION}" if is_local else "")
+    return folder / "results" / local_name(model).replace("/", "__") / revision
 
 
 def wrap(model: EvaluatedModel) -> AbsEncoder:

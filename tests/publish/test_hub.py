@@ -1,17 +1,24 @@
 """Publishing over HTTP, to a Hub on the loopback that keeps bytes and can misbehave."""
 
 import base64
+import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import huggingface_hub.constants
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 from hub_server import READ_TOKEN, TOKEN, Hub
 from hub_store import Commit, Repository
+from huggingface_hub import ModelCard
+from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
 from st_static.cli import main
@@ -647,3 +654,31 @@ def test_other_vectors_are_told(published: np.ndarray, says: str) -> None:
 def test_vectors_that_are_no_numbers_in_both_are_equal() -> None:
     """In float16 a text without a known word is."""
     check_equal(np.array([[np.nan, 1]]), np.array([[np.nan, 1]]), "org/ours-256")
+
+
+# -- from a recipe ---------------------------------------------------------------------
+
+
+def test_a_recipe_is_built_scored_and_published_in_one_go(
+    hub: Hub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    teacher = save_tiny_teacher(tmp_path / "teacher")
+    config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
+    recipe = yaml.safe_dump({**asdict(config), "output": "models/tiny", "work_dir": "work"})
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    sentences = generated_sentences(60, seed=7)
+    pairs = {"sentence1": sentences[:30], "sentence2": sentences[30:], "score": list(range(30))}
+    (tmp_path / "data/STS12").mkdir(parents=True)
+    pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
+    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
+    scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
+    assert run(["recipe.yaml", "--publish", REPO, *scored]) == 0
+    [commit] = history(hub)
+    assert_holds(commit, tmp_path / "models/tiny")
+    card = ModelCard.load(tmp_path / "models/tiny/README.md")
+    [result] = card.data.eval_results
+    [file] = (tmp_path / "results").rglob("STS12.json")
+    [score] = json.loads(file.read_text())["scores"]["test"]
+    assert result.metric_value == pytest.approx(score["main_score"], abs=1e-6)
+    assert f'SentenceTransformer("{REPO}")' in card.text
