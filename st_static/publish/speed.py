@@ -20,10 +20,10 @@ from st_static.build.sentences import split_sentences
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
 _ROUNDS = 3
-_FIRST = 32  # texts that tell how many fit into a turn; the fewest
-_WARM_UP = 8  # texts that load what an encoder's libraries put off
-_ROUND_SECONDS = 0.3
-_TEXTS = 2_000
+_FIRST = 16  # texts in the smallest call that is timed
+_WARM_UP = 4  # texts that load what an encoder's libraries put off
+_ROUND_SECONDS = 0.25
+_TEXTS = 1_500
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
@@ -49,11 +49,7 @@ def sentences_per_second(
         rounds: Turns; the median counts.
         round_seconds: How long a turn of one encoder takes at least.
     """
-    n_texts = {}
-    for name, make in encoders.items():
-        few = list(texts[:_FIRST])
-        make()(few[:_WARM_UP])
-        n_texts[name] = max(_FIRST, int(_speed(make, few, 0) * round_seconds))
+    n_texts = {name: _fitting(make, texts, round_seconds) for name, make in encoders.items()}
     speeds: dict[str, list[float]] = {name: [] for name in encoders}
     for _ in range(rounds):
         for name, make in encoders.items():
@@ -61,10 +57,21 @@ def sentences_per_second(
     return {name: statistics.median(values) for name, values in speeds.items()}
 
 
+def _fitting(make: Callable[[], Encode], texts: Sequence[str], round_seconds: float) -> int:
+    """How many texts make a call of about a turn; calls of few are slower than an encoder can."""
+    make()(list(texts[:_WARM_UP]))
+    n_texts = _FIRST
+    while n_texts < len(texts):
+        if n_texts / _speed(make, list(texts[:n_texts]), 0) > round_seconds / 4:
+            break
+        n_texts *= 4
+    return n_texts
+
+
 def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> float:
-    """Encode texts, again while there is time left; returns texts a second."""
-    n_texts, seconds = 0, 0.0
-    while not n_texts or seconds < at_least:
+    """Encode texts, again while the turn's time, with making encoders, lasts; texts a second."""
+    n_texts, seconds, begin = 0, 0.0, time.perf_counter()
+    while not n_texts or time.perf_counter() - begin < at_least:
         encode = make()
         start = time.perf_counter()
         encode(texts)
