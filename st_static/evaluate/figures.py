@@ -55,6 +55,8 @@ def draw_tuning(tuning: Tuning, stem: Path) -> list[Path]:
         best = tuning.ensemble.weights[i]
         axes.plot(best, tuning.score, "o", color="tab:orange", label=f"best: {best:.2f}")
         axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:.1g}")
         axes.legend()
     return _save(figure, stem)
 
