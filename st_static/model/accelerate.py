@@ -7,10 +7,12 @@ from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.static_word_embedding import features_of
+from st_static.model.static_model import StaticModel
+from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,32 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
         return model
     module.preprocess = fast  # type: ignore[method-assign]
     return model
+
+
+def as_static_model(model: SentenceTransformer) -> StaticModel:
+    """Tokenizer and table of a static model that sentence-transformers has loaded.
+
+    Raises:
+        ValueError: It has other modules than a `StaticEmbedding` and a `Normalize`.
+    """
+    kinds = [type(module).__name__ for module in model]
+    if not isinstance(model[0], StaticEmbedding | StaticWordEmbedding) or kinds[1:] not in (
+        [],
+        ["Normalize"],
+    ):
+        raise ValueError(
+            "Expected the modules StaticEmbedding and Normalize, but the model has "
+            f"{', '.join(kinds)}."
+        )
+    tokenizer = Tokenizer.from_str(model[0].tokenizer.to_str())
+    tokenizer.no_padding()
+    return StaticModel(
+        tokenizer,
+        model[0].embedding.weight.detach().float().cpu().numpy(),
+        normalize=len(kinds) > 1,
+        prompt=model.prompts.get(model.default_prompt_name or "", "") or "",
+        truncate_dim=model.truncate_dim,
+    )
 
 
 class _FastPreprocess:

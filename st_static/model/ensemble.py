@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from st_static.model.fused import FusedEnsemble, FusedMember
 from st_static.model.fusion import fused_tokenizer, token_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 _LOG_WEIGHTS = (-math.log(8), math.log(8))
 # A weight to about 1 %; scores to about 0.001 of 100.
@@ -197,11 +200,16 @@ class _Remembering:
 
 def _static_model(i: int, member: Member) -> StaticModel:
     """Tokenizer and table of a member."""
-    model = member.model if isinstance(member, FastEncoder) else None
-    if model is None:
+    if isinstance(member, FastEncoder):
+        model = member.model
+    elif type(member).__name__ == "SentenceTransformer":  # not imported for others: it takes long
+        from st_static.model.accelerate import as_static_model
+
+        model = as_static_model(cast("SentenceTransformer", member))
+    else:
         raise ValueError(
-            f"Only a FastEncoder can be fused, but member {i} is a {type(member).__name__}. Load "
-            "it with FastEncoder.from_pretrained, or FastEncoder(read_named(...))."
+            "Only a FastEncoder or a static SentenceTransformer can be fused, but member "
+            f"{i} is a {type(member).__name__}. Load it with FastEncoder.from_pretrained."
         )
     if model.prompt or model.segments or model.truncate_dim:
         raise ValueError(

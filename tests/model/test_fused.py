@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 import st_static
 from st_static import Ensemble, FastEncoder
+from st_static.model.export import export_model
 from st_static.model.fusion import token_rows
 from st_static.model.named import read_named
 from st_static.model.static_model import StaticModel
@@ -206,12 +207,22 @@ def test_a_models_licence_is_read_from_its_card(fused, tmp_path):
     assert read_named(str(tmp_path / "model")).license is None
 
 
+def test_members_that_sentence_transformers_has_loaded(ensemble, tmp_path, tiny_teacher_folder):
+    first = ensemble.members[0].model
+    export_model(tmp_path / "first", first.table, first.tokenizer, {})
+    loaded = SentenceTransformer(str(tmp_path / "first"))
+    mixed = Ensemble([loaded, *ensemble.members[1:]], ensemble.weights).fuse()
+    np.testing.assert_allclose(mixed.encode(TEXTS), ensemble.fuse().encode(TEXTS), atol=1e-6)
+    with pytest.raises(ValueError, match="StaticEmbedding and Normalize, but the model has Trans"):
+        Ensemble([SentenceTransformer(str(tiny_teacher_folder))]).fuse()
+
+
 def test_what_cannot_be_fused(ensemble, tokenizers_by_family):
     class Encoder:
         def encode(self, texts):
             return np.ones((len(texts), 1))
 
-    with pytest.raises(ValueError, match="member 1 is a Encoder"):
+    with pytest.raises(ValueError, match="but member 1 is a Encoder"):
         Ensemble([ensemble.members[0], Encoder()]).fuse()
     with pytest.raises(ValueError, match=r"Member 0 \(ours\) cannot be fused: .* prompt"):
         Ensemble([member(WORDS, 2, 0, prompt="query: ", name="ours")]).fuse()
