@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from st_static.build.agreement import table_agreement
 from st_static.build.config import DistillationConfig
 from st_static.build.distillation import TrainingData, distill
 from st_static.build.sentence_pca import SentencePCA
+from st_static.build.stages import digest
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.ensemble import Member
-from st_static.model.export import check_output, export_model
+from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.fused import FusedEnsemble
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import SPECIAL_TOKENS
@@ -48,8 +51,8 @@ def distill_into(
         texts: Sentences to train on, without repetitions, [M].
         target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
             teacher])`, whose cosines are the mean of both.
-        work_dir: Folder for checkpoints; an interrupted training goes on from there. Use another
-            one when anything else changes.
+        work_dir: Folder for checkpoints, in a folder named by all that determines them; an
+            interrupted training goes on from there.
         config: Steps, batches and so on.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
@@ -64,6 +67,11 @@ def distill_into(
             few sentences.
     """
     check_output(Path(path))
+    if not 1 <= dim <= fused.table.shape[1]:
+        raise ValueError(
+            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
+            f"{dim}."
+        )
     if len(texts) < 2 * held_out:
         raise ValueError(
             f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)}."
@@ -74,24 +82,33 @@ def distill_into(
     kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
     vectors = np.asarray(target.encode(list(texts)), dtype=np.float16)
+    config = config or DistillationConfig()
+    key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
     def agreement(table: NDArray[np.float32]) -> float:
         return round(table_agreement(table, ids.take(kept), vectors[kept]), 2)
 
     before = agreement(table)
-    folder = Path(work_dir)
+    folder = Path(work_dir) / f"distillation-{digest(key)}"
     folder.mkdir(parents=True, exist_ok=True)
-    pca.save(folder / "sentence_pca.safetensors")
+    pca.save(folder / PCA_FILE)
     data = TrainingData(ids, vectors)
-    config = config or DistillationConfig()
     table, figures = distill(
         table, fused.tokenizer, data, kept, config, folder / "checkpoints", seed
     )
     figures["target_agreement"] = [before, agreement(table)]
     record = fused.record("distilled") | {"distillation": figures}
     remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
-    export_model(path, table, fused.tokenizer, record, dtype, card=fused.card(remark))
+    card = fused.card(remark)
+    export_model(path, table, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
     return figures
+
+
+def _hash(*arrays: NDArray[Any]) -> str:
+    hasher = xxhash.xxh3_64()
+    for array in arrays:
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
 
 
 def _reduced(

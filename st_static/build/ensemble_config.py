@@ -27,7 +27,7 @@ class EnsembleConfig:
             smaller table, trained to give the same similarities.
         output: Folder that the model is written to.
         work_dir: Folder for the sentences of the corpus, and for checkpoints.
-        corpus: Text, to calibrate or distil with; for `exact`, to measure with, if there is any.
+        corpus: Text, to calibrate or distil with.
         sentences: Which sentences of it are kept.
         n_sentences: Of these, how many are used, drawn by a hash of their text.
         dimension: Output dimension of a distilled table.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import xxhash
-from numpy.typing import NDArray
 
 from st_static.build.agreement import cosine_agreement
+from st_static.build.docstrings import read_docstrings
 from st_static.build.documents import Corpus
 from st_static.build.ensemble import distill_into
 from st_static.build.ensemble_config import EnsembleConfig
-from st_static.build.sentences import sentence_shards, write_sentences
-from st_static.build.stages import Figures, digest, locked, run_stage
+from st_static.build.sentences import sentence_shards, split_sentences, write_sentences
+from st_static.build.stages import Figures, locked, run_stage
 from st_static.build.teacher import Teacher
 from st_static.model.ensemble import Ensemble, Member
 from st_static.model.export import check_output
@@ -24,7 +24,7 @@ from st_static.model.fast_encoder import FastEncoder
 from st_static.model.files import read_table
 from st_static.model.named import read_named
 
-_MEASURED_PAIRS = 5_000
+_MEASURED_DOCUMENTS = 3_000
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class EnsembleResult:
         output: The folder.
         figures: What was measured: `fused_agreement` and `model_agreement`, the Pearson
             correlation of the fused ensemble's and the written model's cosines with those of the
-            exact one, on pairs of the corpus's sentences; and those of `distill_into`.
+            exact one, on pairs of sentences of the documentation of Python's standard library;
+            and the figures of `distill_into`.
     """
 
     output: Path
@@ -55,7 +56,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     check_output(output)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     texts: list[str] = []
-    if config.has_corpus:
+    if config.form != "exact":
         with locked(work_dir):
             texts = _sentences(config, work_dir)
     fused = ensemble.fuse()
@@ -65,12 +66,6 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     elif config.form == "calibrated":
         fused.export_calibrated(output, texts, config.export.dtype)
     else:
-        key = {
-            **asdict(config),
-            "output": None,
-            "texts": digest(texts),
-            "table": _hash(fused.table),
-        }
         with locked(work_dir):
             figures = distill_into(
                 fused,
@@ -78,18 +73,16 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
                 config.dimension,
                 texts,
                 _target(config, ensemble),
-                work_dir / f"distillation-{digest(key)}",
+                work_dir,
                 config.distillation,
                 config.held_out,
                 config.seed,
                 config.export.dtype,
             )
-    if texts:
-        written = FastEncoder.from_pretrained(output)
-        n = min(len(texts) // 2, _MEASURED_PAIRS)
-        for name, encoder in (("fused_agreement", fused), ("model_agreement", written)):
-            value = cosine_agreement(ensemble, encoder, texts[:n], texts[n : 2 * n])
-            figures[name] = round(value, 4)
+    written = FastEncoder.from_pretrained(output)
+    pairs = _measured_pairs()
+    for name, encoder in (("fused_agreement", fused), ("model_agreement", written)):
+        figures[name] = round(cosine_agreement(ensemble, encoder, *pairs), 4)
     return EnsembleResult(output, figures)
 
 
@@ -120,5 +113,9 @@ def _target(config: EnsembleConfig, ensemble: Ensemble) -> Member:
     return teacher.model if config.target == "teacher" else Ensemble([ensemble, teacher.model])
 
 
-def _hash(table: NDArray[np.float32]) -> str:
-    return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(table).data)
+def _measured_pairs() -> tuple[list[str], list[str]]:
+    """Pairs of sentences that no member was made of: of the standard library's documentation."""
+    sentences = split_sentences(itertools.islice(read_docstrings(["stdlib"]), _MEASURED_DOCUMENTS))
+    texts = list(dict.fromkeys(sentences))
+    middle = len(texts) // 2
+    return texts[:middle], texts[middle : 2 * middle]

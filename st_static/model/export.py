@@ -53,7 +53,7 @@ def export_model(
     segments: Sequence[Segment] = (),
     card: str = "",
 ) -> None:
-    """Write a model that loads with sentence-transformers alone, and with Model2Vec.
+    """Write a model that loads with sentence-transformers alone, and without segments in Model2Vec.
 
     It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`; with
     `segments` it holds the code of `SegmentNormalize` instead, and loads with
@@ -73,20 +73,25 @@ def export_model(
         card: Text of the model card, README.md; by default none is written.
 
     Raises:
-        ValueError: The folder holds something else, or table and tokenizer do not fit.
+        ValueError: The folder holds something else, table and tokenizer do not fit, or values are
+            too large for the number format.
     """
     folder = Path(folder)
     check_output(folder)
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
         raise ValueError(
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
             f"tokenizer, but the table has the shape {table.shape}."
         )
+    weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
+    if np.isfinite(table).all() and not np.isfinite(weights["embedding.weight"]).all():
+        raise ValueError(f"The table holds values that are too large for {dtype}. Take float32.")
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
     # Not save_file, which leaves a file that only its owner may read.
     (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     tokenizer.save(str(partial / "tokenizer.json"))

@@ -14,7 +14,12 @@ from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_model import Segment, StaticModel
 
-_UNKNOWN_LICENSES = (None, "other", "unknown")
+# Ids of the Hub for licences that let everybody pass on what was changed.
+_OPEN_LICENSES = """
+    apache-2.0 mit bsd bsd-2-clause bsd-3-clause cc0-1.0 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0
+    cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 odc-by odbl pddl
+    unlicense isc zlib mpl-2.0 gpl-3.0 lgpl-3.0 agpl-3.0
+""".split()  # noqa: SIM905 (a list of words reads better)
 
 
 class FusedMember(NamedTuple):
@@ -78,7 +83,10 @@ class FusedEnsemble:
             self.record("exact"),
             dtype,
             segments=self.model.segments,
-            card=self.card("Its module's code is in this repository: `trust_remote_code=True`."),
+            card=self.card(
+                "Its module's code is in this repository: load it with `trust_remote_code=True`, "
+                "and not with Model2Vec, which does not know it."
+            ),
         )
 
     def export_calibrated(
@@ -166,17 +174,17 @@ class FusedEnsemble:
 
 def _license_lines(license_id: str | None) -> list[str]:
     """The card's metadata on one licence, or on several or an unknown one."""
-    if license_id not in _UNKNOWN_LICENSES:
-        return [f"license: {license_id}"]
+    if str(license_id).lower() in _OPEN_LICENSES:
+        return [f"license: {str(license_id).lower()}"]
     return ["license: other", "license_name: those-of-the-members", "license_link: README.md"]
 
 
 def _caution(license_id: str | None) -> str:
     """What a licence, by its id on the Hub, does not allow; empty for an open one."""
-    if license_id in _UNKNOWN_LICENSES:
-        return "has no licence that is known here: ask its authors whether you may redistribute it."
-    if "nd" in str(license_id).split("-"):
+    terms = str(license_id).lower()
+    if "nd" in terms.split("-"):
         return f"({license_id}) may not be redistributed in a changed form, as it is here."
-    if "nc" in str(license_id).split("-"):
-        return f"({license_id}) may not be used commercially."
-    return ""
+    if terms not in _OPEN_LICENSES:
+        named = f"has the licence {license_id}" if license_id else "names no licence"
+        return f"{named}: see whether it may be redistributed, or ask its authors."
+    return f"({license_id}) may not be used commercially." if "nc" in terms.split("-") else ""

@@ -7,7 +7,9 @@ sentence-transformers.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -47,8 +49,11 @@ class SegmentNormalize(Module):
         return features
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the config into a folder."""
+        """Write the config into a module's folder, and this file beside it, in the model's."""
         self.save_config(output_path)
+        code = Path(output_path).parent / Path(__file__).name
+        if not (code.exists() and code.samefile(__file__)):
+            shutil.copyfile(__file__, code)
 
     @classmethod
     def load(  # type: ignore[override]  # its arguments pass through kwargs

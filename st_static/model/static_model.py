@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,17 @@ class StaticModel:
     segments: tuple[Segment, ...] = ()
     name: str = ""
     license: str | None = None
+
+    def __post_init__(self) -> None:
+        widths = [segment.width for segment in self.segments]
+        if widths and (min(widths) < 1 or sum(widths) != self.table.shape[1]):
+            raise ValueError(
+                f"Expected segments of {self.table.shape[1]} dimensions together, those of the "
+                f"table, but their widths are {widths}."
+            )
+        for segment in self.segments:
+            if not (math.isfinite(segment.weight) and segment.weight > 0):
+                raise ValueError(f"Expected positive weights, but got {segment.weight}.")
 
 
 def read_static_model(
@@ -131,10 +143,19 @@ def _modules(folder: Path) -> tuple[Path, bool, tuple[Segment, ...]]:
         )
     segments: tuple[Segment, ...] = ()
     if "SegmentNormalize" in kinds:
-        place = modules[kinds.index("SegmentNormalize")]["path"]
-        config = read_json(folder / place / "config.json")
-        segments = tuple(map(Segment, config["widths"], config["weights"]))
+        if len(kinds) > 2:
+            raise ValueError(f"{folder} scales vectors more than once: {', '.join(kinds)}.")
+        segments = _read_segments(folder / modules[1]["path"] / "config.json")
     return folder / modules[0]["path"], "Normalize" in kinds, segments
+
+
+def _read_segments(file: Path) -> tuple[Segment, ...]:
+    try:
+        config = read_json(file)
+        pairs = zip(config["widths"], config["weights"], strict=True)
+        return tuple(Segment(int(width), float(weight)) for width, weight in pairs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"Expected widths and weights of segments in {file}: {error}.") from error
 
 
 def _read_table(folder: Path) -> NDArray[Any]:
@@ -207,7 +228,7 @@ def _license(folder: Path) -> str | None:
     except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
         return None
     license_id = (header or {}).get("license")
-    return str(license_id) if license_id else None
+    return license_id if isinstance(license_id, str) else None
 
 
 def _default_prompt(config: dict[str, Any]) -> str:

@@ -91,7 +91,7 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
     """
     table = model.table[:, : model.truncate_dim].astype(np.float64)
     words = [split_into_words(model.tokenizer, table, model.prompt + t) for t in (first, second)]
-    shares = [_shares(text, table) for text in words]
+    shares = [_shares(text, model) for text in words]
     return Explanation(words[0], words[1], shares[0] @ shares[1].T)
 
 
@@ -111,10 +111,16 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
     return words
 
 
-def _shares(words: list[Word], table: NDArray[np.floating]) -> NDArray[np.float64]:
+def _shares(words: list[Word], model: StaticModel) -> NDArray[np.float64]:
     """Each word's vector, scaled so that the text's has length 1, [W, D]; zeros if it has none."""
-    vectors = np.zeros((len(words), table.shape[1]))
+    vectors = np.zeros((len(words), model.table.shape[1]))
     for row, word in zip(vectors, words, strict=True):
-        row += table[word.ids].sum(axis=0)
+        row += model.table[word.ids].astype(np.float64).sum(axis=0)
+    start = 0
+    for width, weight in model.segments:  # each is scaled by itself
+        segment = vectors[:, start : start + width]
+        segment *= weight / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
+        start += width
+    vectors = vectors[:, : model.truncate_dim]
     length = np.linalg.norm(vectors.sum(axis=0))
     return vectors / length if length else np.zeros_like(vectors)

@@ -174,7 +174,7 @@ def test_a_recipe_gives_the_ensemble(folders, corpus, tmp_path, form, least):
 
 def test_an_exact_recipe_needs_no_text(folders, tmp_path):
     result = build_ensemble(config_of(folders, CorpusConfig(), tmp_path))
-    assert result.figures == {}
+    assert set(result.figures) == {"fused_agreement", "model_agreement"}
     expected = Ensemble([FastEncoder.from_pretrained(f) for f in folders], [1, 0.5])
     written = FastEncoder.from_pretrained(result.output)
     np.testing.assert_allclose(written.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)

@@ -18,6 +18,9 @@ from st_static.model.named import read_named
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
+from st_static.publish.card_check import check_card
+from st_static.publish.explain import explain
+from st_static.publish.folder_check import check_folder
 
 WORDS = ["the", "old", "lighthouse", "keeper", "ships", "counted", "ship", "##wreck", "s", "##s"]
 OTHER_WORDS = [
@@ -143,8 +146,12 @@ def test_saved_exactly_it_loads_where_st_static_cannot_be_imported(fused, tmp_pa
     assert result.returncode == 0, result.stderr
     vectors = np.array(json.loads(result.stdout.splitlines()[-1]))
     np.testing.assert_allclose(vectors, fused.encode(TEXTS), atol=1e-6)
-    again = FastEncoder.from_pretrained(tmp_path / "model-again")
-    np.testing.assert_allclose(again.encode(TEXTS), fused.encode(TEXTS), atol=1e-6)
+    again = str(tmp_path / "model-again")
+    for loaded in (
+        FastEncoder.from_pretrained(again),
+        SentenceTransformer(again, trust_remote_code=True),
+    ):
+        np.testing.assert_allclose(loaded.encode(TEXTS), fused.encode(TEXTS), atol=1e-6)
     with pytest.raises(ValueError, match="trust_remote_code"):
         SentenceTransformer(str(tmp_path / "model"))
 
@@ -191,10 +198,71 @@ def test_the_card_names_members_that_may_not_be_passed_on(fused, tmp_path):
     card = (tmp_path / "model" / "README.md").read_text("utf-8")
     assert "| org/second | 3 | 0.5 | cc-by-nc-nd-4.0 |" in card
     assert "- org/second (cc-by-nc-nd-4.0) may not be redistributed in a changed form" in card
-    assert "- member 2 has no licence that is known here" in card
+    assert "- member 2 names no licence" in card
     assert "- org/first" not in card
     record = json.loads((tmp_path / "model" / "st_static.json").read_text("utf-8"))
     assert record["ensemble"]["members"][1]["license"] == "cc-by-nc-nd-4.0"
+
+
+@pytest.mark.parametrize(
+    ("license_id", "says"),
+    [
+        ("mit", ""),
+        ("Apache-2.0", ""),
+        ("cc-by-nc-4.0", "commercially"),
+        ("CC-BY-NC-ND-4.0", "may not be redistributed"),
+        ("proprietary", "has the licence proprietary"),
+        ("other", "has the licence other"),
+    ],
+)
+def test_what_a_licence_does_not_allow_is_said(license_id, says):
+    card = Ensemble([member(WORDS, 2, 0, name="ours", license=license_id)]).fuse().card("")
+    note = card.partition("Before you pass this model on:")[2]
+    assert says in note
+    assert bool(note) == bool(says)
+    assert check_card(card) == []
+
+
+def test_segments_that_do_not_fit_are_refused(fused, tmp_path):
+    fused.save_pretrained(tmp_path / "model")
+    config = tmp_path / "model" / "1_SegmentNormalize" / "config.json"
+    for values, says in (
+        ({"widths": [4, 1], "weights": [1, 1]}, "segments of 10 dimensions together"),
+        ({"widths": [9, 1], "weights": [1, -1]}, "positive weights, but got -1"),
+        ({"widths": [10], "weights": [1, 1]}, "Expected widths and weights"),
+        ({"weights": [1]}, "Expected widths and weights"),
+    ):
+        config.write_text(json.dumps(values))
+        with pytest.raises(ValueError, match=says):
+            read_named(str(tmp_path / "model"))
+    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
+    modules.append({**modules[1], "type": "sentence_transformers.models.Normalize"})
+    (tmp_path / "model" / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ValueError, match="more than once"):
+        read_named(str(tmp_path / "model"))
+
+
+def test_the_folders_are_fit_to_be_published(ensemble, fused, tmp_path):
+    fused.save_pretrained(tmp_path / "exact")
+    fused.export_calibrated(tmp_path / "calibrated", TEXTS[:4])
+    check_folder(tmp_path / "calibrated")
+    check_folder(tmp_path / "exact", allow_remote_code=True)
+    with pytest.raises(ValueError, match="would run code"):
+        check_folder(tmp_path / "exact")
+
+
+def test_the_shares_of_words_add_up_to_the_cosine(fused, tmp_path):
+    fused.save_pretrained(tmp_path / "model")
+    model = SentenceTransformer(str(tmp_path / "model"), trust_remote_code=True)
+    for first, second in (("the old keeper", "Ships counted the ships"), ("the", "zzz")):
+        expected = float(model.similarity(model.encode(first), model.encode(second)))
+        explanation = explain(fused.model, first, second)
+        assert explanation.similarity == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_wrong_number_format_is_refused(fused, tmp_path):
+    with pytest.raises(ValueError, match="float32 or float16, but got 'int8'"):
+        fused.save_pretrained(tmp_path / "model", dtype="int8")
 
 
 def test_a_models_licence_is_read_from_its_card(fused, tmp_path):
