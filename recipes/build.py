@@ -10,10 +10,12 @@ MTEB(eng, v2)), from local copies of their data in `--data DIR`, if that is give
 
 import argparse
 import functools
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import (
     Recipe,
     parse_build,
@@ -38,6 +40,9 @@ def run(arguments: Sequence[str]) -> int:
     if not options.publish:
         return build(recipe)
     config = parse_build(recipe, QUICKSTART)
+    if isinstance(config, EnsembleConfig):
+        raise ValueError("An ensemble is published by itself: build it, then st-static publish.")
+    _check_before_hours_of_work(options.publish)
     which = ["--tasks", *options.tasks] if options.tasks else ["--benchmark", "MTEB(eng, v2)"]
     data = ["--data", options.data] if options.data else []
     return (
@@ -46,6 +51,17 @@ def run(arguments: Sequence[str]) -> int:
         or run_card(card_arguments(config, options))
         or run_publish([config.output, options.publish])
     )
+
+
+def _check_before_hours_of_work(repo_id: str) -> None:
+    """Fail now where publishing would: no token, no such name, or an extra that is missing."""
+    from st_static.publish.hub import check_request, find_token
+
+    for package in ("mteb", "jinja2", "matplotlib"):
+        if importlib.util.find_spec(package) is None:
+            raise ValueError(f'--publish needs {package}: pip install "st-static[publish]".')
+    check_request(repo_id)
+    find_token()
 
 
 def card_arguments(config: Recipe, options: argparse.Namespace) -> list[str]:

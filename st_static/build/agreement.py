@@ -92,6 +92,13 @@ class TeacherAgreement:
     texts: list[str]
     vectors: NDArray[np.floating]
 
+    def __post_init__(self) -> None:
+        if len(self.texts) != len(self.vectors) or len(self.texts) < 3:
+            raise ValueError(
+                f"Expected at least three texts, with a vector each, but got {len(self.texts)} "
+                f"texts and {len(self.vectors)} vectors."
+            )
+
     def __call__(self, encoder: Member) -> float:
         """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
         student = np.asarray(encoder.encode(self.texts))
@@ -110,7 +117,14 @@ def cosine_agreement(one: Member, other: Member, first: list[str], second: list[
         other: Another one, such as the fused ensemble.
         first: The first text of each pair, [P].
         second: The second, [P].
+
+    Raises:
+        ValueError: There are fewer than two pairs, or not as many second texts as first ones.
     """
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(
+            f"Expected two pairs or more, but got {len(first)} and {len(second)} texts."
+        )
     cosines = [
         (unit_rows(np.asarray(m.encode(first))) * unit_rows(np.asarray(m.encode(second)))).sum(1)
         for m in (one, other)

@@ -8,13 +8,16 @@ from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers import PEERS
 
 
-def load_model(spec: str, trust_remote_code: bool = False) -> EvaluatedModel:
+def load_model(
+    spec: str, trust_remote_code: bool = False, revision: str | None = None
+) -> EvaluatedModel:
     """Load a model to evaluate.
 
     Args:
         spec: A folder or Hub id of a SentenceTransformer, also as `sentence-transformers:ID`; or a
             peer, `KIND:…`, see `st_static.evaluate.peers`.
         trust_remote_code: Run code that a SentenceTransformer's repository brings.
+        revision: Branch, tag or commit of a SentenceTransformer on the Hub.
 
     Raises:
         ValueError: There is no such model, or its package is not installed.
@@ -24,17 +27,19 @@ def load_model(spec: str, trust_remote_code: bool = False) -> EvaluatedModel:
         return PEERS[kind](name)
     if separator and kind == "sentence-transformers":
         spec = name
-    return _load_sentence_transformer(spec, trust_remote_code)
+    return _load_sentence_transformer(spec, trust_remote_code, revision)
 
 
-def _load_sentence_transformer(name: str, trust_remote_code: bool) -> EvaluatedModel:
+def _load_sentence_transformer(
+    name: str, trust_remote_code: bool, revision: str | None
+) -> EvaluatedModel:
     from sentence_transformers import SentenceTransformer
 
     from st_static.build.teacher import locate
 
     path = locate(name)
     try:
-        model = SentenceTransformer(path, trust_remote_code=trust_remote_code)
+        model = SentenceTransformer(path, trust_remote_code=trust_remote_code, revision=revision)
     # RuntimeError: weights of a kind that sentence-transformers cannot use, such as int8.
     except (OSError, ValueError, RuntimeError) as error:
         raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,17 +85,24 @@ class Ensemble:
     """
 
     def __init__(self, members: Sequence[Member], weights: Sequence[float] | None = None) -> None:
+        members = list(members)
         if not members:
             raise ValueError("Expected at least one member, but got none.")
+        for i, member in enumerate(members):
+            if isinstance(member, str) or not hasattr(member, "encode"):
+                raise ValueError(
+                    f"Expected models that encode texts, but member {i} is {member!r}. Load it, "
+                    "for example with FastEncoder.from_pretrained."
+                )
         weights = [1.0] * len(members) if weights is None else list(weights)
         if len(weights) != len(members):
             raise ValueError(
                 f"Expected a weight for each of the {len(members)} members, but got {len(weights)}."
             )
         for i, weight in enumerate(weights):
-            if not (math.isfinite(weight) and weight > 0):
-                raise ValueError(f"Expected positive weights, but weight {i} is {weight}.")
-        self.members = list(members)
+            if not (isinstance(weight, SupportsFloat) and math.isfinite(weight) and weight > 0):
+                raise ValueError(f"Expected positive weights, but weight {i} is {weight!r}.")
+        self.members = members
         self.weights = [float(weight) for weight in weights]
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
@@ -108,8 +115,11 @@ class Ensemble:
             Vectors [B, D_1 + ... + D_L].
 
         Raises:
-            ValueError: A member gives another number of vectors than there are texts.
+            ValueError: A member gives another number of vectors than there are texts, or texts is
+                a single one.
         """
+        if isinstance(texts, str):
+            raise ValueError("Expected a list of texts, but got one str. Put it into a list.")
         scale = 1 / math.hypot(*self.weights)
         segments = []
         for i, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):

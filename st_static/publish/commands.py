@@ -126,13 +126,19 @@ def _publish_parser() -> ArgumentParser:
     parser.add_argument(
         "--revision", type=str | None, metavar="BRANCH", help="Branch to upload to instead of main."
     )
-    parser.add_argument("--create_pr", action="store_true", help="Open a pull request instead.")
+    parser.add_argument(
+        "--create_pr", "--create-pr", action="store_true", help="Open a pull request instead."
+    )
     parser.add_argument("--tag", type=str | None, help="Tag the commit, for example v1.")
     parser.add_argument(
-        "--dry_run", action="store_true", help="Do everything but the upload, and list the files."
+        "--dry_run",
+        "--dry-run",
+        action="store_true",
+        help="Do everything but the upload, and list the files.",
     )
     parser.add_argument(
         "--allow_remote_code",
+        "--allow-remote-code",
         action="store_true",
         help="Let the model bring Python code of its own, which is run here, too.",
     )

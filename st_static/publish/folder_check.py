@@ -34,6 +34,7 @@ _EXPECTED = re.compile(
         ]
     )
 )
+_EXPECTED_OF_ENSEMBLES = re.compile(r"segment_normalize\.py|1_SegmentNormalize/config\.json")
 # Beside them, where a repository may bring modules and code of its own.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _BINARY = (".safetensors", ".png")
@@ -89,6 +90,7 @@ def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[Mo
         *_check_modules(folder, allow_remote_code),
         *_check_tensors(folder, files),
         *_check_texts(folder, files),
+        *_check_record(folder),
     ]
     if problems:
         lines = "".join(f"\n- {problem}" for problem in problems)
@@ -104,7 +106,7 @@ def list_files(folder: Path) -> list[ModelFile]:
 
 def is_written_here(path: str) -> bool:
     """Whether a path in a repository is one that st_static writes."""
-    return _EXPECTED.fullmatch(path) is not None
+    return any(pattern.fullmatch(path) for pattern in (_EXPECTED, _EXPECTED_OF_ENSEMBLES))
 
 
 def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[str]:
@@ -217,6 +219,20 @@ def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
             yield from (f"{file.path} {problem}." for problem in check_results_file(path))
         if not file.path.endswith(_BINARY):
             yield from (f"{file.path}: {problem}. Remove it." for problem in find_secrets(path))
+
+
+def _check_record(folder: Path) -> Iterator[str]:
+    """Whether the text that the model was built from allows it to be passed on."""
+    try:
+        recipe = read_json(folder / RECORD_FILE)["recipe"]
+        allowed = recipe["corpus"].get("redistributable", True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # of an ensemble, or an older one
+    if not allowed:
+        yield (
+            f"{RECORD_FILE} says that the text of the model may not be redistributed "
+            "(corpus.redistributable). Build it again from open text."
+        )
 
 
 def _check_card_file(path: Path) -> list[str]:

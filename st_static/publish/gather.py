@@ -91,6 +91,11 @@ def gather(folder: Path, inputs: CardInputs) -> CardFacts:
     if not inputs.results:
         raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
     record = read_json(folder / RECORD_FILE)
+    if "recipe" not in record:
+        raise ValueError(
+            f"{folder} was not built from a teacher. An ensemble has a card of its own: publish it "
+            "as it is."
+        )
     model = read_static_model(folder)
     name = folder.resolve().name
     teacher_id = _teacher_id(record["recipe"]["teacher"])
@@ -264,9 +269,12 @@ def _without(model: ModelScores, tasks: Sequence[str]) -> ModelScores:
 
 
 def _load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
-    """The teacher, to measure beside the student; None where it cannot be had."""
+    """The teacher, to measure beside the student; None where it cannot be had.
+
+    A record is no consent to run code: a teacher that brings its own is left out.
+    """
     try:
-        return load_model(config["model"], config["trust_remote_code"])
+        return load_model(config["model"], revision=config["revision"])
     except ValueError as error:
         logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
         return None

@@ -84,9 +84,9 @@ def publish(
         OSError: The Hub cannot be reached, or does not take the model.
     """
     folder = Path(folder)
-    _check_request(repo_id, revision, create_pr, tag)
+    check_request(repo_id, revision, create_pr, tag)
     files = check_folder(folder, allow_remote_code)
-    token = None if dry_run else _find_token(token)
+    token = None if dry_run else find_token(token)
     texts = sample_texts(folder)
     logger.info("Loading %s with sentence-transformers alone", folder)
     local = load_fresh(str(folder), texts, trust_remote_code=allow_remote_code)
@@ -119,7 +119,14 @@ def publish(
     return Published(repo_id, files, upload.url, upload.commit, upload.is_new, tag)
 
 
-def _check_request(repo_id: str, revision: str | None, create_pr: bool, tag: str | None) -> None:
+def check_request(
+    repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
+) -> None:
+    """Check what can be checked without the Hub; for the arguments see `publish`.
+
+    Raises:
+        ValueError: It is no name of a repository, or the arguments exclude each other.
+    """
     validate_repo_id(repo_id)
     if "/" not in repo_id:
         raise ValueError(f"Expected the repository as ORG/NAME, but got {repo_id!r}.")
@@ -130,7 +137,7 @@ def _check_request(repo_id: str, revision: str | None, create_pr: bool, tag: str
         )
 
 
-def _find_token(token: str | None) -> str:
+def find_token(token: str | None = None) -> str:
     """The token, which must be one that can be sent.
 
     Raises:

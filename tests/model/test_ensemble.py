@@ -64,6 +64,8 @@ def test_members_with_tokenizers_of_their_own(tokenizers_by_family, sentences):
         (2, [-1.0, 1.0], r"weight 0 is -1.0"),
         (1, [float("nan")], "weight 0 is nan"),
         (1, [float("inf")], "weight 0 is inf"),
+        (2, [1.0, "a"], "weight 1 is 'a'"),
+        (2, [None, 1.0], "weight 0 is None"),
     ],
 )
 def test_weights_that_do_not_fit(n, weights, says):
@@ -75,3 +77,16 @@ def test_a_member_with_another_number_of_rows_is_named():
     ensemble = Ensemble([Fixed(np.ones((2, 3))), Fixed(np.ones((1, 3)))])
     with pytest.raises(ValueError, match=r"Member 1 gave vectors of the shape \(1, 3\) for 2"):
         ensemble.encode(["a", "b"])
+
+
+@pytest.mark.parametrize("member", ["models/ours", None])
+def test_what_is_no_model_is_named(member):
+    with pytest.raises(ValueError, match=f"member 1 is {member!r}"):
+        Ensemble([Fixed([[1.0]]), member])
+
+
+def test_members_of_a_generator_and_one_text():
+    ensemble = Ensemble(Fixed([[i + 1.0]]) for i in range(2))
+    assert len(ensemble.members) == 2
+    with pytest.raises(ValueError, match="got one str"):
+        ensemble.encode("a")

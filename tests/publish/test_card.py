@@ -1,7 +1,6 @@
 """A model's card: what is on it comes from files, and what a person wrote on it stays."""
 
 import json
-import math
 import re
 import shutil
 from dataclasses import replace
@@ -333,5 +332,5 @@ def test_each_kind_of_problem_is_found(old, new, problem):
 def test_all_problems_are_listed():
     card = VALID.replace("language: en\n", "").replace("apache-2.0", "x").replace("![text]", "![]")
     assert len(check_card(card)) == 3
-    assert math.isfinite(len(problems := check_card("# nothing")))
+    problems = check_card("# nothing")
     assert len(problems) == 1

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from small_model import CARD, RESULTS, write_model
 
 from st_static.publish import folder_check
-from st_static.publish.folder_check import check_folder
+from st_static.publish.folder_check import check_folder, is_written_here
 
 HF_TOKEN = "hf_" + "aB3" * 11 + "x"
 GITHUB_TOKEN = "ghp_" + "aB3" * 12
@@ -326,3 +326,24 @@ def test_the_folder_is_left_as_it_is(folder: Path) -> None:
     check_folder(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     assert os.getcwd() == here
+
+
+def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> None:
+    record = {"recipe": {"corpus": {"redistributable": False}}}
+    (folder / "st_static.json").write_text(json.dumps(record))
+    [problem] = problems_of(folder)
+    assert "may not be redistributed" in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("model.safetensors", True),
+        ("segment_normalize.py", True),
+        ("1_SegmentNormalize/config.json", True),
+        ("notes.txt", False),
+        ("other.py", False),
+    ],
+)
+def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
+    assert is_written_here(path) == written

@@ -682,3 +682,17 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     [score] = json.loads(file.read_text())["scores"]["test"]
     assert result.metric_value == pytest.approx(score["main_score"], abs=1e-6)
     assert f'SentenceTransformer("{REPO}")' in card.text
+
+
+def test_nothing_is_built_that_cannot_be_published(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
+    recipes = Path(__file__).parents[2] / "recipes"
+    with pytest.raises(ValueError, match="An ensemble is published by itself"):
+        run([str(recipes / "ensemble-512.yaml"), "--publish", REPO])
+    with pytest.raises(ValueError, match="ORG/NAME"):
+        run(["--publish", "ours-256"])
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ValueError, match="needs a token"):
+        run(["--publish", REPO])
