@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,24 +43,29 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path) -> list[Path]:
     notes = find_notes([folder / CARD_FILE, cards / f"{name}.md"])
     facts = gather(folder, inputs)
     explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
-    drawn, copied = homes = [home / FIGURES_FOLDER / name for home in (folder, cards)]
-    for home in homes:
-        shutil.rmtree(home, ignore_errors=True)  # figures that are drawn no more
-    facts = replace(facts, figures=draw_all(facts, explanation, drawn))
-    shutil.copytree(drawn, copied)
-    card = render(facts, notes)
-    problems = check_card(card)
-    if problems:
-        raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
+    homes = [home / FIGURES_FOLDER / name for home in (folder, cards)]
+    results = {
+        folder / RESULTS_FOLDER / file: text
+        for home in inputs.results
+        for file, text in official_results(home).items()
+    }
+    with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
+        drawn = Path(temporary) / name
+        facts = replace(facts, figures=draw_all(facts, explanation, drawn))
+        card = render(facts, notes)
+        problems = check_card(card)
+        if problems:
+            raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
+        for home in homes:
+            shutil.rmtree(home, ignore_errors=True)  # figures that are drawn no more
+            shutil.copytree(drawn, home)
     texts = {
         folder / CARD_FILE: card,
         cards / f"{name}.md": card,
         cards / f"{name}.json": facts.to_json(),
+        **results,
     }
     shutil.rmtree(folder / RESULTS_FOLDER, ignore_errors=True)
-    for results in inputs.results:
-        for file, text in official_results(results).items():
-            texts[folder / RESULTS_FOLDER / file] = text
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic(path) as partial:

@@ -12,6 +12,7 @@ from card_results import STS12_REVISION, write_results
 from huggingface_hub import ModelCard
 
 from st_static.cli import main, parse_build
+from st_static.evaluate.encoders import revision_of
 from st_static.model.files import read_json, write_json
 from st_static.publish import gather
 from st_static.publish.card_check import check_card
@@ -189,6 +190,25 @@ def test_notes_that_differ(model, write, capsys):
         path.write_text(card, "utf-8")
     assert write(model) == 1
     assert "differ" in capsys.readouterr().err
+
+
+def test_a_card_that_would_not_be_valid_leaves_everything_as_it_was(model, write, capsys):
+    record = json.loads((model / "st_static.json").read_text("utf-8"))
+    record["recipe"]["export"]["license"] = "no-such-licence"
+    (model / "st_static.json").write_text(json.dumps(record), "utf-8")
+    for home in (model.parent / "results/local__tiny").iterdir():  # of this record, too
+        suffix = "-local" if home.name.endswith("-local") else ""
+        home.rename(home.with_name(revision_of(str(model)) + suffix))
+    before = {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()}
+    assert write(model) == 1
+    assert "would not be valid" in capsys.readouterr().err
+    assert {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()} == before
+
+
+def test_an_ensemble_has_a_card_of_its_own(model, write, capsys):
+    (model / "st_static.json").write_text('{"ensemble": {}}', "utf-8")
+    assert write(model) == 1
+    assert "An ensemble has a card of its own" in capsys.readouterr().err
 
 
 def test_results_of_another_model(model, write, capsys):
