@@ -27,7 +27,7 @@ Recipe = BuildConfig | EnsembleConfig
 DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 
 
-def build_parser(config: type[Recipe]) -> ArgumentParser:
+def build_parser(config: type[Recipe] = BuildConfig) -> ArgumentParser:
     """The parser of `build`: a recipe, and an option for every value in it."""
     parser = ArgumentParser(
         prog="st-static build",
