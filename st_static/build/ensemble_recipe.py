@@ -114,7 +114,7 @@ def _target(config: EnsembleConfig, ensemble: Ensemble) -> Member:
 
 
 def _measured_pairs() -> tuple[list[str], list[str]]:
-    """Pairs of sentences that no member was made of: of the standard library's documentation."""
+    """Pairs of sentences that every machine has: of the standard library's documentation."""
     sentences = split_sentences(itertools.islice(read_docstrings(["stdlib"]), _MEASURED_DOCUMENTS))
     texts = list(dict.fromkeys(sentences))
     middle = len(texts) // 2
