@@ -45,10 +45,10 @@ def parquet(path: Path, columns: dict[str, list]) -> Path:
     [
         ("a.txt", txt(DOCUMENTS)),
         ("a.b.txt", txt(DOCUMENTS)),
-        ("a.txt.gz", gzip.compress(txt(DOCUMENTS))),
+        ("a.txt.gz", gzip.compress(txt(DOCUMENTS), mtime=0)),
         ("a.txt.xz", lzma.compress(txt(DOCUMENTS))),
         ("a.jsonl", jsonl(DOCUMENTS)),
-        ("a.jsonl.gz", gzip.compress(jsonl(DOCUMENTS))),
+        ("a.jsonl.gz", gzip.compress(jsonl(DOCUMENTS), mtime=0)),
         ("a.jsonl.xz", lzma.compress(jsonl(DOCUMENTS))),
     ],
 )
