@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,12 @@ class ModelScores:
     is_local: bool = False
 
 
+@functools.cache
+def _tasks_of(benchmark: str) -> list[AbsTask]:
+    """A benchmark's tasks, to read; mteb takes a second or two to list them."""
+    return find_tasks(benchmark)
+
+
 def read_results(folder: Path, benchmark: str) -> ModelScores:
     """Read mteb's JSON files of one model.
 
@@ -79,7 +86,7 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
     Raises:
         ValueError: The folder holds no results.
     """
-    tasks = {task.metadata.name: task for task in find_tasks(benchmark)}
+    tasks = {task.metadata.name: task for task in _tasks_of(benchmark)}
     name = folder.resolve().parent.name.replace("__", "/")
     model = ModelScores(name, "measured", revision=folder.resolve().name)
     other_splits = []
@@ -132,7 +139,7 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
         ValueError: There is no such benchmark, or there are none of a model; the message lists
             those that there are.
     """
-    find_tasks(benchmark)
+    _tasks_of(benchmark)
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:
@@ -160,7 +167,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         raise ValueError(
             f"{folder} was measured on local copies of the datasets: that is no published result."
         )
-    types = {t.metadata.name: t.metadata.type for t in find_tasks(benchmark)}
+    types = {t.metadata.name: t.metadata.type for t in _tasks_of(benchmark)}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     added = [
@@ -207,7 +214,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     Raises:
         ValueError: The models have no task of the benchmark in common.
     """
-    types = {t.metadata.name: t.metadata.type for t in find_tasks(benchmark)}
+    types = {t.metadata.name: t.metadata.type for t in _tasks_of(benchmark)}
     common = sorted(set(types).intersection(*(model.scores for model in models)))
     if not common:
         raise ValueError(
