@@ -22,13 +22,13 @@ Encode = Callable[[list[str]], NDArray[np.floating]]
 _ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts that load what an encoder's libraries put off
-_ROUND_SECONDS = 0.25
+_ROUND_SECONDS = 0.15
 _TEXTS = 1_500
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
-    sentences = split_sentences(islice(read_docstrings(["stdlib"]), n))
+    sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
     distinct = list(dict.fromkeys(sentences))[:n]
     random.Random(0).shuffle(distinct)  # a slow encoder's first ones are a fair sample
     return distinct
