@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from st_static.lazy import lazy_names
 
 if TYPE_CHECKING:
     from st_static.build.distillation import SparseTrainer
@@ -41,8 +42,4 @@ _HOME = {
     "accelerate": "st_static.model.accelerate",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'st_static' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = lazy_names(__name__, _HOME)

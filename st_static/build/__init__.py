@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from st_static.build.config import (
@@ -16,6 +15,7 @@ from st_static.build.config import (
     TeacherConfig,
     VocabularyConfig,
 )
+from st_static.lazy import lazy_names
 
 if TYPE_CHECKING:
     from st_static.build.agreement import TeacherAgreement, cosine_agreement
@@ -46,8 +46,4 @@ _HOME = {
     "distill_into": "st_static.build.ensemble",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = lazy_names(__name__, _HOME)

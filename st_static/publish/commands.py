@@ -53,8 +53,7 @@ def run_explain(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_card(arguments: Sequence[str]) -> int:
-    """Run `card`."""
+def _card_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static card",
         description="Write a model's card with its figures: README.md in the model's folder, and "
@@ -96,7 +95,12 @@ def run_card(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--cards", type=Path, default=Path("model_cards"), help="Folder of all cards."
     )
-    options = parser.parse_args(list(arguments))
+    return parser
+
+
+def run_card(arguments: Sequence[str]) -> int:
+    """Run `card`."""
+    options = _card_parser().parse_args(list(arguments))
     # mteb takes seconds to load: not before the arguments are known to be good.
     from st_static.publish.card import write_card
     from st_static.publish.gather import CardInputs

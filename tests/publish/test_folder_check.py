@@ -65,12 +65,13 @@ def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> Non
     save_file({"components": np.eye(4)}, folder / "sentence_pca.safetensors")
     (folder / "figures" / "dark").mkdir()
     (folder / "figures" / "dark" / "scores.png").write_bytes(b"\x89PNG")
-    check_folder(folder)
+    names = {file.path for file in check_folder(folder)}
+    assert names >= {"sentence_pca.safetensors", "figures/dark/scores.png"}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_either_number_format_is_fit(tmp_path: Path, dtype: str) -> None:
-    check_folder(write_model(tmp_path / "model", dtype))
+    assert check_folder(write_model(tmp_path / "model", dtype))
 
 
 def test_no_folder_is_no_model(tmp_path: Path) -> None:
@@ -151,7 +152,8 @@ def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
     (folder / "my_module.py").write_text("class MyModule: ...\n")
     (folder / "2_Dense").mkdir()
     (folder / "2_Dense" / "config.json").write_text("{}")
-    check_folder(folder, allow_remote_code=True)
+    names = {file.path for file in check_folder(folder, allow_remote_code=True)}
+    assert names >= {"my_module.py", "2_Dense/config.json"}
 
 
 def test_allowed_code_allows_no_other_files(folder: Path) -> None:
@@ -254,7 +256,7 @@ def test_a_card_that_is_no_text_is_found(folder: Path) -> None:
 def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
     card = CARD.replace("language: en", "language: [en, de]")
     (folder / "README.md").write_text(re.sub(r"(?s)model-index.*\n---", "---", card))
-    check_folder(folder)
+    assert check_folder(folder)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_a_secret_is_found_and_not_repeated(
 def test_words_that_begin_like_a_secret_are_none(folder: Path) -> None:
     words = "hf_hub_download ghp_ AKIA sk-learn-contrib-of-many-words xox BEGIN PRIVATE KEY"
     (folder / "README.md").write_text(CARD + words)
-    check_folder(folder)
+    assert check_folder(folder)
 
 
 # -- together --------------------------------------------------------------------------
