@@ -7,7 +7,8 @@ Static models on many texts, on models with random tables of 30,000 and 150,000 
 takes sentences from each file, 100,000 in all by default (and as many as there are from a file of
 `word/TAG` tokens), and prints the median of five turns, in which the encoders take part one after
 the other: sentences a second, the times of the steps inside, and the latency of one short sentence.
-`--lines 10000000` also measures the memory of `st-static encode` on so many lines.
+`--lines 10000000` also measures the memory of `st-static encode` on so many lines of the corpus,
+all of them and then from the first again.
 
 Table 2 of the paper (Wada et al., 2025), on a task's sentences, three independent processes each::
 
@@ -20,21 +21,22 @@ where there is one, on the GPU. A SPEC is `sentence-transformers:MODEL`, `accele
 
 import argparse
 import functools
+import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -257,40 +259,49 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
     return found
 
 
-def measure_memory(model: Path, texts: list[str], n_lines: int, folder: Path) -> dict[str, float]:
+def measure_memory(
+    model: Path, patterns: list[str], n_lines: int, folder: Path
+) -> dict[str, float]:
     """Peak memory in MB of `st-static encode` on a file of `n_lines` lines."""
-    file = folder / "lines.txt"
-    with file.open("w", encoding="utf-8") as stream:
-        for start in range(0, n_lines, len(texts)):
-            stream.writelines(f"{text}\n" for text in texts[: n_lines - start])
-    command = [sys.executable, "-m", "st_static.cli", "encode", str(model)]
+    lines = folder / "lines.txt"
+    _write_lines(lines, patterns, n_lines)
+    module = "import st_static.model.fast_encoder"
     start = time.perf_counter()
-    with file.open("rb") as source, open(os.devnull, "wb") as target:
-        child = subprocess.Popen(command, stdin=source, stdout=target, stderr=subprocess.DEVNULL)
-        peak = max(_resident(child), default=0)
-    if child.returncode:
-        raise SystemExit(f"st-static encode failed with the status {child.returncode}.")
+    peak = _peak_of([sys.executable, "-m", "st_static.cli", "encode", str(model)], lines)
     seconds = time.perf_counter() - start
-    script = (
-        "import psutil, st_static.model.fast_encoder as _; print(psutil.Process().memory_info()[0])"
-    )
-    libraries = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     return {
         "MB of the table": (model / "model.safetensors").stat().st_size / 1e6,
-        "MB of Python and its libraries": int(libraries.stdout) / 1e6,
+        "MB of Python and its libraries": _peak_of([sys.executable, "-c", module], lines) / 1e6,
         "MB at most": peak / 1e6,
         "sentences a second": n_lines / seconds,
     }
 
 
-def _resident(child: subprocess.Popen[bytes]) -> Iterator[int]:
-    process = psutil.Process(child.pid)
-    while child.poll() is None:
-        try:
-            yield process.memory_info().rss
-        except psutil.NoSuchProcess:
-            return
-        time.sleep(0.05)
+def _write_lines(file: Path, patterns: list[str], n: int) -> None:
+    """All sentences of a corpus, and from the first one again, until there are `n`."""
+    with file.open("w", encoding="utf-8") as stream:
+        written = 0
+        for path in itertools.cycle(find_files(patterns)):
+            sentences = split_sentences(Corpus(CorpusConfig(files=str(path))))[: n - written]
+            stream.writelines(f"{sentence}\n" for sentence in sentences)
+            written += len(sentences)
+            if written == n:
+                return
+
+
+def _peak_of(command: list[str], source: Path) -> int:
+    """The largest memory in bytes that a command ever takes; it reads a file."""
+    with source.open("rb") as stdin, open(os.devnull, "wb") as nowhere:
+        child = subprocess.Popen(command, stdin=stdin, stdout=nowhere, stderr=subprocess.DEVNULL)
+        peak = 0
+        while child.poll() is None:
+            status = Path(f"/proc/{child.pid}/status").read_text()  # stays until polled again
+            found = re.search(r"VmHWM:\s+(\d+) kB", status)  # the peak until now
+            peak = max(peak, int(found[1]) * 1024 if found else 0)
+            time.sleep(0.02)
+    if child.returncode:
+        raise SystemExit(f"{command} failed with the status {child.returncode}.")
+    return peak
 
 
 def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) -> Path:
@@ -344,8 +355,9 @@ def main() -> None:
             for n_words in options.words:
                 folder = Path(temporary) / name
                 model = print_throughput(texts, name, n_words, folder)
-            if options.lines:
-                for what, value in measure_memory(model, texts, options.lines, folder).items():
+            if options.lines and options.corpus:
+                memory = measure_memory(model, options.corpus, options.lines, folder)
+                for what, value in memory.items():
                     print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")
 
 

@@ -37,6 +37,18 @@ def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+def test_tokenising_does_not_load_pandas() -> None:
+    lines = [
+        "import io, st_static.model.encode_files as files",
+        "from st_static.model.chunk_tokenizer import ChunkTokenizer",
+        "from st_static.model.tokenizer import build_tokenizer",
+        "tokenize = ChunkTokenizer(build_tokenizer(['a', 'ship']))",
+        "texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')",
+        "assert len(tokenize(next(texts).chunk(0)).values) > 3",
+    ]
+    assert modules_after("\n".join(lines)).isdisjoint({"pandas", "torch"})
+
+
 def test_importing_the_package_loads_nothing_but_python() -> None:
     third_party = modules_after("import st_static") - modules_after("pass")
     assert third_party <= {"st_static", *sys.stdlib_module_names}

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.model import arrow
 from st_static.model.chunking import chunking_of
 from st_static.model.chunks import Cut, Spans, cut_texts
 from st_static.model.memo import Memo
@@ -52,7 +53,7 @@ class ChunkTokenizer:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_chunks: int = 500_000, max_bytes: int = 100_000_000
+        self, tokenizer: Tokenizer, max_chunks: int = 200_000, max_bytes: int = 50_000_000
     ) -> None:
         self.tokenizer = tokenizer
         self.max_chunks = max_chunks
@@ -91,7 +92,7 @@ class ChunkTokenizer:
         Returns:
             Token ids, [B rows].
         """
-        array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+        array = texts if isinstance(texts, pa.Array) else arrow.strings(texts)
         cut = self.chunking.cut
         if cut is None:
             return self._encode_whole(array)
@@ -102,8 +103,8 @@ class ChunkTokenizer:
             return self._encode_whole(array)
         rows = concatenate(
             [
-                self._encode_cut(array.filter(pa.array(~whole)), cut),
-                self._encode_whole(array.filter(pa.array(whole))),
+                self._encode_cut(array.filter(arrow.of_mask(~whole)), cut),
+                self._encode_whole(array.filter(arrow.of_mask(whole))),
             ]
         )
         places = np.concatenate([np.flatnonzero(~whole), np.flatnonzero(whole)])
@@ -124,20 +125,20 @@ class ChunkTokenizer:
         """Which texts must not be cut, [B]."""
         whole = np.zeros(len(texts), dtype=np.bool_)
         if self.chunking.ascii_only:
-            whole |= ~_as_mask(pc.string_is_ascii(texts))
+            whole |= ~arrow.mask(pc.string_is_ascii(texts))
         return whole | _contain_any(texts, self.chunking.kept_whole)
 
     def _encode_new(self, chunks: list[str]) -> Ragged:
         """Encode chunks, those of plain words through their words."""
         if self._lowercase is None:
             return self._encode_in_groups(chunks)
-        array = pa.array(chunks, pa.string())
-        plain = _as_mask(pc.match_substring_regex(array, _PRINTABLE))
-        plain &= ~_contain_any(array, self._added)
-        words = split_plain_words(array.filter(pa.array(plain)), self._lowercase)
+        array = arrow.strings(chunks)
+        plain = arrow.mask(pc.match_substring_regex(array, _PRINTABLE))
+        plain = plain & ~_contain_any(array, self._added)
+        words = split_plain_words(array.filter(arrow.of_mask(plain)), self._lowercase)
         rows, ids = self._memo.look_up(Spans.of(words.flatten()), self._encode_in_groups)
         of_words = ids.take(rows)
-        bounds = offsets_of(pc.list_value_length(words).to_numpy(zero_copy_only=False))
+        bounds = offsets_of(arrow.numbers(pc.list_value_length(words)))
         of_plain = Ragged(of_words.values, of_words.offsets[bounds])
         others = self._encode_in_groups([chunks[i] for i in np.flatnonzero(~plain)])
         places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
@@ -171,16 +172,11 @@ def _rows(rows: Iterable[list[int]]) -> Ragged:
     return Ragged(np.fromiter(chain.from_iterable(rows), np.int32), offsets)
 
 
-def _as_mask(values: pa.Array) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
-    return mask
-
-
 def _contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
     """Which texts contain one of the strings, [B]."""
     mask = np.zeros(len(texts), dtype=np.bool_)
     for string in strings:
-        mask |= _as_mask(pc.match_substring(texts, string))
+        mask |= arrow.mask(pc.match_substring(texts, string))
     return mask
 
 

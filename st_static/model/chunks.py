@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from st_static.model import arrow
 from st_static.model.ragged import offsets_of
 
 _SPACE = 0x20
@@ -43,7 +44,7 @@ class Spans(NamedTuple):
     @staticmethod
     def of(strings: pa.Array) -> Spans:
         """The strings of an Arrow array, [C]."""
-        offsets, data = _buffers(strings.cast(pa.large_string()))
+        offsets, data = arrow.bytes_of_strings(strings.cast(pa.large_string()))
         return Spans(_padded(data), offsets[:-1], np.diff(offsets))
 
     def strings(self, which: NDArray[np.int64]) -> pa.Array:
@@ -51,7 +52,7 @@ class Spans(NamedTuple):
         lengths = self.lengths[which]
         offsets = offsets_of(lengths)
         places = np.repeat(self.starts[which] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return large_strings(offsets, self.data[places])
+        return arrow.strings_of_bytes(offsets, self.data[places])
 
 
 class Chunks(NamedTuple):
@@ -80,9 +81,9 @@ def cut_texts(texts: pa.Array, cut: Cut) -> tuple[Spans, NDArray[np.int64]]:
     """
     array = texts.cast(pa.large_string())
     if cut is Cut.AT_SPACES:  # so that a space ends each chunk
-        end, space = (pa.scalar(s, pa.large_string()) for s in ("", " "))
+        end, space = arrow.strings(["", " "])
         array = pc.binary_join_element_wise(array, end, space)
-    offsets, data = _buffers(array)
+    offsets, data = arrow.bytes_of_strings(array)
     is_start = np.zeros(len(data) + 1, dtype=np.bool_)
     if cut is Cut.AT_SPACES:
         np.equal(data, _SPACE, out=is_start[1:])
@@ -99,30 +100,14 @@ def cut_texts(texts: pa.Array, cut: Cut) -> tuple[Spans, NDArray[np.int64]]:
 
 def split_chunks(texts: Sequence[str] | pa.Array) -> Chunks:
     """Cut texts [B], a list of str or an Arrow string array, at spaces; find distinct chunks."""
-    array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+    array = texts if isinstance(texts, pa.Array) else arrow.strings(texts)
     spans, offsets = cut_texts(array, Cut.AT_SPACES)
     # The chunks as they stand in the text, with the spaces at their ends: nothing is copied.
     bounds = np.append(spans.starts, len(spans.data) - PADDING)
-    encoded = large_strings(bounds, spans.data).dictionary_encode()
+    encoded = arrow.strings_of_bytes(bounds, spans.data).dictionary_encode()
     distinct = pc.ascii_rtrim(encoded.dictionary, " ")
-    return Chunks(distinct, encoded.indices.to_numpy(), offsets)
-
-
-def _buffers(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Boundaries [B + 1] and bytes of a large_string array, without copying the bytes."""
-    _, offsets_buffer, data_buffer = array.buffers()
-    if not len(array):
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    offsets = np.frombuffer(offsets_buffer, np.int64)[array.offset :][: len(array) + 1]
-    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], data
+    return Chunks(distinct, arrow.numbers(encoded.indices), offsets)
 
 
 def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate([data, np.zeros(PADDING, np.uint8)])
-
-
-def large_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
-    """A large_string array with the given boundaries [B + 1] and bytes, which are not copied."""
-    buffers = pa.py_buffer(offsets), pa.py_buffer(data)
-    return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)

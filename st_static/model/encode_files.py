@@ -9,28 +9,30 @@ import json
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from st_static.model.chunks import large_strings
+from st_static.model import arrow
 from st_static.model.columns import Null, text_column
 from st_static.model.ragged import offsets_of
 
-# Texts [B] to vectors, written into an array [B, D].
-Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], NDArray[np.floating]]
+# Writes the vectors of texts [B] into an array [B, D].
+Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
 Encoded = tuple[pa.ChunkedArray, NDArray[np.floating]]
 OutputFormat = Literal["npy", "parquet"]
 InputFormat = Literal["txt", "jsonl", "parquet"]
 
-# Texts that are read, encoded and written at a time.
-BATCH_TEXTS = 8_192
+# Texts that are read, encoded and written at a time: twice as many are a little faster, and take
+# 30 MB more.
+BATCH_TEXTS = 2_048
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
@@ -82,7 +84,7 @@ def _read_lines(stream: IO[bytes]) -> Iterator[pa.ChunkedArray]:
 def _without_ends(lines: list[bytes], done: int) -> pa.Array:
     """Lines as strings without their ends; they are the lines after number `done` of a file."""
     offsets = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)))
-    column = large_strings(offsets, np.frombuffer(b"".join(lines), np.uint8))
+    column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -122,6 +124,8 @@ def _text_of(line: bytes, number: int, column: str) -> str | None:
 
 
 def _read_parquet(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
+    import pyarrow.parquet as pq
+
     if not stream.seekable():  # a pipe: Parquet is read from its end
         spooled = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
         shutil.copyfileobj(stream, spooled)
@@ -139,6 +143,7 @@ def _read_parquet(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
 
 def encode_batches(
     encode: Encode,
+    threads: int,
     texts: Iterable[pa.ChunkedArray],
     stream: IO[bytes],
     dimension: int,
@@ -148,18 +153,45 @@ def encode_batches(
     """Encode batches of texts and write the vectors; returns the number of texts.
 
     Args:
-        encode: Writes the vectors of texts [B] into an array [B, D], and returns it.
+        encode: Writes the vectors of texts [B] into an array [B, D].
+        threads: So many batches are encoded at a time, while others are read and written.
         texts: Batches of texts.
         stream: Where to, open in binary mode.
         dimension: D.
         dtype: Number format of the vectors.
         output_format: npy is one array [N, D]; parquet has the columns `text` and `embedding`.
     """
-    # One array for all batches: the allocator would keep several of them.
-    room = np.empty((BATCH_TEXTS, dimension), dtype)
-    encoded = ((batch, encode(batch, room[: len(batch)])) for batch in texts)
+    rooms = [np.empty((BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
+    encoded = _encoded(encode, threads, texts, rooms)
     write = _write_npy if output_format == "npy" else _write_parquet
     return write(encoded, stream, dimension, dtype)
+
+
+def _encoded(
+    encode: Encode,
+    threads: int,
+    texts: Iterable[pa.ChunkedArray],
+    rooms: list[NDArray[np.floating]],
+) -> Iterator[Encoded]:
+    """Batches and their vectors, in order; these last until the next ones are asked for.
+
+    The rooms [BATCH_TEXTS, D], one more than threads, hold the vectors of one batch after the
+    other: the allocator would keep what belongs to no batch any more.
+    """
+    waiting: deque[tuple[Encoded, Future[None]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
+            vectors = room[: len(batch)]
+            waiting.append(((batch, vectors), pool.submit(encode, batch, vectors)))
+            if len(waiting) == len(rooms):
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+
+
+def _finished(encoded: Encoded, future: Future[None]) -> Encoded:
+    future.result()
+    return encoded
 
 
 def _write_npy(
@@ -212,6 +244,8 @@ def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
 def _write_parquet(
     encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
 ) -> int:
+    import pyarrow.parquet as pq
+
     vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
     schema = pa.schema([("text", pa.large_string()), ("embedding", vector)])
     rows = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, cast
@@ -91,8 +92,8 @@ class Ensemble:
         for i, member in enumerate(members):
             if isinstance(member, str) or not hasattr(member, "encode"):
                 raise ValueError(
-                    f"Expected models that encode texts, but member {i} is {member!r}. Load it, "
-                    "for example with FastEncoder.from_pretrained."
+                    f"Expected models that encode texts, but member {i} is {reprlib.repr(member)}. "
+                    "Load it, for example with FastEncoder.from_pretrained."
                 )
         weights = [1.0] * len(members) if weights is None else list(weights)
         if len(weights) != len(members):

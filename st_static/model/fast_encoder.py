@@ -20,11 +20,14 @@ from st_static.model.columns import Null, text_column
 from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
+from st_static.model.ragged import Ragged
 from st_static.model.static_model import Segment, StaticModel, read_static_model
 
 # A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
+# Vectors of so many bytes are added up at a time: they are still in the cache when scaled.
+_GATHER_BYTES = 2_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _LONG_TEXT = 2_000
@@ -140,8 +143,7 @@ class FastEncoder:
         vectors = self._check_out(out, len(column))
         blocks = list(_blocks(column, self.threads))
         if len(blocks) == 1 or self.threads == 1:
-            for block in blocks:
-                self._encode_block(block, vectors)
+            self._encode_blocks(blocks, vectors)
         else:
             with ThreadPoolExecutor(self.threads) as pool:
                 list(pool.map(lambda block: self._encode_block(block, vectors), blocks))
@@ -182,7 +184,15 @@ class FastEncoder:
         format: Literal["npy", "parquet"] = "npy",
     ) -> int:
         """The same, for batches as `read_texts` gives, into a stream open in binary mode."""
-        return encode_batches(self.encode, texts, stream, self.dimension, self.dtype, format)
+        return encode_batches(
+            lambda batch, vectors: self._encode_blocks(_blocks(batch, threads=1), vectors),
+            self.threads,
+            texts,
+            stream,
+            self.dimension,
+            self.dtype,
+            format,
+        )
 
     def _check_out(self, out: NDArray[np.floating] | None, n: int) -> NDArray[np.floating]:
         shape = (n, self.dimension)
@@ -197,28 +207,40 @@ class FastEncoder:
             )
         return out
 
+    def _encode_blocks(self, blocks: Iterable[_Block], vectors: NDArray[np.floating]) -> None:
+        for block in blocks:
+            self._encode_block(block, vectors)
+
     def _encode_block(self, block: _Block, vectors: NDArray[np.floating]) -> None:
         texts = block.texts
         if self.model.prompt:
             texts = pa.array([self.model.prompt + text for text in texts.to_pylist()])
         ids = self.tokenize(texts)
-        with torch.inference_mode():
-            means = F.embedding_bag(
-                torch.from_numpy(ids.values),
-                self._table,
-                torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
-                mode="mean",
+        out = vectors[block.start : block.start + len(texts)]
+        step = max(1, _GATHER_BYTES // self._rows[0].nbytes)
+        for first in range(0, len(texts), step):
+            self._gather(
+                ids.slice(first, first + step), torch.from_numpy(out[first : first + step])
             )
-            out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
-            scaled = out if self._segments and out.shape == means.shape else means
-            for dimensions, length in self._segments:
-                segment = means[:, dimensions]
-                # In float32, for float16 rounds the smallest norm allowed to zero.
-                norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True, dtype=torch.float32)
-                scale = length / norms.clamp_min_(_SMALLEST_NORM)
-                torch.mul(segment, scale, out=scaled[:, dimensions])
-            if scaled is means:
-                out.copy_(means[:, : self.dimension])
+
+    @torch.inference_mode()
+    def _gather(self, ids: Ragged, out: torch.Tensor) -> None:
+        """Write the vectors of token ids [B rows] to `out`, [B, D]."""
+        means = F.embedding_bag(
+            torch.from_numpy(ids.values),
+            self._table,
+            torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+            mode="mean",
+        )
+        scaled = out if self._segments and out.shape == means.shape else means
+        for dimensions, length in self._segments:
+            segment = means[:, dimensions]
+            # In float32, for float16 rounds the smallest norm allowed to zero.
+            norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True, dtype=torch.float32)
+            scale = length / norms.clamp_min_(_SMALLEST_NORM)
+            torch.mul(segment, scale, out=scaled[:, dimensions])
+        if scaled is means:
+            out.copy_(means[:, : self.dimension])
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
         text = self.model.prompt + text

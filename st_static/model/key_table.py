@@ -71,7 +71,7 @@ class KeyTable:
         self.size = 0
         # Of each slot the key and the row; no key has a high number of 0.
         self._keys = Keys(np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.uint64))
-        self._rows = np.zeros(n_slots, np.int64)
+        self._rows = np.zeros(n_slots, np.int32)
 
     def copy(self) -> KeyTable:
         """Another table with the same keys."""
@@ -83,7 +83,7 @@ class KeyTable:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return 3 * self._rows.nbytes
+        return self._keys.low.nbytes + self._keys.high.nbytes + self._rows.nbytes
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The row of each key [C], -1 where there is none."""
@@ -108,7 +108,7 @@ class KeyTable:
             old_keys, old_rows = self._keys.take(used), self._rows[used]
             bigger = KeyTable(1 << (needed - 1).bit_length())
             self._keys, self._rows = bigger._keys, bigger._rows
-            self._fill(old_keys, old_rows)
+            self._fill(old_keys, old_rows.astype(np.int64))
         self._fill(keys, rows)
         self.size += len(rows)
 

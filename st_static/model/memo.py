@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from st_static.model import arrow
 from st_static.model.chunks import Spans
 from st_static.model.key_table import Keys, KeyTable, keys_of
 from st_static.model.ragged import Ragged
@@ -35,7 +35,7 @@ class Memo:
         self.max_chunks = max_chunks
         self.max_bytes = max_bytes
         self._known = _Content()
-        chunks = pa.array(list(known), pa.large_string())
+        chunks = arrow.strings(list(known))
         ids = np.fromiter(known.values(), np.int32, len(known))
         every = Ragged(ids, np.arange(len(known) + 1, dtype=np.int64))
         self._known.add(list(known), keys_of(Spans.of(chunks)), every)
@@ -61,7 +61,7 @@ class Memo:
         if len(others):
             encoded = chunks.strings(others).dictionary_encode()
             distinct: list[str] = encoded.dictionary.to_pylist()
-            codes = encoded.indices.to_numpy()
+            codes = arrow.numbers(encoded.indices)
             keys_of_distinct = keys.take(others[np.unique(codes, return_index=True)[1]])
             rows[others] = self._remember(content, distinct, keys_of_distinct, encode)[codes]
         return rows, content.ids

@@ -52,6 +52,11 @@ class Ragged(NamedTuple):
         values[np.repeat(target, left) + steps] = self.values[np.repeat(source, left) + steps]
         return Ragged(values, offsets)
 
+    def slice(self, start: int, end: int) -> Ragged:
+        """Rows `start` to `end`, without copying their values."""
+        offsets = self.offsets[start : end + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
     def first(self, n: int) -> Ragged:
         """The first `n` values of each row."""
         place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)

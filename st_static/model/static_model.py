@@ -220,11 +220,13 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
 
 def _license(folder: Path) -> str | None:
     """The licence in the model card's header; none of a card that cannot be read."""
+    card = folder / "README.md"
+    if not card.is_file():
+        return None
     from huggingface_hub import metadata_load
 
-    card = folder / "README.md"
     try:
-        header = metadata_load(card) if card.is_file() else None
+        header = metadata_load(card)
     except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
         return None
     license_id = (header or {}).get("license")

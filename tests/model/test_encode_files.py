@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.model import encode_files
+from st_static.model import encode_files, fast_encoder
 from st_static.model.encode_files import batches, read_texts
 from st_static.model.static_model import StaticModel
 
@@ -34,6 +34,17 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
     table = pq.read_table(tmp_path / "v.parquet")
     assert table["text"].to_pylist() == sentences
     np.testing.assert_array_equal(np.stack(table["embedding"].to_numpy()), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
+    monkeypatch.setattr(fast_encoder, "_GATHER_BYTES", 100)  # some vectors of a batch at a time
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
+    encoder = FastEncoder(StaticModel(student, table, normalize=True), threads=threads)
+    texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]
+    encoder.encode_to(tmp_path / "v.npy", texts)
+    one_by_one = [encoder.encode(text) for text in texts]
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), one_by_one, atol=1e-6)
 
 
 def test_half_precision_and_no_text(student, sentences, tmp_path):
