@@ -4,11 +4,11 @@
         MODEL MODEL [MODEL ...] [--folder OUT]
 
 scores each model, the pairs of the first with each other one, and all together: with equal
-weights and with those of the best teacher agreement on sentences of the corpus; exact, fused,
-calibrated and distilled into 256 dimensions. Tuning and distillation see the corpus only, never a
-task. A MODEL is named as in a recipe of an ensemble; DIR holds a folder a task; files hold a
-document a line. Under OUT it leaves the models, results and the curves of the tuning, from which
-it goes on when it is run again.
+weights, with those of the best score on STSBenchmark's validation split, and with those of the best
+teacher agreement on sentences of the corpus; the last ones exact, fused, calibrated and distilled
+into 256 dimensions. Tuning and distillation never see a test split. A MODEL is named as in a recipe
+of an ensemble; DIR holds a folder a task; files hold a document a line. Under OUT it leaves the
+models, results and the curves of the tuning, from which it goes on when it is run again.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from sentence_transformers import SentenceTransformer
-from sts import load_pairs
+from sts import load_pairs, score_pairs
 from tqdm import tqdm
 
 from st_static.build import TeacherAgreement, cosine_agreement, distill_into
@@ -105,9 +105,9 @@ def main() -> None:
     teacher = SentenceTransformer(locate(options.teacher))
     objective = TeacherAgreement(held_out, teacher.encode(held_out, show_progress_bar=True))
     encoders = {name: FastEncoder(read_named(name)) for name in options.models}
-    pairs = load_pairs(options.data).values()
-    first = [text for task in pairs for text in task.sentences1]
-    second = [text for task in pairs for text in task.sentences2]
+    pairs = load_pairs(options.data)
+    first = [text for task in pairs.values() for text in task.sentences1]
+    second = [text for task in pairs.values() for text in task.sentences2]
     middle = HELD_OUT // 2
 
     rows = []
@@ -136,6 +136,8 @@ def main() -> None:
         name = " + ".join(names[spec] for spec in group)
         equal = Ensemble([encoders[spec] for spec in group])
         add(name, "exact", equal, equal.weights)
+        validated = equal.tune(lambda ensemble: score_pairs(ensemble, pairs["STSBenchmark"]))
+        add(name, "exact, by validation", validated.ensemble, validated.ensemble.weights)
         tuning = equal.tune(objective)
         stem = name.replace(" ", "").replace("/", "_")
         draw_tuning(tuning, options.folder / f"{stem}-tuning")
