@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -279,14 +279,21 @@ def measure_memory(
 
 def _write_lines(file: Path, patterns: list[str], n: int) -> None:
     """All sentences of a corpus, and from the first one again, until there are `n`."""
-    with file.open("w", encoding="utf-8") as stream:
-        written = 0
-        for path in itertools.cycle(find_files(patterns)):
-            sentences = split_sentences(Corpus(CorpusConfig(files=str(path))))[: n - written]
+    distinct = file.with_suffix(".distinct")
+    with distinct.open("w", encoding="utf-8") as stream:
+        for path in find_files(patterns):
+            sentences = split_sentences(Corpus(CorpusConfig(files=str(path))))
             stream.writelines(f"{sentence}\n" for sentence in sentences)
-            written += len(sentences)
-            if written == n:
-                return
+    if not distinct.stat().st_size:
+        raise SystemExit("There is no sentence in the corpus.")
+    with file.open("w", encoding="utf-8") as stream:
+        stream.writelines(itertools.islice(_forever(distinct), n))
+
+
+def _forever(file: Path) -> Iterator[str]:
+    while True:
+        with file.open(encoding="utf-8") as lines:
+            yield from lines
 
 
 def _peak_of(command: list[str], source: Path) -> int:
@@ -304,8 +311,8 @@ def _peak_of(command: list[str], source: Path) -> int:
     return peak
 
 
-def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) -> Path:
-    """The tables of one vocabulary."""
+def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) -> None:
+    """The tables of one vocabulary, whose model stays in the folder."""
     model = make_model(folder / f"words-{n_words}", texts, n_words)
     print(f"\n## {len(texts):,} sentences of {name}, {n_words:,} words x {DIMENSION}\n")
     print("| encoder | sentences/s | x Model2Vec | x StaticEmbedding |\n|---|---|---|---|")
@@ -317,7 +324,6 @@ def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) ->
         print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
     for step, value in measure_steps(model, texts).items():
         print(f"\n{step}: {value:.3f}")
-    return model
 
 
 def main() -> None:
@@ -339,6 +345,8 @@ def main() -> None:
     options = parser.parse_args()
     if not (options.corpus or options.tagged or options.data):
         parser.error("name texts with --corpus or --tagged, or tasks with --data")
+    if options.lines and not options.corpus:
+        parser.error("--lines takes them from --corpus")
     if options.data:
         pairs = read_pairs(options.data / options.task / "test.parquet")
         if options.one:
@@ -353,12 +361,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         for name, texts in corpora.items():
             for n_words in options.words:
-                folder = Path(temporary) / name
-                model = print_throughput(texts, name, n_words, folder)
-            if options.lines and options.corpus:
-                memory = measure_memory(model, options.corpus, options.lines, folder)
-                for what, value in memory.items():
-                    print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")
+                print_throughput(texts, name, n_words, Path(temporary) / name)
+        if options.lines:
+            model = Path(temporary) / "the corpus" / f"words-{options.words[0]}"
+            memory = measure_memory(model, options.corpus, options.lines, Path(temporary))
+            for what, value in memory.items():
+                print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")
 
 
 if __name__ == "__main__":

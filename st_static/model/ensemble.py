@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, cast
@@ -91,8 +90,9 @@ class Ensemble:
             raise ValueError("Expected at least one member, but got none.")
         for i, member in enumerate(members):
             if isinstance(member, str) or not hasattr(member, "encode"):
+                given = repr(member) if isinstance(member, str) else type(member).__name__
                 raise ValueError(
-                    f"Expected models that encode texts, but member {i} is {reprlib.repr(member)}. "
+                    f"Expected models that encode texts, but member {i} is {given}. "
                     "Load it, for example with FastEncoder.from_pretrained."
                 )
         weights = [1.0] * len(members) if weights is None else list(weights)

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from st_static.model import arrow
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.columns import Null, text_column
 from st_static.model.encode_files import batches, encode_batches
@@ -183,7 +184,7 @@ class FastEncoder:
         stream: IO[bytes],
         format: Literal["npy", "parquet"] = "npy",
     ) -> int:
-        """The same, for batches as `read_texts` gives, into a stream open in binary mode."""
+        """The same, for columns as `read_texts` gives, into a stream open in binary mode."""
         return encode_batches(
             lambda batch, vectors: self._encode_blocks(_blocks(batch, threads=1), vectors),
             self.threads,
@@ -214,7 +215,7 @@ class FastEncoder:
     def _encode_block(self, block: _Block, vectors: NDArray[np.floating]) -> None:
         texts = block.texts
         if self.model.prompt:
-            texts = pa.array([self.model.prompt + text for text in texts.to_pylist()])
+            texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
         ids = self.tokenize(texts)
         out = vectors[block.start : block.start + len(texts)]
         step = max(1, _GATHER_BYTES // self._rows[0].nbytes)

@@ -47,6 +47,22 @@ def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeyp
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), one_by_one, atol=1e-6)
 
 
+@pytest.mark.parametrize("format", ["npy", "parquet"])
+def test_columns_of_any_length_are_cut_and_checked(encoder, sentences, tmp_path, format):
+    texts = sentences[:12]  # batches are of 5
+    columns = [pa.chunked_array([texts[:6], texts[6:7]]), texts[7:8], pa.array(texts[8:])]
+    with (tmp_path / "v").open("wb") as stream:
+        assert encoder.write(columns, stream, format) == len(texts)
+    if format == "npy":
+        vectors = np.load(tmp_path / "v")
+    else:
+        vectors = np.stack(pq.read_table(tmp_path / "v")["embedding"].to_numpy())
+    np.testing.assert_array_equal(vectors, encoder.encode(texts))
+    for bad, what in ((pa.array(["a", None]), "position 13"), (pa.array([1, 2]), "type int64")):
+        with pytest.raises(TypeError, match=what):
+            encoder.write([*columns, bad], io.BytesIO(), format)
+
+
 def test_half_precision_and_no_text(student, sentences, tmp_path):
     table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
     encoder = FastEncoder(StaticModel(student, table, normalize=True), dtype="float16")
