@@ -6,9 +6,11 @@
 scores each model, the pairs of the first with each other one, and all together: with equal
 weights, with those of the best score on STSBenchmark's validation split, and with those of the best
 teacher agreement on sentences of the corpus; the last ones exact, fused, calibrated and distilled
-into 256 dimensions. Tuning and distillation never see a test split. A MODEL is named as in a recipe
-of an ensemble; DIR holds a folder a task; files hold a document a line. Under OUT it leaves the
-models, results and the curves of the tuning, from which it goes on when it is run again.
+into 256 dimensions, unless `--exact` leaves out all but the first. Tuning and distillation never
+see a test split; but STSBenchmark's scores here are those of its validation split, so weights tuned
+on it are to be compared by the other tasks. A MODEL is named as in a recipe of an ensemble; DIR
+holds a folder a task; files hold a document a line. Under OUT it leaves the models, results and the
+curves of the tuning, and takes up results from there when it is run again.
 """
 
 import argparse
@@ -76,6 +78,8 @@ def forms(
 ) -> Iterator[tuple[str, Member]]:
     """One ensemble in its forms."""
     yield "exact", ensemble
+    if options.exact:
+        return
     fused = ensemble.fuse()
     yield "fused", fused
     folder = options.folder / "models"
@@ -96,6 +100,7 @@ def main() -> None:
     parser.add_argument("--corpus", nargs="+", required=True)
     parser.add_argument("--teacher", required=True)
     parser.add_argument("--sentences", type=int, default=300_000)
+    parser.add_argument("--exact", action="store_true", help="no other forms, which take an hour")
     parser.add_argument("--folder", type=Path, default=Path("work/ensembles"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
