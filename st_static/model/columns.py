@@ -48,7 +48,7 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
             position = first + pc.index(chunked.is_null(), True).as_py()
             raise TypeError(
                 f"Expected a str at position {position}, but the text is missing. "
-                'Fill it, or say null="empty".'
+                'Fill it, or say null="empty" (on the command line --null empty).'
             )
         chunked = chunked.fill_null("")
     return chunked

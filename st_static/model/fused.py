@@ -104,7 +104,8 @@ class FusedEnsemble:
             dtype: Number format of the table.
 
         Raises:
-            ValueError: The folder holds something else, or a member knows no word of the texts.
+            ValueError: The folder holds something else, a member knows no word of the texts, or
+                texts is a single one.
         """
         export_model(
             path,
@@ -117,6 +118,8 @@ class FusedEnsemble:
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
         """The table with each member's part scaled by a_i / E|E_i(z)|, [V, D]."""
+        if isinstance(texts, str):
+            raise ValueError("Expected a list or column of texts, but got one str.")
         unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
         means = FastEncoder(unscaled).encode(texts)
         table = self.table.copy()

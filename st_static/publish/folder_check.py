@@ -118,7 +118,11 @@ def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[st
             yield f"There is no {name}.{hint}"
     patterns = [_EXPECTED, _EXPECTED_OF_MODULES] if allow_remote_code else [_EXPECTED]
     for name in sorted(names):
-        if not any(pattern.fullmatch(name) for pattern in patterns):
+        if any(pattern.fullmatch(name) for pattern in patterns):
+            continue
+        if _EXPECTED_OF_ENSEMBLES.fullmatch(name):
+            yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
+        else:
             yield f"{name} is no part of a model. Move it elsewhere."
 
 

@@ -140,8 +140,10 @@ def check_revision(results: Path, folder: Path) -> None:
     """Check that results were measured on the very model.
 
     Raises:
-        ValueError: They are of another build of it.
+        ValueError: They are of another build of it, or not there.
     """
+    if not results.is_dir():
+        raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
     found, expected = results.resolve().name, revision_of(str(folder))
     if found not in (expected, f"{expected}-{LOCAL_REVISION}"):
         raise ValueError(

@@ -190,6 +190,8 @@ def test_calibration_wants_texts_that_members_know(fused, tmp_path):
         fused.export_calibrated(tmp_path / "model", ["the"])
     with pytest.raises(ValueError, match="org/first knows no word of the 0 texts"):
         fused.export_calibrated(tmp_path / "model", [])
+    with pytest.raises(ValueError, match="one str"):
+        fused.export_calibrated(tmp_path / "model", "the")
     assert not (tmp_path / "model").exists()
 
 

@@ -147,6 +147,13 @@ def test_a_module_that_is_not_built_in_is_found(folder: Path) -> None:
     assert "--allow_remote_code" in problem
 
 
+def test_the_code_of_an_ensemble_is_not_to_be_moved_elsewhere(folder: Path) -> None:
+    (folder / "segment_normalize.py").write_text("class SegmentNormalize: ...\n")
+    [problem] = problems_of(folder)
+    assert problem.startswith("segment_normalize.py belongs to a module with code of its own")
+    assert "--allow_remote_code" in problem
+
+
 def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
     change_modules(folder, OWN_MODULE)
     (folder / "my_module.py").write_text("class MyModule: ...\n")
