@@ -252,7 +252,8 @@ class FastEncoder:
             ids = self.tokenize([text]).values
         if not len(ids):
             return np.zeros(self.dimension, self.dtype)
-        vector: NDArray[np.floating] = np.add.reduce(self._rows[ids], axis=0, dtype=np.float32)
+        rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
+        vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
         for dimensions, weight in self._segments:
             part = vector[dimensions]
             part *= weight / (math.sqrt(part.dot(part)) or 1.0)
