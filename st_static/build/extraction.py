@@ -165,6 +165,7 @@ def extract_rows(
     batches = token_batches(selected.lengths + n_special, teacher.batch_tokens)
 
     def prepare_rows(part: Selected) -> Prepared:
+        """What the teacher is run on, for one batch."""
         return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
 
     with ThreadPoolExecutor(1) as thread:

@@ -73,6 +73,7 @@ def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32
     unknown = _unknown_id(teacher.tokenizer)
 
     def ids_of(token: str) -> list[int]:
+        """The teacher's ids of a token; none if it knows nothing of it."""
         if token in pieces:
             return [pieces[token]]
         text = token.removeprefix(CONTINUATION)

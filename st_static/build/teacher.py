@@ -223,6 +223,7 @@ class Teacher:
         present = np.arange(lengths.max(initial=0)) < lengths[:, None]
 
         def padded(rows: Iterable[list[int]], filler: int = 0) -> NDArray[np.int64]:
+            """Rows of different lengths as one array."""
             array = np.full(present.shape, filler, dtype=np.int64)
             array[present] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
             return array

@@ -151,6 +151,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
 
     def write(name: str, table: pl.DataFrame) -> list[Path]:
+        """Write one table in its formats."""
         return write_table(table, output / name)
 
     norms = word_norms(
@@ -297,6 +298,7 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     sentences = sentence_means(extracted, model.tokenize(model.selected.texts.take(train)))
 
     def transformed(pca: SentencePCA) -> Floats:
+        """The extracted table under a PCA; words without a vector stay without."""
         table: Floats = pca.transform(extracted)
         table[~extracted.any(axis=1)] = 0
         return table

@@ -151,6 +151,7 @@ class Ensemble:
         trials: list[Trial] = []
 
         def loss(logs: NDArray[np.float64]) -> float:
+            """The score with its sign turned, of the logarithms of all weights but the first."""
             weights = [1.0, *np.exp(logs).tolist()]
             score = float(objective(Ensemble(members, weights)))
             if not math.isfinite(score):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ def run_explain(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(list(arguments))
     explanation = explain(read_static_model(options.model), options.first, options.second)
-    console = Console(highlight=False, markup=False)
+    console = _console()
     console.print("Share of each pair of words in the cosine:")
     for table in contribution_tables(explanation.of_known_words(), console.width):
         console.print(table)
@@ -116,7 +115,7 @@ def run_card(arguments: Sequence[str]) -> int:
     warnings.filterwarnings("ignore", module="mteb")
     values = options.as_dict()
     folder, cards = values.pop("model"), values.pop("cards")
-    console = Console(highlight=False, markup=False)
+    console = _console()
     for file in write_card(folder, CardInputs(**values), cards):
         console.print(file, soft_wrap=True)
     return 0
@@ -168,21 +167,30 @@ def run_publish(arguments: Sequence[str]) -> int:
     try:
         published = publish(values.pop("model"), **values)
     except UnfitFolderError as error:  # a list, which is not for one line
-        print(f"Error: {error}", file=sys.stderr)
+        _console(stderr=True).print(f"Error: {error}", soft_wrap=True)
         return 1
+    console = _console()
     if published.commit is None:
         width = max(len(file.path) for file in published.files)
         for file in published.files:
-            print(f"{file.path:{width}}  {file.size:>15,}")
+            console.print(f"{file.path:{width}}  {file.size:>15,}", soft_wrap=True)
     total = sum(file.size for file in published.files)
     size = f"{len(published.files)} files, {total / 1e6:.1f} MB"
     if published.commit is None:
-        print(f"{size} would go to {published.repo_id}. Nothing was uploaded.")
+        console.print(
+            f"{size} would go to {published.repo_id}. Nothing was uploaded.", soft_wrap=True
+        )
         return 0
     done = "Published" if published.is_new else "The same files are there already"
     tag = f", tag {published.tag}" if published.tag else ""
-    print(f"{done}: {published.url} ({size}, commit {published.commit[:12]}{tag})")
+    commit = published.commit[:12]
+    console.print(f"{done}: {published.url} ({size}, commit {commit}{tag})", soft_wrap=True)
     return 0
+
+
+def _console(stderr: bool = False) -> Console:
+    """Prints texts as they are."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]:

@@ -139,6 +139,7 @@ class ModelRepository:
         first = retried(lambda: self.head(branch))
 
         def attempt() -> str:
+            """The commit that holds the files; a new one if there is none yet."""
             # From the start each time: if only the answer got lost, the commit is there already.
             parent = self.head(branch)
             changes = self.changes(folder, files, parent)
@@ -168,6 +169,7 @@ class ModelRepository:
         known = {url for url, _ in retried(lambda: self._pulls(author))}
 
         def attempt() -> Upload:
+            """The pull request that holds the files; a new one if there is none yet."""
             parent = self.head(MAIN)
             changes = self.changes(folder, files, parent)
             if not changes:

@@ -307,21 +307,21 @@ def nothing_started(config: BuildConfig) -> bool:
     return not work_dir.exists() or not any(work_dir.glob("[!.]*"))
 
 
-def refuse(config: BuildConfig, says: str) -> None:
-    """Building must fail with that message, before any stage has begun."""
+def is_refused(config: BuildConfig, says: str) -> bool:
+    """Whether building fails with that message, before any stage has begun."""
     with pytest.raises(ValueError, match=says):
         build(config)
-    assert nothing_started(config)
+    return nothing_started(config)
 
 
 def test_a_missing_file(config: BuildConfig, tmp_path: Path) -> None:
     missing = CorpusConfig(files=str(tmp_path / "missing.txt"))
-    refuse(anew(config, tmp_path, corpus=missing), r"no file matches .*missing\.txt")
+    assert is_refused(anew(config, tmp_path, corpus=missing), r"no file matches .*missing\.txt")
 
 
 def test_a_package_whose_docstrings_are_not_there(config: BuildConfig, tmp_path: Path) -> None:
     missing = CorpusConfig(docstrings=["no_such_package"])
-    refuse(anew(config, tmp_path, corpus=missing), "no_such_package")
+    assert is_refused(anew(config, tmp_path, corpus=missing), "no_such_package")
 
 
 def no_folder(folder: Path) -> None: ...
@@ -376,27 +376,31 @@ def test_an_unfit_teacher(
 ) -> None:
     make(tmp_path / "teacher")
     unfit = TeacherConfig(model=str(tmp_path / "teacher"), device="cpu")
-    refuse(anew(config, tmp_path, teacher=unfit), says)
+    assert is_refused(anew(config, tmp_path, teacher=unfit), says)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:
     elsewhere = TeacherConfig(model=str(teacher), device="cuda")
-    refuse(anew(config, tmp_path, teacher=elsewhere), "cannot be loaded .*CUDA")
+    assert is_refused(anew(config, tmp_path, teacher=elsewhere), "cannot be loaded .*CUDA")
 
 
 def test_a_teacher_with_damaged_weights(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:
     shutil.copytree(teacher, tmp_path / "teacher")
     (tmp_path / "teacher/model.safetensors").write_bytes(b"cut")
     damaged = TeacherConfig(model=str(tmp_path / "teacher"), device="cpu")
-    refuse(anew(config, tmp_path, teacher=damaged), "cannot be loaded as a SentenceTransformer")
+    assert is_refused(
+        anew(config, tmp_path, teacher=damaged), "cannot be loaded as a SentenceTransformer"
+    )
 
 
 def test_a_teacher_with_other_weights_than_expected(
     config: BuildConfig, tmp_path: Path, teacher: Path
 ) -> None:
     other = TeacherConfig(model=str(teacher), sha256="0" * 64)
-    refuse(anew(config, tmp_path, teacher=other), "not the weights that the recipe was written for")
+    assert is_refused(
+        anew(config, tmp_path, teacher=other), "not the weights that the recipe was written for"
+    )
 
 
 @pytest.mark.parametrize(
@@ -405,7 +409,7 @@ def test_a_teacher_with_other_weights_than_expected(
 def test_dimensions_that_do_not_fit_the_teacher(
     config: BuildConfig, tmp_path: Path, pca: SentencePCAConfig
 ) -> None:
-    refuse(anew(config, tmp_path, pca=pca), r"pca\.n_components = .* dimension 32")
+    assert is_refused(anew(config, tmp_path, pca=pca), r"pca\.n_components = .* dimension 32")
 
 
 def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
@@ -424,25 +428,25 @@ def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Pa
 def test_an_output_folder_that_holds_something_else(config: BuildConfig, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/thesis.txt").write_text("years of work")
-    refuse(anew(config, tmp_path), "holds something that is no model of st_static")
+    assert is_refused(anew(config, tmp_path), "holds something that is no model of st_static")
     assert (tmp_path / "model/thesis.txt").read_text() == "years of work"
 
 
 def test_an_output_that_is_a_file(config: BuildConfig, tmp_path: Path) -> None:
     (tmp_path / "model").write_text("years of work")
-    refuse(anew(config, tmp_path), "is a file")
+    assert is_refused(anew(config, tmp_path), "is a file")
     assert (tmp_path / "model").read_text() == "years of work"
 
 
 # -- bad input that shows during the work: nothing computed is lost --------------------
 
 
-def fail_after(config: BuildConfig, complete: list[str], says: str) -> None:
-    """Building must fail with that message, after those stages."""
+def stages_before_failing(config: BuildConfig, says: str) -> list[str]:
+    """The stages that are complete when building fails, with that message and without a model."""
     with pytest.raises(ValueError, match=says):
         build(config)
-    assert stage_names(config.work_dir) == complete
     assert not Path(config.output).exists()
+    return stage_names(config.work_dir)
 
 
 DiskUsage = collections.namedtuple("DiskUsage", ["total", "used", "free"])
@@ -453,45 +457,60 @@ def test_a_disk_that_cannot_hold_the_sentences(
 ) -> None:
     free = corpus.stat().st_size - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
-    fail_after(anew(config, tmp_path), [], "The sentences of the corpus needs about")
+    says = "The sentences of the corpus needs about"
+    assert stages_before_failing(anew(config, tmp_path), says) == []
     assert not list(tmp_path.rglob("*.arrow"))
 
 
 def test_an_empty_corpus(config: BuildConfig, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     empty = anew(config, tmp_path, corpus=CorpusConfig(files=str(tmp_path / "empty.txt")))
-    fail_after(empty, [], "no sentence that passes the filter")
+    assert stages_before_failing(empty, "no sentence that passes the filter") == []
 
 
 def test_a_corpus_without_any_sentence(config: BuildConfig, tmp_path: Path) -> None:
     strict = anew(config, tmp_path, sentences=SentencesConfig(min_words=60))
-    fail_after(strict, [], r"no sentence that passes the filter: .*'too_short': 1500")
+    assert (
+        stages_before_failing(strict, r"no sentence that passes the filter: .*'too_short': 1500")
+        == []
+    )
 
 
 def test_a_corpus_without_any_vocabulary_word(config: BuildConfig, tmp_path: Path) -> None:
     strict = anew(config, tmp_path, vocabulary=VocabularyConfig(min_count=10**6))
-    fail_after(strict, STAGES[:1], r"No word of the corpus .*vocabulary\.min_count")
+    assert (
+        stages_before_failing(strict, r"No word of the corpus .*vocabulary\.min_count")
+        == STAGES[:1]
+    )
 
 
 def test_a_corpus_with_too_few_sentences_to_hold_out(config: BuildConfig, tmp_path: Path) -> None:
     greedy = anew(config, tmp_path, selection=SelectionConfig(held_out=1000))
-    fail_after(greedy, STAGES[:2], r"selection\.held_out = 1000 needs .* at least 2000 sentences")
+    assert (
+        stages_before_failing(
+            greedy, r"selection\.held_out = 1000 needs .* at least 2000 sentences"
+        )
+        == STAGES[:2]
+    )
 
 
 def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: Path) -> None:
     strict = anew(config, tmp_path, selection=SelectionConfig(held_out=64, min_words=20))
-    fail_after(strict, STAGES[:2], r"selection\.min_words")
+    assert stages_before_failing(strict, r"selection\.min_words") == STAGES[:2]
 
 
 def test_a_corpus_with_too_few_sentences_for_the_pca(config: BuildConfig, tmp_path: Path) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
     few = anew(config, tmp_path, selection=small, vocabulary=VocabularyConfig(size=4))
-    fail_after(few, STAGES[:4], "at least 8 sentences, one a component")
+    assert stages_before_failing(few, "at least 8 sentences, one a component") == STAGES[:4]
 
 
 def test_a_vocabulary_larger_than_the_corpus_offers(config: BuildConfig, tmp_path: Path) -> None:
     large = anew(config, tmp_path, vocabulary=VocabularyConfig(5000))
-    fail_after(large, STAGES[:1], r"vocabulary\.size is 5000, but .* only 144 words")
+    assert (
+        stages_before_failing(large, r"vocabulary\.size is 5000, but .* only 144 words")
+        == STAGES[:1]
+    )
 
 
 def test_a_disk_that_fills_up_costs_no_complete_stage(
@@ -501,7 +520,8 @@ def test_a_disk_that_fills_up_costs_no_complete_stage(
     with monkeypatch.context() as full:
         free = {True: DiskUsage(10**9, 10**9, 1000), False: DiskUsage(10**9, 0, 10**9)}
         full.setattr(shutil, "disk_usage", lambda folder: free["extraction" in str(folder)])
-        fail_after(config, STAGES[:3], "The teacher's vectors needs about")
+        says = "The teacher's vectors needs about"
+        assert stages_before_failing(config, says) == STAGES[:3]
     before = modification_times(config.work_dir, "*/*.arrow")
     result = build(config)
     assert len(before) > 3

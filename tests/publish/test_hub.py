@@ -653,7 +653,10 @@ def test_other_vectors_are_told(published: np.ndarray, says: str) -> None:
 
 def test_vectors_that_are_no_numbers_in_both_are_equal() -> None:
     """In float16 a text without a known word is."""
-    check_equal(np.array([[np.nan, 1]]), np.array([[np.nan, 1]]), "org/ours-256")
+    unknown = np.array([[np.nan, 1]])
+    check_equal(unknown, unknown.copy(), "org/ours-256")
+    with pytest.raises(ValueError, match="1 of 1 texts differ"):
+        check_equal(unknown, np.ones((1, 2)), "org/ours-256")
 
 
 # -- from a recipe ---------------------------------------------------------------------
