@@ -30,10 +30,11 @@ from st_static.build.config import CorpusConfig
 from st_static.build.documents import Corpus
 from st_static.build.sentences import split_sentences
 from st_static.build.teacher import locate
-from st_static.evaluate.benchmark import find_tasks, run_tasks
+from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import as_markdown
 from st_static.evaluate.encoders import EvaluatedModel
 from st_static.evaluate.figures import draw_tuning
+from st_static.evaluate.tasks import find_tasks
 from st_static.model.ensemble import Ensemble, Member
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.named import read_named

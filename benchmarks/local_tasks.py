@@ -12,9 +12,10 @@ from pathlib import Path
 
 import polars as pl
 
-from st_static.evaluate.benchmark import find_tasks, run_tasks
+from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import as_markdown
 from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import find_tasks
 
 
 def main() -> None:

@@ -126,8 +126,9 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
     options = parser.parse_args(list(arguments))
     with _extra("eval"):
-        from st_static.evaluate.benchmark import find_tasks, run_tasks
+        from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
+        from st_static.evaluate.tasks import find_tasks
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="mteb")

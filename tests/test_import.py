@@ -52,6 +52,17 @@ def test_encoding_a_text_file_does_not_load_pandas() -> None:
     assert "pandas" not in loaded
 
 
+def test_a_benchmarks_tasks_are_listed_before_torch_is_loaded() -> None:
+    lines = [
+        "import st_static.publish.commands",
+        "from st_static.evaluate.tasks import benchmark_tasks",
+        "assert len(benchmark_tasks('MTEB(eng, v1)')) == 56",
+    ]
+    loaded = modules_after("\n".join(lines))
+    assert "mteb" in loaded
+    assert "torch" not in loaded
+
+
 def test_importing_the_package_loads_nothing_but_python() -> None:
     third_party = modules_after("import st_static") - modules_after("pass")
     assert third_party <= {"st_static", *sys.stdlib_module_names}

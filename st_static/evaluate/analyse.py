@@ -20,7 +20,7 @@ from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected
 from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.teacher import Teacher, token_batches
-from st_static.evaluate.benchmark import find_tasks, run_tasks
+from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
@@ -34,6 +34,7 @@ from st_static.evaluate.norms import (
     word_norms,
 )
 from st_static.evaluate.socm import SocmResult, mean_socm
+from st_static.evaluate.tasks import find_tasks
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import RECORD_FILE
 from st_static.model.files import read_arrays, read_json, read_table
@@ -71,18 +72,26 @@ class BuiltModel:
             )
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenize = ChunkTokenizer(self.tokenizer)
-        self.tables: dict[str, Floats] = {
-            name: read_arrays(self._folders[name] / "table.safetensors")["table"]
-            for name in _TABLES
-            if name in self._folders
-        }
         words = read_table(self._folders["vocabulary"] / "words.arrow")["text"]
         self.words: list[str] = words.to_pylist()
 
-    @property
+    @functools.cached_property
+    def tables(self) -> dict[str, Floats]:
+        """The table of each stage that makes one."""
+        *before, last = self._table_stages
+        return {**{stage: self._read_table(stage) for stage in before}, last: self.table}
+
+    @functools.cached_property
     def table(self) -> Floats:
         """The last stage's table."""
-        return list(self.tables.values())[-1]
+        return self._read_table(self._table_stages[-1])
+
+    @property
+    def _table_stages(self) -> list[str]:
+        return [stage for stage in _TABLES if stage in self._folders]
+
+    def _read_table(self, stage: str) -> Floats:
+        return read_arrays(self._folders[stage] / "table.safetensors")["table"]
 
     def rows_of_words(self, table: Floats) -> Floats:
         """The rows of the vocabulary's words, the most frequent first, [V, D]."""

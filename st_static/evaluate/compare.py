@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import polars as pl
 from mteb.abstasks import AbsTask
 
-from st_static.evaluate.benchmark import LOCAL_REVISION, find_tasks
+from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
 from st_static.model.files import atomic
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
@@ -70,12 +69,6 @@ class ModelScores:
     is_local: bool = False
 
 
-@functools.cache
-def _tasks_of(benchmark: str) -> list[AbsTask]:
-    """A benchmark's tasks, to read; mteb takes a second or two to list them."""
-    return find_tasks(benchmark)
-
-
 def read_results(folder: Path, benchmark: str) -> ModelScores:
     """Read mteb's JSON files of one model.
 
@@ -86,7 +79,7 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
     Raises:
         ValueError: The folder holds no results.
     """
-    tasks = {task.metadata.name: task for task in _tasks_of(benchmark)}
+    tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
     name = folder.resolve().parent.name.replace("__", "/")
     model = ModelScores(name, "measured", revision=folder.resolve().name)
     other_splits = []
@@ -139,7 +132,7 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
         ValueError: There is no such benchmark, or there are none of a model; the message lists
             those that there are.
     """
-    _tasks_of(benchmark)
+    benchmark_tasks(benchmark)
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:
@@ -167,7 +160,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
         raise ValueError(
             f"{folder} was measured on local copies of the datasets: that is no published result."
         )
-    types = {t.metadata.name: t.metadata.type for t in _tasks_of(benchmark)}
+    types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     added = [
@@ -214,7 +207,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     Raises:
         ValueError: The models have no task of the benchmark in common.
     """
-    types = {t.metadata.name: t.metadata.type for t in _tasks_of(benchmark)}
+    types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     common = sorted(set(types).intersection(*(model.scores for model in models)))
     if not common:
         raise ValueError(

@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jsonargparse import ArgumentParser
@@ -14,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from st_static.model.static_model import read_static_model
-from st_static.publish.explain import Explanation, explain
+if TYPE_CHECKING:
+    from st_static.publish.explain import Explanation
 
 _COLUMN_PADDING = 3  # what rich puts around a column
 _CELL = len("+0.123")
@@ -35,6 +36,10 @@ def run_explain(arguments: Sequence[str]) -> int:
         "--figure", type=Path | None, help="Also draw it: a file .png, .svg or .pdf."
     )
     options = parser.parse_args(list(arguments))
+    # Torch takes seconds to load: not before the arguments are known to be good.
+    from st_static.model.static_model import read_static_model
+    from st_static.publish.explain import explain
+
     explanation = explain(read_static_model(options.model), options.first, options.second)
     console = _console()
     console.print("Share of each pair of words in the cosine:")
@@ -104,6 +109,9 @@ def run_card(arguments: Sequence[str]) -> int:
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
+    from st_static.evaluate.tasks import benchmark_tasks
+
+    benchmark_tasks(options.benchmark)  # before torch is loaded: see there
     from st_static.publish.card import write_card
     from st_static.publish.gather import CardInputs
 

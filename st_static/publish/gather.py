@@ -19,7 +19,6 @@ from st_static.build.config import PACKAGE_PREFIX
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.stages import digest, stage_seconds
 from st_static.evaluate.analyse import BuiltModel, held_out_agreement
-from st_static.evaluate.benchmark import LOCAL_REVISION
 from st_static.evaluate.compare import (
     PUBLISHED_SOURCE,
     ModelScores,
@@ -30,6 +29,7 @@ from st_static.evaluate.compare import (
 )
 from st_static.evaluate.encoders import EvaluatedModel, revision_of
 from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.files import read_json

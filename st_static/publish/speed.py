@@ -22,7 +22,7 @@ Encode = Callable[[list[str]], NDArray[np.floating]]
 _ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts that load what an encoder's libraries put off
-_ROUND_SECONDS = 0.15
+_ROUND_SECONDS = 0.1
 _TEXTS = 1_500
 
 
