@@ -232,16 +232,12 @@ class FastEncoder:
             self._table,
             torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
             mode="mean",
-        )
-        scaled = out if self._segments and out.shape == means.shape else means
+        ).float()  # float16 is slower to scale, and rounds the smallest norm allowed to zero
         for dimensions, length in self._segments:
             segment = means[:, dimensions]
-            # In float32, for float16 rounds the smallest norm allowed to zero.
-            norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True, dtype=torch.float32)
-            scale = length / norms.clamp_min_(_SMALLEST_NORM)
-            torch.mul(segment, scale, out=scaled[:, dimensions])
-        if scaled is means:
-            out.copy_(means[:, : self.dimension])
+            norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
+            segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
+        out.copy_(means[:, : self.dimension])
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
         text = self.model.prompt + text
