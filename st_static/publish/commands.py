@@ -42,9 +42,13 @@ def run_explain(arguments: Sequence[str]) -> int:
 
     explanation = explain(read_static_model(options.model), options.first, options.second)
     console = _console()
-    console.print("Share of each pair of words in the cosine:")
-    for table in contribution_tables(explanation.of_known_words(), console.width):
-        console.print(table)
+    shown = explanation.of_known_words()
+    if shown.contributions.size:
+        console.print("Share of each pair of words in the cosine:")
+        for table in contribution_tables(shown, console.width):
+            console.print(table)
+    else:
+        console.print("No pair of words has a share: one of the texts has no known word.")
     console.print(f"cosine: {explanation.similarity:.6f}")
     words = {word.text: word.became for word in explanation.first + explanation.second}
     for text, became in words.items():

@@ -83,6 +83,15 @@ def test_a_table_that_is_too_wide_comes_in_parts(built, capsys, monkeypatch):
     assert max(map(len, printed.splitlines())) <= 60
 
 
+def test_a_text_without_a_known_word_gets_a_sentence_instead_of_an_empty_table(built, capsys):
+    assert main(["explain", str(built / "model"), "北", "baba"]) == 0
+    printed = capsys.readouterr().out
+    assert "no known word" in printed
+    assert "sum" not in printed
+    assert "cosine: 0.000000" in printed
+    assert "北 → unknown: no vector" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
