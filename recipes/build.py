@@ -1,7 +1,7 @@
 """Build a model from a recipe: `python recipes/build.py [RECIPE] [--option value ...]`.
 
-Without a recipe it builds `quickstart.yaml`. `--help` lists every option, `--print_config` prints
-the whole recipe.
+Without a recipe it builds `quickstart.yaml`. `--help` lists every option of a recipe,
+`--print_config` prints the whole recipe.
 
 `--publish ORG/NAME` also evaluates the model, writes its card and publishes it on the Hub, as
 `st-static evaluate`, `card` and `publish` do: on the tasks named by `--tasks` (by default those of
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from st_static.build.config import BuildConfig
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import (
     Recipe,
@@ -27,6 +28,7 @@ from st_static.cli import (
 )
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
+BENCHMARK = "MTEB(eng, v2)"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -37,13 +39,17 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--data")
     options, recipe = parser.parse_known_args(arguments)
     build = functools.partial(run_build, default_recipe=QUICKSTART)
+    if {"-h", "--help"} & set(recipe):
+        print(__doc__)
     if not options.publish:
+        if options.tasks or options.data:
+            raise ValueError("--tasks and --data say how to evaluate for --publish ORG/NAME.")
         return build(recipe)
     config = parse_build(recipe, QUICKSTART)
     if isinstance(config, EnsembleConfig):
         raise ValueError("An ensemble is published by itself: build it, then st-static publish.")
-    _check_before_hours_of_work(options.publish)
-    which = ["--tasks", *options.tasks] if options.tasks else ["--benchmark", "MTEB(eng, v2)"]
+    _check_before_hours_of_work(options.publish, config)
+    which = ["--tasks", *options.tasks] if options.tasks else ["--benchmark", BENCHMARK]
     data = ["--data", options.data] if options.data else []
     return (
         build(recipe)
@@ -53,13 +59,22 @@ def run(arguments: Sequence[str]) -> int:
     )
 
 
-def _check_before_hours_of_work(repo_id: str) -> None:
-    """Fail now where publishing would: no token, no such name, or an extra that is missing."""
+def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
+    """Fail now where publishing would: an extra that is missing, no token, text or a licence that
+    does not allow it."""
+    from st_static.publish.card_check import check_licence
     from st_static.publish.hub import check_request, find_token
 
     for package in ("mteb", "jinja2", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             raise ValueError(f'--publish needs {package}: pip install "st-static[publish]".')
+    if not config.corpus.redistributable:
+        raise ValueError(
+            "corpus.redistributable says that the text may not be redistributed: build from open "
+            "text, or without --publish."
+        )
+    for problem in check_licence({"license": config.export.license or "unknown"}):
+        raise ValueError(f"export.license: {problem}")
     check_request(repo_id)
     find_token()
 
@@ -70,7 +85,8 @@ def card_arguments(config: Recipe, options: argparse.Namespace) -> list[str]:
 
     results = results_folder(config.output, is_local=bool(options.data))
     place = ["--work_dir", config.work_dir, "--hub_id", options.publish]
-    return [config.output, "--results", str(results), *place]
+    which = [] if options.tasks else ["--benchmark", BENCHMARK]
+    return [config.output, "--results", str(results), *place, *which]
 
 
 if __name__ == "__main__":

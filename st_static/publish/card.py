@@ -13,10 +13,16 @@ from st_static.publish.card_check import check_card
 from st_static.publish.examples import HEAT_MAP_PAIR
 from st_static.publish.explain import explain
 from st_static.publish.figures import draw_all
-from st_static.publish.gather import CardInputs, gather, official_results
+from st_static.publish.folder_check import CARD_FILE
+from st_static.publish.gather import (
+    CardInputs,
+    gather,
+    official_results,
+    own_results,
+    read_record,
+)
 from st_static.publish.render import notes_of, render
 
-CARD_FILE = "README.md"
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"
 
@@ -40,6 +46,8 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path) -> list[Path]:
             is there has no markers, or the new card would not be valid.
     """
     name = folder.resolve().name
+    read_record(folder)
+    inputs = replace(inputs, results=own_results(inputs.results, folder))
     notes = find_notes([folder / CARD_FILE, cards / f"{name}.md"])
     facts = gather(folder, inputs)
     explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)

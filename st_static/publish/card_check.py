@@ -52,7 +52,7 @@ def check_card(text: str) -> list[str]:
         return [f"The card's YAML cannot be read: {error}."]
     if not isinstance(data, dict):
         return ["The card's YAML is no mapping of names to values."]
-    problems = [*_fields(data), *_licence(data), *_lineage(data), *_model_index(data)]
+    problems = [*_fields(data), *check_licence(data), *_lineage(data), *_model_index(data)]
     problems += [f"Image {i} has no alt text." for i in _images_without_alt(text)]
     if not problems:
         try:
@@ -82,7 +82,8 @@ def _fields(data: dict[str, Any]) -> Iterator[str]:
         yield f"Expected tags to be a list of strings, but got {tags!r}."
 
 
-def _licence(data: dict[str, Any]) -> Iterator[str]:
+def check_licence(data: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the licence in a card's YAML."""
     licence = data.get("license")
     if licence not in _LICENSES.split():
         yield (

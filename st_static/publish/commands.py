@@ -113,14 +113,15 @@ def run_card(arguments: Sequence[str]) -> int:
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
-    from st_static.evaluate.tasks import benchmark_tasks
+    try:
+        from st_static.evaluate.tasks import benchmark_tasks
 
-    benchmark_tasks(options.benchmark)  # before torch is loaded: see there
-    from st_static.publish.card import write_card
-    from st_static.publish.gather import CardInputs
-
-    gc.freeze()
-    gc.enable()
+        benchmark_tasks(options.benchmark)  # before torch is loaded: see there
+        from st_static.publish.card import write_card
+        from st_static.publish.gather import CardInputs
+    finally:
+        gc.freeze()
+        gc.enable()
 
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)

@@ -19,7 +19,7 @@ class CardFacts:
         tokens: Rows of the table, V.
         dtype: Number format of the table as stored.
         bytes_on_disk: Size of the files that a user downloads, without card and figures.
-        bytes_in_memory: Size of the table in float32.
+        bytes_in_memory: Size of the table, as sentence-transformers holds it.
         recipe: The recipe.
         recipe_hash: Its hash.
         stages: What each stage measured.

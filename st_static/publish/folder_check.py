@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import torch
 from safetensors import SafetensorError
@@ -37,6 +38,9 @@ _EXPECTED = re.compile(
 _EXPECTED_OF_ENSEMBLES = re.compile(r"segment_normalize\.py|1_SegmentNormalize/config\.json")
 # Beside them, where a repository may bring modules and code of its own.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
+# A link to a file of the repository, and what an example in the card loads.
+_LINK = re.compile(r"\]\((?![\w+.-]+:|[#/])([^)\s#]+)[^)]*\)")
+_LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
 _BINARY = (".safetensors", ".png")
 _BUILT_IN = "sentence_transformers."
 # Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
@@ -61,7 +65,9 @@ class ModelFile:
     size: int
 
 
-def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[ModelFile]:
+def check_folder(
+    folder: str | Path, allow_remote_code: bool = False, repo_id: str | None = None
+) -> list[ModelFile]:
     """Check that a model's folder is whole and fit for others.
 
     Looked at are: which files there are and how large; whether tables are finite and have a row
@@ -72,6 +78,7 @@ def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[Mo
         folder: The model.
         allow_remote_code: Whether the model may bring modules of its own, which run only for
             users who trust them.
+        repo_id: Where it will be: what the card must say to load.
 
     Returns:
         The files, sorted by path.
@@ -90,6 +97,7 @@ def check_folder(folder: str | Path, allow_remote_code: bool = False) -> list[Mo
         *_check_modules(folder, allow_remote_code),
         *_check_tensors(folder, files),
         *_check_texts(folder, files),
+        *_check_references(folder, files, repo_id),
         *_check_record(folder),
     ]
     if problems:
@@ -223,6 +231,27 @@ def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
             yield from (f"{file.path} {problem}." for problem in check_results_file(path))
         if not file.path.endswith(_BINARY):
             yield from (f"{file.path}: {problem}. Remove it." for problem in find_secrets(path))
+
+
+def _check_references(folder: Path, files: list[ModelFile], repo_id: str | None) -> Iterator[str]:
+    """What the card names that is not there, and figures that it does not name."""
+    try:
+        card = (folder / CARD_FILE).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return  # which is said elsewhere
+    names = {file.path for file in files}
+    linked = {unquote(link) for link in _LINK.findall(card)}
+    for link in sorted(linked - names):
+        yield f"{CARD_FILE} links to {link}, which is not there. Write it again: st-static card."
+    for name in sorted(names):
+        if name.startswith("figures/") and name not in linked and name not in card:
+            yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
+    loaded = _LOADED.findall(card)
+    if repo_id and loaded and repo_id not in loaded:
+        yield (
+            f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. Write it again: "
+            f"st-static card … --hub_id {repo_id}."
+        )
 
 
 def _check_record(folder: Path) -> Iterator[str]:

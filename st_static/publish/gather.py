@@ -18,6 +18,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from st_static.build.config import PACKAGE_PREFIX
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.stages import digest, stage_seconds
+from st_static.build.teacher import check_weights, locate
 from st_static.evaluate.analyse import BuiltModel, held_out_agreement
 from st_static.evaluate.compare import (
     PUBLISHED_SOURCE,
@@ -58,7 +59,8 @@ class CardInputs:
 
     Attributes:
         results: Folders of the model's results, `results/<org__name>/<revision>`.
-        peers: Folders of other models' results; the teacher's are known by its name.
+        peers: Folders of other models' results; the teacher's are known by its name. The model's
+            own are left out.
         published: Models whose published scores stand beside them.
         benchmark: Its tasks are compared.
         work_dir: The recipe's stages, for build times and agreement by sentence length.
@@ -80,27 +82,15 @@ def gather(folder: Path, inputs: CardInputs) -> CardFacts:
 
     Args:
         folder: The model.
-        inputs: Where the rest comes from.
+        inputs: Where the rest comes from; results are those of this very model.
 
     Raises:
-        ValueError: The folder is no model that st_static built, or results are missing or of
-            another model.
+        ValueError: The folder is no model that was built from a teacher, or results are broken.
     """
-    if not (folder / RECORD_FILE).is_file():
-        raise ValueError(f"{folder} is no model that st_static built: no {RECORD_FILE}.")
-    if not inputs.results:
-        raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
-    record = read_json(folder / RECORD_FILE)
-    if "recipe" not in record:
-        raise ValueError(
-            f"{folder} was not built from a teacher. An ensemble has a card of its own: publish it "
-            "as it is."
-        )
+    record = read_record(folder)
     model = read_static_model(folder)
     name = folder.resolve().name
     teacher_id = _teacher_id(record["recipe"]["teacher"])
-    for results in inputs.results:
-        check_revision(results, folder)
     entries = [entry for results in inputs.results for entry in read_entries(results)]
     scores, left_out = _score_table(name, teacher_id, inputs)
     teacher = _load_teacher(record["recipe"]["teacher"])
@@ -113,7 +103,7 @@ def gather(folder: Path, inputs: CardInputs) -> CardFacts:
         tokens=len(model.table),
         dtype=str(model.table.dtype),
         bytes_on_disk=sum(f.stat().st_size for kind in _LOADED_FILES for f in folder.glob(kind)),
-        bytes_in_memory=4 * model.table.size,
+        bytes_in_memory=model.table.nbytes,
         recipe=record["recipe"],
         recipe_hash=digest(record["recipe"]),
         stages=record["stages"],
@@ -136,20 +126,47 @@ def gather(folder: Path, inputs: CardInputs) -> CardFacts:
     )
 
 
-def check_revision(results: Path, folder: Path) -> None:
-    """Check that results were measured on the very model.
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of a model's build.
 
     Raises:
-        ValueError: They are of another build of it, or not there.
+        ValueError: It is no model that was built from a teacher.
     """
-    if not results.is_dir():
-        raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
-    found, expected = results.resolve().name, revision_of(str(folder))
-    if found not in (expected, f"{expected}-{LOCAL_REVISION}"):
+    if not (folder / RECORD_FILE).is_file():
+        raise ValueError(f"{folder} is no model that st_static built: no {RECORD_FILE}.")
+    record: dict[str, Any] = read_json(folder / RECORD_FILE)
+    if "recipe" not in record:
         raise ValueError(
-            f"{results} are results of another model: expected the revision {expected}, which is "
-            f"that of {folder}. Run st-static evaluate again."
+            f"{folder} was not built from a teacher. An ensemble has a card of its own: publish it "
+            "as it is."
         )
+    return record
+
+
+def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
+    """Those folders of results that were measured on the very model; the others are left out.
+
+    Raises:
+        ValueError: There are no folders, one is not there, or all are of other models or builds.
+    """
+    if not folders:
+        raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
+    expected = revision_of(str(model))
+    own = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
+        if folder.resolve().name in (expected, f"{expected}-{LOCAL_REVISION}"):
+            own.append(folder)
+    others = ", ".join(str(folder) for folder in folders if folder not in own)
+    if not own:
+        raise ValueError(
+            f"{others} are results of another model: expected the revision {expected}, which is "
+            f"that of {model}. Run st-static evaluate again."
+        )
+    if others:
+        logger.warning("Left out, for they are results of another model or build: %s", others)
+    return own
 
 
 def read_entries(folder: Path) -> list[dict[str, Any]]:
@@ -227,7 +244,9 @@ def _score_table(
 ) -> tuple[dict[str, Any], list[str]]:
     """The scores beside the teacher's and peers', over tasks on the benchmark's own splits."""
     models = [replace(_merged(inputs.results, inputs.benchmark), name=name)]
-    models += [read_results(folder, inputs.benchmark) for folder in inputs.peers]
+    own = {folder.resolve().parent for folder in inputs.results}
+    peers = [folder for folder in inputs.peers if folder.resolve().parent not in own]
+    models += [read_results(folder, inputs.benchmark) for folder in peers]
     published = [] if teacher_id is None else [teacher_id]
     published += [peer for peer in inputs.published if peer != teacher_id]
     measured = {model.name for model in models}
@@ -276,6 +295,8 @@ def _load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     A record is no consent to run code: a teacher that brings its own is left out.
     """
     try:
+        if config["sha256"]:  # a folder, whose name others may have
+            check_weights(locate(config["model"]), config["sha256"])
         return load_model(config["model"], revision=config["revision"])
     except ValueError as error:
         logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)

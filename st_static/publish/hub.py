@@ -85,7 +85,7 @@ def publish(
     """
     folder = Path(folder)
     check_request(repo_id, revision, create_pr, tag)
-    files = check_folder(folder, allow_remote_code)
+    files = check_folder(folder, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
     texts = sample_texts(folder)
     logger.info("Loading %s with sentence-transformers alone", folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from importlib import resources
 from typing import Any
 
@@ -39,6 +41,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         model_id=facts.hub_id or f"models/{facts.name}",
         recipe=yaml.safe_dump(facts.recipe, sort_keys=False, allow_unicode=True, width=90),
         corpus=describe_corpus(facts.recipe["corpus"]),
+        rebuild=_rebuild_command(facts),
         results=_by_task(facts),
         citation=CITATION.strip(),
     )
@@ -108,6 +111,18 @@ def describe_corpus(corpus: dict[str, Any]) -> str:
         source += f", {corpus['dataset_config']}" if corpus["dataset_config"] else ""
     description = corpus.get("description")
     return str(description) if description else source
+
+
+def _rebuild_command(facts: CardFacts) -> str:
+    """The command that builds the model again; places of files are the reader's to fill in."""
+    command = ["st-static", "build", "recipe.yaml"]
+    if files := [f"PATH/TO/{file}" for file in facts.recipe["corpus"]["files"] or []]:
+        one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
+        command += ["--corpus.files", files[0] if len(files) == 1 else one_line]
+    teacher = facts.recipe["teacher"]["model"]
+    if "/" not in teacher:  # the name of a folder
+        command += ["--teacher.model", f"PATH/TO/{teacher}"]
+    return shlex.join([*command, "--output", f"models/{facts.name}"])
 
 
 def _by_task(facts: CardFacts) -> list[dict[str, Any]]:

@@ -30,6 +30,8 @@ model-index:
       value: 70.5
 ---
 # ours-256
+
+![Scores](figures/scores.svg)
 """
 RESULTS = """- dataset:
     id: mteb/sts12-sts

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -136,8 +137,8 @@ def test_the_command_on_the_card_rebuilds_the_same_recipe(written, tmp_path):
     recipe = re.search(r"```yaml\n(.*?)```", card, re.DOTALL)[1]
     (tmp_path / "recipe.yaml").write_text(recipe, "utf-8")
     command = re.search(r"st-static build (recipe\.yaml .*)", card)[1]
-    assert "--corpus.files 'PATH/TO/corpus.txt'" in command
-    assert "--teacher.model 'PATH/TO/teacher'" in command
+    assert "--corpus.files PATH/TO/corpus.txt" in command
+    assert "--teacher.model PATH/TO/teacher" in command
     config = parse_build([str(tmp_path / "recipe.yaml")])
     assert config.recipe() == read_json(written / "st_static.json")["recipe"]
 
@@ -218,6 +219,30 @@ def test_results_of_another_model(model, write, capsys):
     assert "results of another model" in capsys.readouterr().err
 
 
+def test_results_of_another_build_beside_the_right_ones_are_left_out(model, write, caplog):
+    results = model.parent / "results/local__tiny"
+    shutil.copytree(next(iter(sorted(results.iterdir()))), results / "0ther")
+    before = facts_of(model)
+    assert write(model) == 0
+    assert "another model or build" in caplog.text
+    assert "0ther" in caplog.text
+    assert facts_of(model).results == before.results
+
+
+def test_the_models_own_results_among_the_peers_are_left_out(model, write):
+    own = sorted((model.parent / "results/local__tiny").iterdir())
+    before = facts_of(model).scores
+    assert write(model, *own) == 0  # after --peers
+    assert facts_of(model).scores == before
+
+
+def test_a_teacher_with_other_weights_is_left_out(built, caplog):
+    config = {"model": str(built / "teacher/teacher"), "revision": None, "sha256": "53aa"}
+    assert gather._load_teacher(config) is None
+    assert "SHA-256" in caplog.text
+    assert gather._load_teacher({**config, "sha256": None}) is not None
+
+
 def test_results_that_are_not_there(model, tmp_path, capsys):
     arguments = ["card", str(model), "--results", str(tmp_path / "nope")]
     assert main([*arguments, "--cards", str(tmp_path / "cards")]) == 1
@@ -281,8 +306,20 @@ def test_a_teacher_and_a_corpus_of_the_hub(written):
     assert data.datasets == ["org/text"]
     assert 'SentenceTransformer("org/tiny")' in card
     assert "[org/teacher](https://huggingface.co/org/teacher)" in card
-    assert "--teacher.model" not in card
+    assert "--teacher.model PATH/TO/teacher" in card  # it was a folder, whatever its Hub id
     assert "--corpus.files" not in card
+    recipe["teacher"] = {**recipe["teacher"], "model": "org/teacher"}
+    assert "--teacher.model" not in render(replace(facts, recipe=recipe))
+
+
+def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):
+    facts = facts_of(written)
+    recipe = {**facts.recipe, "corpus": {**facts.recipe["corpus"], "files": ["a, b.txt", "*.xz"]}}
+    card = render(replace(facts, recipe=recipe))
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    _, _, _, *options = shlex.split(re.search(r"st-static build recipe\.yaml .*", card)[0])
+    config = parse_build([str(tmp_path / "recipe.yaml"), *options])
+    assert config.corpus.patterns == ["PATH/TO/a, b.txt", "PATH/TO/*.xz"]
 
 
 def test_facts_of_another_version(written):

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from small_model import CARD, RESULTS, write_model
 
 from st_static.publish import folder_check
-from st_static.publish.folder_check import check_folder, is_written_here
+from st_static.publish.folder_check import UnfitFolderError, check_folder, is_written_here
 
 HF_TOKEN = "hf_" + "aB3" * 11 + "x"
 GITHUB_TOKEN = "ghp_" + "aB3" * 12
@@ -65,6 +65,8 @@ def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> Non
     save_file({"components": np.eye(4)}, folder / "sentence_pca.safetensors")
     (folder / "figures" / "dark").mkdir()
     (folder / "figures" / "dark" / "scores.png").write_bytes(b"\x89PNG")
+    with (folder / "README.md").open("a") as card:
+        card.write("\n<img src='figures/dark/scores.png'>\n")
     names = {file.path for file in check_folder(folder)}
     assert names >= {"sentence_pca.safetensors", "figures/dark/scores.png"}
 
@@ -258,6 +260,30 @@ def test_wrong_metadata_of_a_card_is_found(folder: Path, old: str, new: str) -> 
 def test_a_card_that_is_no_text_is_found(folder: Path) -> None:
     (folder / "README.md").write_bytes(b"\xff\xfe")
     assert problems_of(folder) == ["README.md: Expected text in UTF-8, but there is other data."]
+
+
+def test_figures_and_the_card_must_fit(folder: Path) -> None:
+    card = folder / "README.md"
+    card.write_text(
+        card.read_text().replace("(figures/scores.svg)", "(figures/my%20model/gone.png)")
+        + "\n[The method](https://arxiv.org/abs/2506.04624), [above](#ours-256)\n"
+    )
+    assert problems_of(folder) == [
+        "README.md links to figures/my model/gone.png, which is not there. Write it again: "
+        "st-static card.",
+        "figures/scores.svg is not in README.md. Remove it, or write the card again.",
+    ]
+
+
+def test_the_card_must_load_the_repository(folder: Path) -> None:
+    with (folder / "README.md").open("a") as card:
+        card.write('\n    model = SentenceTransformer("models/ours-256")\n')
+    assert check_folder(folder)
+    with pytest.raises(UnfitFolderError, match=r"models/ours-256, which.*--hub_id org/ours-256"):
+        check_folder(folder, repo_id="org/ours-256")
+    with (folder / "README.md").open("a") as card:
+        card.write("\n    model = SentenceTransformer('org/ours-256', truncate_dim=128)\n")
+    assert check_folder(folder, repo_id="org/ours-256")
 
 
 def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:

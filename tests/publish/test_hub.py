@@ -1,5 +1,6 @@
 """Publishing over HTTP, to a Hub on the loopback that keeps bytes and can misbehave."""
 
+import argparse
 import base64
 import json
 import runpy
@@ -21,6 +22,7 @@ from huggingface_hub import ModelCard
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
+from st_static.build.config import BuildConfig
 from st_static.cli import main
 from st_static.model.fast_encoder import FastEncoder
 from st_static.publish import hub as hub_module
@@ -216,7 +218,7 @@ def test_a_change_is_one_commit_and_sends_what_changed(
 ) -> None:
     publish(folder, REPO)
     card = folder / "README.md"
-    card.write_text(card.read_text() + "\nMore.\n")
+    card.write_text(card.read_text().replace("scores.svg", "speed.svg"))
     (folder / "figures" / "scores.svg").rename(folder / "figures" / "speed.svg")
     before = hub.asked(LFS)
     assert publish(folder, REPO).is_new
@@ -696,6 +698,21 @@ def test_nothing_is_built_that_cannot_be_published(
         run([str(recipes / "ensemble-512.yaml"), "--publish", REPO])
     with pytest.raises(ValueError, match="ORG/NAME"):
         run(["--publish", "ours-256"])
+    with pytest.raises(ValueError, match="for --publish"):
+        run(["--tasks", "STS12"])
+    with pytest.raises(ValueError, match="may not be redistributed"):
+        run(["--publish", REPO, "--corpus.redistributable", "false"])
+    with pytest.raises(ValueError, match=r"export\.license: .*'nonsense'"):
+        run(["--publish", REPO, "--export.license", "nonsense"])
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(ValueError, match="needs a token"):
         run(["--publish", REPO])
+
+
+def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
+    build = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))
+    options = argparse.Namespace(publish=REPO, tasks=None, data=None)
+    arguments = build["card_arguments"](BuildConfig(), options)
+    assert arguments[-2:] == ["--benchmark", build["BENCHMARK"]]
+    options.tasks = ["STS12"]
+    assert "--benchmark" not in build["card_arguments"](BuildConfig(), options)
