@@ -4,13 +4,14 @@
         MODEL MODEL [MODEL ...] [--folder OUT]
 
 scores each model, the pairs of the first with each other one, and all together: with equal
-weights, with those of the best score on STSBenchmark's validation split, and with those of the best
-teacher agreement on sentences of the corpus; the last ones exact, fused, calibrated and distilled
-into 256 dimensions, unless `--exact` leaves out all but the first. Tuning and distillation never
-see a test split; but STSBenchmark's scores here are those of its validation split, so weights tuned
-on it are to be compared by the other tasks. A MODEL is named as in a recipe of an ensemble; DIR
-holds a folder a task; files hold a document a line. Under OUT it leaves the models, results and the
-curves of the tuning, and takes up results from there when it is run again.
+weights, and with those of the best teacher agreement on sentences of the corpus; both exact, fused,
+calibrated and distilled into 256 dimensions, unless `--exact` leaves out all but the first. Exact
+ones also with the weights of the best score on STSBenchmark's validation split. Tuning and
+distillation never see a test split; but STSBenchmark's scores here are those of its validation
+split, so weights tuned on it are to be compared by the other tasks. A MODEL is named as in a recipe
+of an ensemble; DIR holds a folder a task; files hold a document a line. Under OUT it leaves the
+models, results and the curves of the tuning, and takes up results and distilled tables from there
+when it is run again.
 """
 
 import argparse
@@ -43,6 +44,7 @@ TASKS = ["STSBenchmark", "STS12", "STS13", "Banking77Classification", "NFCorpus"
 DEV = TASKS[:3]
 HELD_OUT = 4096
 DIMENSION = 256
+PROBES = 1000
 
 
 def sample_sentences(files: list[str], n: int) -> list[str]:
@@ -60,14 +62,22 @@ def key_of(text: str) -> bytes:
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()
 
 
-def score(name: str, encoder: Member, options: argparse.Namespace) -> dict[str, float]:
+def fingerprint(encoder: Member, texts: list[str]) -> str:
+    """Tells encoders apart by the vectors that they give."""
+    vectors = np.asarray(encoder.encode(texts[:PROBES]), np.float32)
+    return hashlib.md5(vectors.tobytes(), usedforsecurity=False).hexdigest()[:12]
+
+
+def score(
+    name: str, encoder: Member, revision: str, options: argparse.Namespace
+) -> dict[str, float]:
     """Main scores x 100."""
 
     def encode(texts: list[str]) -> np.ndarray:
         return np.asarray(encoder.encode(texts))
 
     dimension = encode(["a"]).shape[1]
-    model = EvaluatedModel(f"ensembles/{name}", "1", encode, dimension)
+    model = EvaluatedModel(f"ensembles/{name}", revision, encode, dimension)
     outcome = run_tasks(model, find_tasks(tasks=TASKS), options.folder, options.data)
     if outcome.failures:
         raise SystemExit(f"{name}: {outcome.failures}")
@@ -77,17 +87,19 @@ def score(name: str, encoder: Member, options: argparse.Namespace) -> dict[str, 
 def forms(
     ensemble: Ensemble, name: str, texts: list[str], options: argparse.Namespace
 ) -> Iterator[tuple[str, Member]]:
-    """One ensemble in its forms."""
+    """One ensemble in its forms; a distilled table that is there is taken."""
     yield "exact", ensemble
     if options.exact:
         return
     fused = ensemble.fuse()
     yield "fused", fused
-    folder = options.folder / "models"
-    fused.export_calibrated(folder / f"{name}-calibrated", texts)
-    yield "calibrated", FastEncoder.from_pretrained(folder / f"{name}-calibrated")
-    path, work = folder / f"{name}-{DIMENSION}", options.folder / "work" / name
-    distill_into(fused, path, DIMENSION, texts, ensemble, work)
+    stem = f"{name}-{fingerprint(ensemble, texts)}"
+    calibrated = options.folder / "models" / f"{stem}-calibrated"
+    fused.export_calibrated(calibrated, texts)
+    yield "calibrated", FastEncoder.from_pretrained(calibrated)
+    path, work = options.folder / "models" / f"{stem}-{DIMENSION}", options.folder / "work" / name
+    if not path.is_dir():
+        distill_into(fused, path, DIMENSION, texts, ensemble, work)
     yield f"distilled into {DIMENSION}", FastEncoder.from_pretrained(path)
 
 
@@ -119,8 +131,8 @@ def main() -> None:
     rows = []
 
     def add(name: str, form: str, encoder: Member, weights: list[float]) -> None:
-        key = f"{name} {form} {weights}".replace("/", "_").replace(" ", "-")
-        scores = score(key, encoder, options)
+        key = f"{name} {form}".replace("/", "_").replace(" ", "-")
+        scores = score(key, encoder, fingerprint(encoder, texts), options)
         rows.append(
             {
                 "model": name,
@@ -141,24 +153,24 @@ def main() -> None:
     for group in groups:
         name = " + ".join(names[spec] for spec in group)
         equal = Ensemble([encoders[spec] for spec in group])
-        add(name, "exact", equal, equal.weights)
         validated = equal.tune(lambda ensemble: score_pairs(ensemble, pairs["STSBenchmark"]))
         add(name, "exact, by validation", validated.ensemble, validated.ensemble.weights)
         tuning = equal.tune(objective)
         stem = name.replace(" ", "").replace("/", "_")
         draw_tuning(tuning, options.folder / f"{stem}-tuning")
-        for form, encoder in forms(tuning.ensemble, stem, texts, options):
-            add(name, form, encoder, tuning.ensemble.weights)
-            if form != "exact":
-                on_pairs = cosine_agreement(tuning.ensemble, encoder, first, second)
-                on_text = cosine_agreement(
-                    tuning.ensemble, encoder, held_out[:middle], held_out[middle:]
-                )
-                print(
-                    f"{name}, {form}: Pearson of cosines with the exact ensemble's {on_pairs:.4f} "
-                    f"on {len(first)} sentence pairs of STS, {on_text:.4f} on {middle} random "
-                    "pairs of the corpus"
-                )
+        for ensemble in (equal, tuning.ensemble):
+            for form, encoder in forms(ensemble, stem, texts, options):
+                add(name, form, encoder, ensemble.weights)
+                if form != "exact":
+                    on_pairs = cosine_agreement(ensemble, encoder, first, second)
+                    on_text = cosine_agreement(
+                        ensemble, encoder, held_out[:middle], held_out[middle:]
+                    )
+                    print(
+                        f"{name}, {ensemble.weights}, {form}: Pearson of cosines with the exact "
+                        f"ensemble's {on_pairs:.4f} on {len(first)} sentence pairs of STS, "
+                        f"{on_text:.4f} on {middle} random pairs of the corpus"
+                    )
     print(as_markdown(pl.DataFrame(rows)))
 
 
