@@ -56,7 +56,8 @@ def distill_into(
         config: Steps, batches and so on.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
-        dtype: Number format of the table.
+        dtype: Number format of the table. In float16 a text without any known word gets NaN from
+            sentence-transformers' Normalize.
 
     Returns:
         Figures of the training, and `target_agreement` before and after it: Spearman x 100 of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from st_static.build.config import (
     CorpusConfig,
@@ -75,7 +75,3 @@ class EnsembleConfig:
     def has_corpus(self) -> bool:
         """Whether any text is named."""
         return bool(self.corpus.files or self.corpus.docstrings or self.corpus.dataset)
-
-    def recipe(self) -> dict[str, Any]:
-        """What is recorded beside the model."""
-        return {"members": self.members, "weights": self.weights, "form": self.form}

@@ -44,7 +44,13 @@ def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
 
 
 def draw_tuning(tuning: Tuning, stem: Path) -> list[Path]:
-    """The score of each trial over each weight but the first, a panel a weight."""
+    """The score of each trial over each weight but the first, a panel a weight.
+
+    Raises:
+        ValueError: There is one member only.
+    """
+    if len(tuning.ensemble.weights) < 2:
+        raise ValueError("There is no curve to draw: an ensemble of one member has no weights.")
     weights = np.array([trial.weights for trial in tuning.trials])
     scores = [trial.score for trial in tuning.trials]
     n_panels = weights.shape[1] - 1

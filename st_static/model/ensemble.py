@@ -116,8 +116,8 @@ class Ensemble:
             Vectors [B, D_1 + ... + D_L].
 
         Raises:
-            ValueError: A member gives another number of vectors than there are texts, or texts is
-                a single one.
+            ValueError: A member gives another number of vectors than there are texts, or one that
+                is not finite; or texts is a single one.
         """
         if isinstance(texts, str):
             raise ValueError("Expected a list of texts, but got one str. Put it into a list.")
@@ -130,6 +130,14 @@ class Ensemble:
                     f"Member {i} gave vectors of the shape {vectors.shape} for {len(texts)} texts; "
                     "expected one row a text."
                 )
+            unfit = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+            if len(unfit):
+                raise ValueError(
+                    f"Member {i} gave NaN or infinity for {len(unfit)} of {len(texts)} texts, the "
+                    f"first of which is {texts[unfit[0]][:100]!r}. sentence-transformers does so "
+                    "in float16 for a text without a known word: load the member in float32, or "
+                    "with FastEncoder."
+                )
             segments.append(unit_rows(vectors) * np.float32(weight * scale))
         return np.concatenate(segments, axis=1)
 
@@ -138,7 +146,7 @@ class Ensemble:
 
         The first weight stays 1. The others are searched for one after the other, on a log scale
         from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
-        deterministic.
+        deterministic. `st_static.evaluate.figures.draw_tuning` draws the curve.
 
         Args:
             objective: Scores an ensemble; higher is better. `st_static.build.TeacherAgreement`
@@ -171,9 +179,10 @@ class Ensemble:
         """Make one table over one vocabulary: one look-up a word instead of one for each member.
 
         The row of a word holds each member's vector of it side by side; of a member that splits
-        the word, the sum of its pieces (section 2.4, last paragraph). So it is exact where all
-        members tokenise words by themselves and without regard to case, and as the vocabulary
-        does; `st_static.build.cosine_agreement` measures the difference.
+        the word, the sum of its pieces (section 2.4, last paragraph). What no word or piece of the
+        vocabulary covers gets zeros. So it is exact where all members tokenise words by themselves
+        and without regard to case, and as the vocabulary does, and have no vector for unknown
+        words; `st_static.build.cosine_agreement` measures the difference.
 
         Args:
             vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
@@ -183,6 +192,8 @@ class Ensemble:
             ValueError: A member has no table of tokens, puts a prompt before texts or has fewer
                 dimensions than its table; or there is no vocabulary, see above.
         """
+        if isinstance(vocabulary, str):
+            raise ValueError("Expected a list of words as the vocabulary, but got one str.")
         models = [_static_model(i, member) for i, member in enumerate(self.members)]
         tokenizer = fused_tokenizer(vocabulary, models[0])
         vocabulary_ids = tokenizer.get_vocab()
@@ -199,19 +210,21 @@ class _Remembering:
     """A member that encodes the same texts only once."""
 
     def __init__(self, member: Member) -> None:
-        self._member = member
+        self.member = member
         self._vectors: dict[tuple[str, ...], ArrayLike] = {}
 
     def encode(self, texts: list[str]) -> ArrayLike:
         """Texts [B] to vectors [B, D]."""
         key = tuple(texts)
         if key not in self._vectors:
-            self._vectors[key] = self._member.encode(texts)
+            self._vectors[key] = self.member.encode(texts)
         return self._vectors[key]
 
 
 def _static_model(i: int, member: Member) -> StaticModel:
     """Tokenizer and table of a member."""
+    if isinstance(member, _Remembering):  # where an objective fuses what it is to score
+        member = member.member
     if isinstance(member, FastEncoder):
         model = member.model
     elif type(member).__name__ == "SentenceTransformer":  # not imported for others: it takes long

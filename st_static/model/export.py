@@ -96,7 +96,7 @@ def export_model(
     (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     tokenizer.save(str(partial / "tokenizer.json"))
     _write_modules(partial, segments)
-    write_json(partial / "config_sentence_transformers.json", _config())
+    write_json(partial / "config_sentence_transformers.json", _config(bool(segments)))
     write_json(partial / RECORD_FILE, record)
     if card:
         (partial / "README.md").write_text(card, "utf-8")
@@ -126,13 +126,15 @@ def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:
         write_json(folder / scaling["path"] / "config.json", config)
 
 
-def _config() -> dict[str, Any]:
+def _config(is_ensemble: bool) -> dict[str, Any]:
     return {
         "__version__": {"sentence_transformers": metadata.version("sentence-transformers")},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
+        # Where a member knows no word of a text, an ensemble's vector is shorter than 1: only its
+        # dot product is then the mean of the members' cosines.
+        "similarity_fn_name": "dot" if is_ensemble else "cosine",
         # Model2Vec reads these two; it does not know of the Normalize module.
         "normalize": True,
         "max_length": None,

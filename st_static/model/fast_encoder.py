@@ -252,7 +252,7 @@ class FastEncoder:
         vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
         for dimensions, weight in self._segments:
             part = vector[dimensions]
-            part *= weight / (math.sqrt(part.dot(part)) or 1.0)
+            part *= weight / max(math.sqrt(part.dot(part)), _SMALLEST_NORM)
         if not self._segments:
             vector /= len(ids)
         return vector[: self.dimension].astype(self.dtype, copy=False)

@@ -84,8 +84,9 @@ class FusedEnsemble:
             dtype,
             segments=self.model.segments,
             card=self.card(
-                "Its module's code is in this repository: load it with `trust_remote_code=True`, "
-                "and not with Model2Vec, which does not know it."
+                "Its module's code is in this repository: load it with `trust_remote_code=True` "
+                "and sentence-transformers 5.4 or later, and not with Model2Vec, which does not "
+                "know it. The dot product of two vectors is the mean of the members' cosines."
             ),
         )
 
@@ -101,7 +102,8 @@ class FusedEnsemble:
         Args:
             path: Folder to write.
             texts: Texts like those that will be encoded, as `FastEncoder.encode` takes them.
-            dtype: Number format of the table.
+            dtype: Number format of the table. In float16 a text without any known word gets NaN
+                from sentence-transformers' Normalize.
 
         Raises:
             ValueError: The folder holds something else, a member knows no word of the texts, or

@@ -4,12 +4,14 @@ A text's vector E is the sum of its words' vectors, scaled. So the cosine of tex
 
     cos(a, b) = sum over words i of a and j of b of  w_i . w_j / (|E(a)| |E(b)|)
 
-exactly: it has no other parts.
+exactly: it has no other parts. Of an ensemble it is the dot product, the mean of the members'
+cosines, that is explained so.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,15 +114,17 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
 
 
 def _shares(words: list[Word], model: StaticModel) -> NDArray[np.float64]:
-    """Each word's vector, scaled so that the text's has length 1, [W, D]; zeros if it has none."""
+    """Each word's vector, scaled so that their sum is the text's vector, [W, D]."""
     vectors = np.zeros((len(words), model.table.shape[1]))
     for row, word in zip(vectors, words, strict=True):
         row += model.table[word.ids].astype(np.float64).sum(axis=0)
-    start = 0
-    for width, weight in model.segments:  # each is scaled by itself
-        segment = vectors[:, start : start + width]
-        segment *= weight / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
-        start += width
+    if model.segments:  # an ensemble: each is scaled by itself
+        total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
+        for width, weight in model.segments:
+            segment = vectors[:, start : start + width]
+            segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
+            start += width
+        return vectors[:, : model.truncate_dim]
     vectors = vectors[:, : model.truncate_dim]
     length = np.linalg.norm(vectors.sum(axis=0))
     return vectors / length if length else np.zeros_like(vectors)

@@ -179,9 +179,24 @@ def test_a_recipe_gives_the_ensemble(folders, corpus, tmp_path, form, least):
     assert [m["weight"] for m in record["ensemble"]["members"]] == [1.0, 0.5]
 
 
+def test_a_member_is_not_overwritten(folders, tmp_path):
+    before = {f: f.read_bytes() for f in folders[0].rglob("*") if f.is_file()}
+    config = config_of(folders, CorpusConfig(), tmp_path, output=str(folders[0]))
+    with pytest.raises(ValueError, match="which is a member"):
+        build_ensemble(config)
+    assert {f: f.read_bytes() for f in folders[0].rglob("*") if f.is_file()} == before
+
+
+def test_a_poor_fusion_is_said(folders, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(recipe, "_ENOUGH", 1.1)
+    build_ensemble(config_of(folders, CorpusConfig(), tmp_path))
+    assert "not quite itself" in caplog.text
+
+
 def test_an_exact_recipe_needs_no_text(folders, tmp_path):
     result = build_ensemble(config_of(folders, CorpusConfig(), tmp_path))
-    assert set(result.figures) == {"fused_agreement", "model_agreement"}
+    assert set(result.figures) == {"random_pairs", "fused_agreement", "model_agreement"}
+    assert result.figures["random_pairs"] == 5000
     expected = Ensemble([FastEncoder.from_pretrained(f) for f in folders], [1, 0.5])
     written = FastEncoder.from_pretrained(result.output)
     np.testing.assert_allclose(written.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)

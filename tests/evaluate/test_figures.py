@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pytest
 
 from st_static.evaluate.figures import draw_tuning
 from st_static.model.ensemble import Ensemble
@@ -25,3 +26,10 @@ def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
     assert len(panels) == 2
     again = draw_tuning(tuning, tmp_path / "again")
     assert again[0].read_bytes() == files[0].read_bytes()
+
+
+def test_one_member_has_no_curve(tmp_path):
+    tuning = Ensemble([Fixed()]).tune(lambda ensemble: 1.0)
+    with pytest.raises(ValueError, match="no curve"):
+        draw_tuning(tuning, tmp_path / "tuning")
+    assert not list(tmp_path.iterdir())

@@ -79,6 +79,13 @@ def test_a_member_with_another_number_of_rows_is_named():
         ensemble.encode(["a", "b"])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_member_that_gives_no_finite_numbers_is_named(value):
+    ensemble = Ensemble([Fixed(np.ones((2, 3))), Fixed([[1.0], [value]])])
+    with pytest.raises(ValueError, match=r"Member 1 gave NaN or infinity for 1 of 2 texts.* 'b'"):
+        ensemble.encode(["a", "b"])
+
+
 @pytest.mark.parametrize("member", ["models/ours", None])
 def test_what_is_no_model_is_named(member):
     with pytest.raises(ValueError, match=f"member 1 is {member!r}"):

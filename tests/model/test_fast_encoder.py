@@ -256,6 +256,14 @@ def test_options_that_make_no_sense(ours, options, says):
         FastEncoder(read_static_model(ours), **options)
 
 
+def test_tiny_vectors_are_the_same_alone_and_in_a_list(ours):
+    model = read_static_model(ours)
+    encoder = FastEncoder(StaticModel(model.tokenizer, model.table * np.float32(1e-13), True))
+    many = encoder.encode(["the"] * 9)
+    assert 0 < np.linalg.norm(many[0]) < 1  # as torch's normalize has it
+    np.testing.assert_allclose(encoder.encode("the"), many[0], atol=1e-6)
+
+
 def test_single_texts_forget_when_they_remember_too_much(ours, monkeypatch):
     monkeypatch.setattr(fast_encoder, "_REMEMBERED", 3)
     encoder = FastEncoder.from_pretrained(ours)

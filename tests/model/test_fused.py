@@ -256,10 +256,29 @@ def test_the_folders_are_fit_to_be_published(ensemble, fused, tmp_path):
 def test_the_shares_of_words_add_up_to_the_cosine(fused, tmp_path):
     fused.save_pretrained(tmp_path / "model")
     model = SentenceTransformer(str(tmp_path / "model"), trust_remote_code=True)
-    for first, second in (("the old keeper", "Ships counted the ships"), ("the", "zzz")):
+    for first, second in (
+        ("the old keeper", "Ships counted the ships"),
+        ("the", "zzz"),
+        ("the old ships", "ships"),
+    ):
         expected = float(model.similarity(model.encode(first), model.encode(second)))
         explanation = explain(fused.model, first, second)
         assert explanation.similarity == pytest.approx(expected, abs=1e-6)
+
+
+def test_similarity_is_the_mean_of_the_members_cosines(ensemble, fused, tmp_path):
+    fused.save_pretrained(tmp_path / "model")
+    model = SentenceTransformer(str(tmp_path / "model"), trust_remote_code=True)
+    vectors = ensemble.encode(TEXTS)
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert lengths.min() < 0.9 < lengths.max()  # a member knows no word of some
+    similarities = model.similarity(model.encode(TEXTS), model.encode(TEXTS))
+    np.testing.assert_allclose(similarities, vectors @ vectors.T, atol=1e-6)
+
+
+def test_an_objective_may_fuse(ensemble):
+    tuning = ensemble.tune(lambda trial: -abs(trial.fuse().members[1].weight - 2))
+    assert tuning.ensemble.weights[1] == pytest.approx(2, abs=0.1)
 
 
 def test_a_wrong_number_format_is_refused(fused, tmp_path):
@@ -294,6 +313,8 @@ def test_what_cannot_be_fused(ensemble, tokenizers_by_family):
 
     with pytest.raises(ValueError, match="but member 1 is a Encoder"):
         Ensemble([ensemble.members[0], Encoder()]).fuse()
+    with pytest.raises(ValueError, match="list of words"):
+        ensemble.fuse("the")
     with pytest.raises(ValueError, match=r"Member 0 \(ours\) cannot be fused: .* prompt"):
         Ensemble([member(WORDS, 2, 0, prompt="query: ", name="ours")]).fuse()
     unigram = tokenizers_by_family["unigram"]
