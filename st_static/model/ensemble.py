@@ -184,6 +184,9 @@ class Ensemble:
         and without regard to case, and as the vocabulary does, and have no vector for unknown
         words; `st_static.build.cosine_agreement` measures the difference.
 
+        A `FastEncoder` brings its model's name and licence along, for the card; a
+        SentenceTransformer has forgotten them.
+
         Args:
             vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
                 first member.

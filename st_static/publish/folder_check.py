@@ -249,8 +249,8 @@ def _check_references(folder: Path, files: list[ModelFile], repo_id: str | None)
     loaded = _LOADED.findall(card)
     if repo_id and loaded and repo_id not in loaded:
         yield (
-            f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. Write it again: "
-            f"st-static card … --hub_id {repo_id}."
+            f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. Change it: "
+            f"st-static card … --hub_id {repo_id}, or by hand."
         )
 
 
