@@ -10,21 +10,26 @@ from typing import Any, Literal
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from st_static.build.agreement import table_agreement
 from st_static.build.config import DistillationConfig
 from st_static.build.distillation import TrainingData, distill
 from st_static.build.sentence_pca import SentencePCA
-from st_static.build.stages import digest
+from st_static.build.stages import Figures, require_disk, run_stage, stage_figures
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.ensemble import Member
 from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.files import read_arrays, write_arrays
 from st_static.model.fused import FusedEnsemble
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 
 _PCA_SENTENCES = 100_000
+_TABLE_FILE = "table.safetensors"
+_FILE_TEXTS = 10_000
+_PROBES = 64
 
 
 def distill_into(
@@ -51,8 +56,8 @@ def distill_into(
         texts: Sentences to train on, without repetitions, [M].
         target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
             teacher])`, whose cosines are the mean of both.
-        work_dir: Folder for checkpoints, in a folder named by all that determines them; an
-            interrupted training goes on from there.
+        work_dir: Folder for the target's vectors and for checkpoints, in folders named by all that
+            determines them; what was interrupted goes on from there.
         config: Steps, batches and so on.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
@@ -82,7 +87,7 @@ def distill_into(
     rng = np.random.default_rng(seed)
     kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
-    vectors = np.asarray(target.encode(list(texts)), dtype=np.float16)
+    vectors = _vectors_of(target, texts, Path(work_dir))
     config = config or DistillationConfig()
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
@@ -90,20 +95,46 @@ def distill_into(
         """Of a table with the target, on the texts held out; 100 times."""
         return round(table_agreement(table, ids.take(kept), vectors[kept]), 2)
 
-    before = agreement(table)
-    folder = Path(work_dir) / f"distillation-{digest(key)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    pca.save(folder / PCA_FILE)
-    data = TrainingData(ids, vectors)
-    table, figures = distill(
-        table, fused.tokenizer, data, kept, config, folder / "checkpoints", seed
-    )
-    figures["target_agreement"] = [before, agreement(table)]
+    def train(folder: Path) -> Figures:
+        """Train the table, from the last checkpoint on, if there is one."""
+        pca.save(folder / PCA_FILE)
+        data = TrainingData(ids, vectors)
+        trained, figures = distill(
+            table, fused.tokenizer, data, kept, config, folder / "checkpoints", seed
+        )
+        write_arrays(folder / _TABLE_FILE, {"table": trained})
+        return figures | {"target_agreement": [agreement(table), agreement(trained)]}
+
+    folder = run_stage(Path(work_dir), "distillation", key, train)
+    figures = stage_figures(folder)
+    trained = read_arrays(folder / _TABLE_FILE)["table"]
     record = fused.record("distilled") | {"distillation": figures}
     remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
     card = fused.card(remark)
-    export_model(path, table, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
+    export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
     return figures
+
+
+def _vectors_of(target: Member, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
+    """The target's vectors of all texts, [M, D]; encoded once, a file of them at a time."""
+
+    def encode(part: Sequence[str]) -> NDArray[np.float16]:
+        """Vectors [B, D] as they are kept."""
+        return np.asarray(target.encode(list(part)), dtype=np.float16)
+
+    def write(folder: Path) -> Figures:
+        """Write the files that are not there yet."""
+        require_disk(folder, len(texts) * some[0].nbytes, "The target's vectors")
+        for start in tqdm(range(0, len(texts), _FILE_TEXTS), unit="file", desc="target"):
+            path = folder / f"{start:010}.safetensors"
+            if not path.exists():
+                write_arrays(path, {"vectors": encode(texts[start : start + _FILE_TEXTS])})
+        return {"texts": len(texts)}
+
+    some = encode(texts[:_PROBES])  # by which the target is known
+    key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(some)}
+    files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
+    return np.concatenate([read_arrays(file)["vectors"] for file in files])
 
 
 def _hash(*arrays: NDArray[Any]) -> str:

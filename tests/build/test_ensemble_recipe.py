@@ -140,10 +140,35 @@ def test_a_distilled_table_agrees_better_than_its_start(ensemble, tmp_path):
     again = distill_into(
         ensemble.fuse(), tmp_path / "again", 4, TEXTS, ensemble, tmp_path / "work", QUICK, 64
     )
-    assert again == figures  # from the checkpoints
+    assert again == figures  # taken from there
     np.testing.assert_array_equal(
         read_static_model(tmp_path / "again").table, read_static_model(tmp_path / "model").table
     )
+
+
+def test_an_interrupted_target_goes_on(ensemble, tmp_path, monkeypatch):
+    monkeypatch.setattr("st_static.build.ensemble._FILE_TEXTS", 100)
+
+    class Target:
+        encoded = 0
+
+        def encode(self, texts):
+            if self.encoded > 500:
+                raise KeyboardInterrupt
+            self.encoded += len(texts)
+            return ensemble.encode(texts)
+
+    target, resumed = Target(), Target()
+    resumed.encoded = -len(TEXTS)
+    arguments = (ensemble.fuse(), tmp_path / "model", 4, TEXTS)
+    with pytest.raises(KeyboardInterrupt):
+        distill_into(*arguments, target, tmp_path / "work", QUICK, 64)
+    figures = distill_into(*arguments, resumed, tmp_path / "work", QUICK, 64)
+    # All but the first files of 100, and the first texts, by which the target is known.
+    whole = (target.encoded - 64) // 100 * 100
+    assert whole >= 400
+    assert resumed.encoded == 64 - whole
+    assert figures == distill_into(*arguments, ensemble, tmp_path / "other", QUICK, 64)
 
 
 def test_distilling_wants_enough_sentences(ensemble, tmp_path):
