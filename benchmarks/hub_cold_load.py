@@ -27,7 +27,7 @@ from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "publish"))
 
 from hub_server import TOKEN, Hub
-from small_model import CARD
+from small_model import write_card
 
 REPO = "org/ours-256"
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
@@ -54,7 +54,7 @@ def write_model(folder: Path, rows: int, dimension: int) -> None:
     tokenizer = build_tokenizer(list(words))
     table = rng.standard_normal((rows, dimension), dtype=np.float32)
     export_model(folder, table, tokenizer, {}, dtype="float16")
-    (folder / "README.md").write_text(CARD, "utf-8")
+    write_card(folder)
 
 
 def run(arguments: list[str], hub: Hub, home: Path) -> str:

@@ -47,9 +47,14 @@ def write_model(folder: Path, dtype: str = "float32", seed: int = 0) -> Path:
     table = rng.normal(size=(tokenizer.get_vocab_size(), DIMENSION)).astype(np.float32)
     table[:2] = 0  # [PAD] and [UNK]
     export_model(folder, table, tokenizer, {"recipe": {"seed": seed}}, dtype=dtype)
-    (folder / "README.md").write_text(CARD, "utf-8")
-    (folder / "figures").mkdir()
-    (folder / "figures" / "scores.svg").write_text("<svg/>\n", "utf-8")
+    write_card(folder)
     (folder / ".eval_results").mkdir()
     (folder / ".eval_results" / "sts12.yaml").write_text(RESULTS, "utf-8")
     return folder
+
+
+def write_card(folder: Path) -> None:
+    """Write a card with its figure."""
+    (folder / "README.md").write_text(CARD, "utf-8")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "scores.svg").write_text("<svg/>\n", "utf-8")
