@@ -86,7 +86,7 @@ class FusedEnsemble:
             card=self.card(
                 "Its module's code is in this repository: load it with `trust_remote_code=True` "
                 "and sentence-transformers 5.4 or later, and not with Model2Vec, which does not "
-                "know it. The dot product of two vectors is the mean of the members' cosines."
+                "know it. The dot product of two vectors is the mean of their parts' cosines."
             ),
         )
 
