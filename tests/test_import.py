@@ -37,30 +37,30 @@ def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_encoding_a_text_file_does_not_load_pandas() -> None:
-    lines = [
-        "import io, numpy as np, st_static.model.encode_files as files",
-        "from st_static.model.fast_encoder import FastEncoder",
-        "from st_static.model.static_model import StaticModel",
-        "from st_static.model.tokenizer import build_tokenizer",
-        "model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)",
-        "texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')",
-        "assert FastEncoder(model).write(texts, io.BytesIO()) == 2",
-    ]
-    loaded = modules_after("\n".join(lines))
-    assert "torch" in loaded
-    assert "pandas" not in loaded
+ENCODE_A_FILE = """
+import io, numpy as np, st_static.model.encode_files as files
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import build_tokenizer
+model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
+texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
+assert FastEncoder(model).write(texts, io.BytesIO()) == 2
+"""
+LIST_A_BENCHMARK = """
+import st_static.publish.commands
+from st_static.evaluate.tasks import benchmark_tasks
+assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
+"""
 
 
-def test_a_benchmarks_tasks_are_listed_before_torch_is_loaded() -> None:
-    lines = [
-        "import st_static.publish.commands",
-        "from st_static.evaluate.tasks import benchmark_tasks",
-        "assert len(benchmark_tasks('MTEB(eng, v1)')) == 56",
-    ]
-    loaded = modules_after("\n".join(lines))
-    assert "mteb" in loaded
-    assert "torch" not in loaded
+@pytest.mark.parametrize(
+    ("code", "needed", "not_needed"),
+    [(ENCODE_A_FILE, "torch", "pandas"), (LIST_A_BENCHMARK, "mteb", "torch")],
+)
+def test_what_is_not_needed_is_not_loaded(code: str, needed: str, not_needed: str) -> None:
+    loaded = modules_after(code)
+    assert needed in loaded
+    assert not_needed not in loaded
 
 
 def test_importing_the_package_loads_nothing_but_python() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from st_static.build.agreement import table_agreement
@@ -88,7 +89,30 @@ def distill_into(
     kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
     vectors = _vectors_of(target, texts, Path(work_dir))
+    data = TrainingData(ids, vectors)
     config = config or DistillationConfig()
+    folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, Path(work_dir))
+    figures = stage_figures(folder)
+    trained = read_arrays(folder / _TABLE_FILE)["table"]
+    record = fused.record("distilled") | {"distillation": figures}
+    remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
+    card = fused.card(remark)
+    export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
+    return figures
+
+
+def _train(
+    table: NDArray[np.float32],
+    pca: SentencePCA,
+    tokenizer: Tokenizer,
+    data: TrainingData,
+    kept: NDArray[np.int64],
+    config: DistillationConfig,
+    seed: int,
+    work_dir: Path,
+) -> Path:
+    """The stage that trains a table, and leaves it with its PCA and figures."""
+    ids, vectors = data.ids, data.vectors
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
     def agreement(table: NDArray[np.float32]) -> float:
@@ -98,21 +122,13 @@ def distill_into(
     def train(folder: Path) -> Figures:
         """Train the table, from the last checkpoint on, if there is one."""
         pca.save(folder / PCA_FILE)
-        data = TrainingData(ids, vectors)
         trained, figures = distill(
-            table, fused.tokenizer, data, kept, config, folder / "checkpoints", seed
+            table, tokenizer, data, kept, config, folder / "checkpoints", seed
         )
         write_arrays(folder / _TABLE_FILE, {"table": trained})
         return figures | {"target_agreement": [agreement(table), agreement(trained)]}
 
-    folder = run_stage(Path(work_dir), "distillation", key, train)
-    figures = stage_figures(folder)
-    trained = read_arrays(folder / _TABLE_FILE)["table"]
-    record = fused.record("distilled") | {"distillation": figures}
-    remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
-    card = fused.card(remark)
-    export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
-    return figures
+    return run_stage(work_dir, "distillation", key, train)
 
 
 def _vectors_of(target: Member, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
@@ -124,15 +140,15 @@ def _vectors_of(target: Member, texts: Sequence[str], work_dir: Path) -> NDArray
 
     def write(folder: Path) -> Figures:
         """Write the files that are not there yet."""
-        require_disk(folder, len(texts) * some[0].nbytes, "The target's vectors")
+        require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
         for start in tqdm(range(0, len(texts), _FILE_TEXTS), unit="file", desc="target"):
             path = folder / f"{start:010}.safetensors"
             if not path.exists():
                 write_arrays(path, {"vectors": encode(texts[start : start + _FILE_TEXTS])})
         return {"texts": len(texts)}
 
-    some = encode(texts[:_PROBES])  # by which the target is known
-    key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(some)}
+    probes = encode(texts[:_PROBES])  # by which the target is known
+    key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(probes)}
     files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
     return np.concatenate([read_arrays(file)["vectors"] for file in files])
 

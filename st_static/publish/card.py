@@ -46,10 +46,10 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path) -> list[Path]:
             is there has no markers, or the new card would not be valid.
     """
     name = folder.resolve().name
-    read_record(folder)
+    record = read_record(folder)
     inputs = replace(inputs, results=own_results(inputs.results, folder))
     notes = find_notes([folder / CARD_FILE, cards / f"{name}.md"])
-    facts = gather(folder, inputs)
+    facts = gather(folder, record, inputs)
     explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
     homes = [home / FIGURES_FOLDER / name for home in (folder, cards)]
     results = {

@@ -77,17 +77,17 @@ class CardInputs:
     hub_id: str | None = None
 
 
-def gather(folder: Path, inputs: CardInputs) -> CardFacts:
+def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFacts:
     """Gather what a card says of a model.
 
     Args:
         folder: The model.
+        record: Of its build, see `read_record`.
         inputs: Where the rest comes from; results are those of this very model.
 
     Raises:
-        ValueError: The folder is no model that was built from a teacher, or results are broken.
+        ValueError: Results are broken, or the stages are not in the work directory.
     """
-    record = read_record(folder)
     model = read_static_model(folder)
     name = folder.resolve().name
     teacher_id = _teacher_id(record["recipe"]["teacher"])
