@@ -2,9 +2,11 @@
 
     python benchmarks/ensemble_speed.py --texts FILE MODEL MODEL [MODEL ...]
 
-encodes the first 50,000 lines of FILE, by encoders that have seen them and by new ones, and prints
-the median of five turns in which the encoders take part one after the other. A MODEL is named as in
-a recipe of an ensemble. The ratios are to the first of the members with the most dimensions.
+takes batches of 50,000 lines of FILE, and encodes the first one by encoders that are new and by
+ones that have seen it, the median of five turns; and the next twenty, each once and by the same
+encoders, as a large file is encoded: into an array that is used again. In each turn and batch the
+encoders take part one after the other. A MODEL is named as in a recipe of an ensemble. The ratios
+are to the first of the members with the most dimensions.
 """
 
 import argparse
@@ -12,10 +14,11 @@ import functools
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from st_static.evaluate.compare import as_markdown
@@ -24,14 +27,62 @@ from st_static.model.fast_encoder import FastEncoder
 from st_static.model.named import read_named
 
 TURNS = 5
-TEXTS = 50_000
+BATCHES = 20
+BATCH = 50_000
+
+Encode = Callable[[list[str]], Any]
+Makers = dict[str, Callable[[], Member]]
 
 
-def seconds_of(encoder: Member, texts: list[str]) -> float:
+def seconds_of(encode: Encode, texts: list[str]) -> float:
     """Seconds for all texts."""
     start = time.perf_counter()
-    encoder.encode(texts)
+    encode(texts)
     return time.perf_counter() - start
+
+
+def batches_of(file: Path) -> Iterator[list[str]]:
+    """Batches of 50,000 lines, as many as are needed."""
+    with file.open(encoding="utf-8") as lines:
+        stripped = (line.rstrip("\n") for line in lines)
+        for _ in range(1 + BATCHES):
+            batch = list(itertools.islice(stripped, BATCH))
+            if len(batch) < BATCH:
+                raise SystemExit(f"Expected {(1 + BATCHES) * BATCH} lines in {file}, but it ends.")
+            yield batch
+
+
+def into_one_array(encoder: Member) -> Encode:
+    """Encoding as a stream does, if the encoder can."""
+    if not isinstance(encoder, FastEncoder):
+        return encoder.encode
+    return functools.partial(
+        encoder.encode, out=np.zeros((BATCH, encoder.dimension), encoder.dtype)
+    )
+
+
+def seconds_by_kind(makers: Makers, batches: Iterator[list[str]]) -> dict[str, dict[str, float]]:
+    """Seconds for a batch, by kind of measurement and encoder."""
+    first = next(batches)
+    new: dict[str, list[float]] = {name: [] for name in makers}
+    seen: dict[str, list[float]] = {name: [] for name in makers}
+    stream: dict[str, list[float]] = {name: [] for name in makers}
+    encoders = {name: make() for name, make in makers.items()}
+    for encoder in encoders.values():
+        encoder.encode(first)
+    for _ in range(TURNS):
+        for name, make in makers.items():
+            new[name].append(seconds_of(make().encode, first))
+            seen[name].append(seconds_of(encoders[name].encode, first))
+    ways = {name: into_one_array(encoder) for name, encoder in encoders.items()}
+    for batch in batches:
+        for name, encode in ways.items():
+            stream[name].append(seconds_of(encode, batch))
+    return {
+        "new encoder": {name: statistics.median(times) for name, times in new.items()},
+        "stream": {name: statistics.mean(times) for name, times in stream.items()},
+        "same texts again": {name: statistics.median(times) for name, times in seen.items()},
+    }
 
 
 def main() -> None:
@@ -42,12 +93,10 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--texts", type=Path, required=True)
     options = parser.parse_args()
-    with options.texts.open(encoding="utf-8") as lines:
-        texts = [line.rstrip("\n") for line in itertools.islice(lines, TEXTS)]
     members = [FastEncoder(read_named(name)) for name in options.models]
-    widest = max(members, key=lambda member: member.dimension)
+    widest = max(members, key=lambda member: member.dimension).model.name
     fused = Ensemble(members).fuse()
-    makers: dict[str, Callable[[], Member]] = {
+    makers: Makers = {
         member.model.name: functools.partial(FastEncoder, member.model) for member in members
     }
     makers |= {
@@ -55,23 +104,11 @@ def main() -> None:
         "fused": lambda: FastEncoder(fused.model),
         "fused, float16": lambda: FastEncoder(fused.model, dtype="float16"),
     }
-    warm = {name: make() for name, make in makers.items()}
-    for encoder in warm.values():
-        encoder.encode(texts)
     rows: dict[str, dict[str, Any]] = {name: {"encoder": name} for name in makers}
-    for kind, encoder_of in {
-        "seen": lambda name: warm[name],
-        "new": lambda name: makers[name](),
-    }.items():
-        times: dict[str, list[float]] = {name: [] for name in makers}
-        for _ in range(TURNS):
-            for name in makers:
-                times[name].append(seconds_of(encoder_of(name), texts))
-        base = statistics.median(times[widest.model.name])
+    for kind, times in seconds_by_kind(makers, batches_of(options.texts)).items():
         for name, seconds in times.items():
-            median = statistics.median(seconds)
-            rows[name][f"sentences/s, texts {kind}"] = round(len(texts) / median)
-            rows[name][f"time / {widest.model.name}, {kind}"] = median / base
+            rows[name][f"sentences/s, {kind}"] = round(BATCH / seconds)
+            rows[name][f"time / {widest}, {kind}"] = seconds / times[widest]
     print(as_markdown(pl.DataFrame(list(rows.values()))))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -22,7 +21,8 @@ from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
 from st_static.model.ragged import Ragged
-from st_static.model.static_model import Segment, StaticModel, read_static_model
+from st_static.model.scaling import Scaling
+from st_static.model.static_model import StaticModel, read_static_model
 
 # A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
 _BLOCK_TEXTS = 8_192
@@ -31,8 +31,8 @@ _BLOCK_BYTES = 4_000_000
 _GATHER_BYTES = 2_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
+_ANY_NUMBER = 2**31
 _LONG_TEXT = 2_000
-_SMALLEST_NORM = 1e-12  # as torch's normalize has it
 _REMEMBERED = 100_000
 _REMEMBERED_CHARACTERS = 64
 
@@ -81,7 +81,8 @@ class FastEncoder:
         self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
         self._table = torch.from_numpy(self._rows)
         self._ids_of_chunk = _ChunkIds(self.tokenize)
-        self._segments = _segments(model)
+        self._scaling = Scaling(model)
+        self._most_rows = _most_rows(self._rows)
 
     @classmethod
     def from_pretrained(
@@ -227,21 +228,27 @@ class FastEncoder:
     @torch.inference_mode()
     def _gather(self, ids: Ragged, out: torch.Tensor) -> None:
         """Write the vectors of token ids [B rows] to `out`, [B, D]."""
-        means = F.embedding_bag(
-            torch.from_numpy(ids.values),
+        pieces, text_of_piece = ids.cut(self._most_rows)
+        sums = F.embedding_bag(
+            torch.from_numpy(pieces.values),
             self._table,
-            torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
-            mode="mean",
+            torch.from_numpy(pieces.offsets[:-1].astype(np.int32)),
+            mode="sum",
         ).float()  # float16 is slower to scale, and rounds the smallest norm allowed to zero
-        for dimensions, length in self._segments:
-            segment = means[:, dimensions]
-            norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
-            segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
-        out.copy_(means[:, : self.dimension])
+        if len(sums) > len(out):
+            whole = sums.new_zeros(len(out), sums.shape[1])
+            sums = whole.index_add_(0, torch.from_numpy(text_of_piece), sums)
+        if not self._scaling.segments:
+            sums /= torch.from_numpy(ids.lengths).clamp_min_(1).unsqueeze_(1)
+        self._scaling.write(sums, out)
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
+        if len(text) >= _LONG_TEXT:
+            alone = np.empty(self.dimension, self.dtype)
+            self._encode_block(_Block(0, arrow.strings([text])), alone[np.newaxis])
+            return alone
         text = self.model.prompt + text
-        if self.tokenize.chunkwise and len(text) < _LONG_TEXT:
+        if self.tokenize.chunkwise:
             chunks = map(self._ids_of_chunk.__getitem__, text.split(" "))
             ids: Any = list(chain.from_iterable(chunks))
         else:
@@ -250,10 +257,9 @@ class FastEncoder:
             return np.zeros(self.dimension, self.dtype)
         rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
         vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
-        for dimensions, weight in self._segments:
-            part = vector[dimensions]
-            part *= weight / max(math.sqrt(part.dot(part)), _SMALLEST_NORM)
-        if not self._segments:
+        if self._scaling.segments:
+            self._scaling.scale_one(vector)
+        else:
             vector /= len(ids)
         return vector[: self.dimension].astype(self.dtype, copy=False)
 
@@ -274,14 +280,12 @@ class _ChunkIds(dict[str, list[int]]):
         return ids
 
 
-def _segments(model: StaticModel) -> list[tuple[slice, float]]:
-    """The dimensions that are scaled together, and the length that they are scaled to."""
-    parts = model.segments
-    if model.normalize:
-        parts = (Segment(model.table.shape[1], 1.0),)
-    total = math.hypot(*(part.weight for part in parts))
-    ends = list(accumulate(part.width for part in parts))
-    return [(slice(e - p.width, e), p.weight / total) for e, p in zip(ends, parts, strict=True)]
+def _most_rows(table: NDArray[np.floating]) -> int:
+    """How many rows can be added up before their sum may be too large for the number format."""
+    if table.dtype != np.float16:
+        return _ANY_NUMBER
+    largest = max(table.max(), -table.min(), 1)
+    return max(1, int(np.finfo(np.float16).max // largest))
 
 
 def _blocks(column: pa.ChunkedArray, threads: int) -> Iterator[_Block]:

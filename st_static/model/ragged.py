@@ -57,6 +57,18 @@ class Ragged(NamedTuple):
         offsets = self.offsets[start : end + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
+    def cut(self, longest: int) -> tuple[Ragged, NDArray[np.int64]]:
+        """Cut rows into pieces of at most `longest` values, without copying them.
+
+        Returns:
+            The pieces, at least one of each row; and the row that each is from, [pieces].
+        """
+        n_pieces = np.maximum(1, -(-self.lengths // longest))
+        row = np.repeat(np.arange(len(n_pieces)), n_pieces)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+        starts = self.offsets[row] + longest * place
+        return Ragged(self.values, np.append(starts, self.offsets[-1])), row
+
     def first(self, n: int) -> Ragged:
         """The first `n` values of each row."""
         place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)

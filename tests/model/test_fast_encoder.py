@@ -116,6 +116,23 @@ def test_half_precision(ours, sentences):
     assert encoder.encode("").tolist() == [0] * 24
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_sums_of_half_precision_do_not_overflow(ours, normalize):
+    model = read_static_model(ours)
+    table = model.table / np.abs(model.table).max() * np.float32(1000)
+    encoder = FastEncoder(StaticModel(model.tokenizer, table, normalize), dtype="float16")
+    sentence, n = "the keeper of the ship ", 40_000
+    expected = table[encoder.tokenize([sentence]).values].astype(np.float64).mean(axis=0)
+    if normalize:
+        expected /= np.linalg.norm(expected)
+    error = 2e-3 * np.abs(expected).max()
+    vectors = encoder.encode([sentence * n, "", sentence * 3, *[sentence] * 4])
+    np.testing.assert_allclose(vectors[2:], np.tile(expected, (5, 1)), atol=error)
+    np.testing.assert_allclose(vectors[0], expected, atol=error)
+    np.testing.assert_allclose(encoder.encode(sentence * n), expected, atol=error)
+    assert not vectors[1].any()
+
+
 def test_writing_into_an_array(ours, sentences):
     encoder = FastEncoder.from_pretrained(ours)
     whole = np.full((len(sentences) + 2, 24), 7, np.float32)

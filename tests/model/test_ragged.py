@@ -48,6 +48,17 @@ def test_first_cuts_rows(rows_, n):
     assert rows(ragged(rows_).first(n)) == [row[:n] for row in rows_]
 
 
+@given(ragged_rows, st.integers(1, 8))
+def test_cut_gives_pieces_in_order(rows_, longest):
+    pieces, row = ragged(rows_).cut(longest)
+    expected = [
+        (i, values[start : start + longest])
+        for i, values in enumerate(rows_)
+        for start in range(0, max(1, len(values)), longest)
+    ]
+    assert list(zip(row.tolist(), rows(pieces), strict=True)) == expected
+
+
 @given(st.lists(ragged_rows, max_size=3))
 def test_concatenate_puts_rows_one_after_the_other(tables):
     assert rows(concatenate([ragged(table) for table in tables])) == [
