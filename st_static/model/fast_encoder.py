@@ -27,8 +27,9 @@ from st_static.model.static_model import StaticModel, read_static_model
 # A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
-# Vectors of so many bytes are added up at a time: they are still in the cache when scaled.
-_GATHER_BYTES = 2_000_000
+# Vectors of so many values together are added up at a time: they are still in the cache when
+# scaled.
+_GATHER_VALUES = 500_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _ANY_NUMBER = 2**31
@@ -219,7 +220,7 @@ class FastEncoder:
             texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
         ids = self.tokenize(texts)
         out = vectors[block.start : block.start + len(texts)]
-        step = max(1, _GATHER_BYTES // self._rows[0].nbytes)
+        step = max(1, _GATHER_VALUES // self._rows.shape[1])
         for first in range(0, len(texts), step):
             self._gather(
                 ids.slice(first, first + step), torch.from_numpy(out[first : first + step])

@@ -67,7 +67,10 @@ class Scaling:
         """The same in one pass over the memory, for parts [B, W / width, width]."""
         squares = torch.linalg.vector_norm(parts, dim=2).square_() @ self._same_segment
         scale = self._lengths / squares.sqrt_().clamp_min_(_SMALLEST_NORM)
-        torch.mul(parts, scale.unsqueeze(2), out=out.view(parts.shape))
+        if out.dtype == parts.dtype:
+            torch.mul(parts, scale.unsqueeze(2), out=out.view(parts.shape))
+        else:  # a product in float32 written to float16 would take longer
+            out.view(parts.shape).copy_(parts.mul_(scale.unsqueeze(2)))
 
     def scale_one(self, vector: NDArray[np.float32]) -> None:
         """Scale one vector [W] in place."""
