@@ -20,16 +20,14 @@ from st_static.model.columns import Null, text_column
 from st_static.model.encode_files import batches, encode_batches
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
-from st_static.model.ragged import Ragged
+from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.scaling import Scaling
 from st_static.model.static_model import StaticModel, read_static_model
 
-# A thread encodes this many texts at a time, and about this many bytes: what fits into its cache.
+# A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
-# Vectors of so many values together are added up at a time: they are still in the cache when
-# scaled.
-_GATHER_VALUES = 500_000
+_BLOCK_NUMBERS = 4_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _ANY_NUMBER = 2**31
@@ -80,9 +78,11 @@ class FastEncoder:
         self.threads = threads or n_processors()
         self.tokenize = ChunkTokenizer(model.tokenizer)
         self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
-        self._table = torch.from_numpy(self._rows)
         self._ids_of_chunk = _ChunkIds(self.tokenize)
         self._scaling = Scaling(model)
+        self._parts = torch.from_numpy(
+            self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
+        )
         self._most_rows = _most_rows(self._rows)
 
     @classmethod
@@ -144,7 +144,7 @@ class FastEncoder:
             return vectors
         column = text_column(texts, null)
         vectors = self._check_out(out, len(column))
-        blocks = list(_blocks(column, self.threads))
+        blocks = list(_blocks(column, self.threads, self._rows.shape[1]))
         if len(blocks) == 1 or self.threads == 1:
             self._encode_blocks(blocks, vectors)
         else:
@@ -188,7 +188,9 @@ class FastEncoder:
     ) -> int:
         """The same, for columns as `read_texts` gives, into a stream open in binary mode."""
         return encode_batches(
-            lambda batch, vectors: self._encode_blocks(_blocks(batch, threads=1), vectors),
+            lambda batch, vectors: self._encode_blocks(
+                _blocks(batch, 1, self._rows.shape[1]), vectors
+            ),
             self.threads,
             texts,
             stream,
@@ -218,30 +220,39 @@ class FastEncoder:
         texts = block.texts
         if self.model.prompt:
             texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
-        ids = self.tokenize(texts)
-        out = vectors[block.start : block.start + len(texts)]
-        step = max(1, _GATHER_VALUES // self._rows.shape[1])
-        for first in range(0, len(texts), step):
-            self._gather(
-                ids.slice(first, first + step), torch.from_numpy(out[first : first + step])
-            )
+        self._write_vectors(
+            self.tokenize(texts),
+            torch.from_numpy(vectors[block.start : block.start + len(texts)]),
+        )
 
     @torch.inference_mode()
-    def _gather(self, ids: Ragged, out: torch.Tensor) -> None:
+    def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
         """Write the vectors of token ids [B rows] to `out`, [B, D]."""
-        pieces, text_of_piece = ids.cut(self._most_rows)
-        sums = F.embedding_bag(
-            torch.from_numpy(pieces.values),
-            self._table,
-            torch.from_numpy(pieces.offsets[:-1].astype(np.int32)),
-            mode="sum",
-        ).float()  # float16 is slower to scale, and rounds the smallest norm allowed to zero
-        if len(sums) > len(out):
-            whole = sums.new_zeros(len(out), sums.shape[1])
-            sums = whole.index_add_(0, torch.from_numpy(text_of_piece), sums)
+        sums = self._sums(ids)
         if not self._scaling.segments:
             sums /= torch.from_numpy(ids.lengths).clamp_min_(1).unsqueeze_(1)
         self._scaling.write(sums, out)
+
+    def _sums(self, ids: Ragged) -> torch.Tensor:
+        """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
+        pieces, text_of_piece = ids.cut(self._most_rows)
+        n_parts = self._scaling.n_parts
+        part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
+        values = n_parts * pieces.values + part
+        starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
+        sums = F.embedding_bag(
+            torch.from_numpy(values.reshape(-1)),
+            self._parts,
+            torch.from_numpy(starts.astype(np.int32)),
+            mode="sum",
+        )
+        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
+        sums = sums.view(n_parts, len(text_of_piece), self._parts.shape[1]).float()
+        n_texts = len(ids.lengths)
+        if len(text_of_piece) == n_texts:
+            return sums
+        whole = sums.new_zeros(n_parts, n_texts, sums.shape[2])
+        return whole.index_add_(1, torch.from_numpy(text_of_piece), sums)
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
         if len(text) >= _LONG_TEXT:
@@ -289,10 +300,11 @@ def _most_rows(table: NDArray[np.floating]) -> int:
     return max(1, int(np.finfo(np.float16).max // largest))
 
 
-def _blocks(column: pa.ChunkedArray, threads: int) -> Iterator[_Block]:
+def _blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
     """Cut a column into blocks, at least one for each thread if there are many texts."""
     start = 0
-    size = min(_BLOCK_TEXTS, max(1024, -(-len(column) // threads)))
+    most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
+    size = min(most, max(1024, -(-len(column) // threads)))
     for array in column.chunks:
         fitting = len(array) * _BLOCK_BYTES // max(1, array.nbytes)
         step = max(1, min(size, fitting))

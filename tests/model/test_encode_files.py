@@ -38,7 +38,7 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(fast_encoder, "_GATHER_VALUES", 100)  # some vectors of a batch at a time
+    monkeypatch.setattr(fast_encoder, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
     table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
     encoder = FastEncoder(StaticModel(student, table, normalize=True), threads=threads)
     texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]
