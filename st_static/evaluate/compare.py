@@ -228,7 +228,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     rows = []
     for model in models:
         name = f"{model.name} {model.revision[:7]}" if names[model.name] > 1 else model.name
-        row: dict[str, str | float] = {"model": name.strip(), "scores": model.origin}
+        row: dict[str, str | float] = {"model": name.strip(), "origin": model.origin}
         for kind, heading in headings.items():
             row[heading] = _mean(model.scores, by_type[kind])
         for heading, groups in averages.items():

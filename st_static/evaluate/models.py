@@ -42,6 +42,11 @@ def _load_sentence_transformer(
         model = SentenceTransformer(path, trust_remote_code=trust_remote_code, revision=revision)
     # RuntimeError: weights of a kind that sentence-transformers cannot use, such as int8.
     except (OSError, ValueError, RuntimeError) as error:
+        if "trust_remote_code" in str(error):
+            raise ValueError(
+                f"{name!r} brings code of its own. If you trust it, pass trust_remote_code=True, "
+                "on the command line --trust_remote_code true."
+            ) from error
         raise ValueError(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
             f"{', '.join(f'{kind}:…' for kind in PEERS)}."

@@ -13,7 +13,9 @@ from tokenizers import Tokenizer
 from st_static.evaluate.encoders import revision_of
 from st_static.evaluate.models import load_model
 from st_static.evaluate.word_vectors import RandomProjection, SmoothInverseFrequency
+from st_static.model.ensemble import Ensemble
 from st_static.model.export import export_model
+from st_static.model.fast_encoder import FastEncoder
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.word_vectors import read_word_vectors
 
@@ -138,3 +140,12 @@ def test_random_projections_by_name(tmp_path, kind, pooling, relu):
     np.testing.assert_array_equal(model.encode(TEXTS), borep.encode(TEXTS))
     assert model.name == f"local/glove.txt-borep-{pooling}" + ("-relu" if relu else "")
     assert model.dimension == 4096
+
+
+def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):
+    encoder = FastEncoder.from_pretrained(ours)
+    Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
+    with pytest.raises(ValueError, match="on the command line --trust_remote_code true"):
+        load_model(str(tmp_path / "ensemble"))
+    model = load_model(str(tmp_path / "ensemble"), trust_remote_code=True)
+    assert model.dimension == 2 * encoder.dimension

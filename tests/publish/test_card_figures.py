@@ -14,7 +14,7 @@ from st_static.publish.figures import draw_all
 
 @pytest.fixture
 def facts():
-    columns = ["model", "scores", "STS (2/10)", "Avg (2/56)"]
+    columns = ["model", "origin", "STS (2/10)", "Avg (2/56)"]
     rows = [
         dict(zip(columns, (name, "measured", score, score), strict=True))
         for name, score in (("tiny", 70.0), ("org/teacher", 80.0), ("peer", 60.0))
