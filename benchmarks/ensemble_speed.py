@@ -5,11 +5,12 @@
 takes batches of 50,000 lines of FILE, and encodes the first one by encoders that are new and by
 ones that have seen it, the median of five turns; and the next twenty, each once and by the same
 encoders, as a large file is encoded: into an array that is used again. In each turn and batch the
-encoders take part one after the other. A MODEL is named as in a recipe of an ensemble. The ratios
+encoders take part one after the other, each time another one first. A MODEL is named as in a recipe of an ensemble. The ratios
 are to the first of the members with the most dimensions.
 """
 
 import argparse
+import collections
 import functools
 import itertools
 import statistics
@@ -70,14 +71,17 @@ def seconds_by_kind(makers: Makers, batches: Iterator[list[str]]) -> dict[str, d
     encoders = {name: make() for name, make in makers.items()}
     for encoder in encoders.values():
         encoder.encode(first)
+    names = collections.deque(makers)
     for _ in range(TURNS):
-        for name, make in makers.items():
-            new[name].append(seconds_of(make().encode, first))
+        for name in names:
+            new[name].append(seconds_of(makers[name]().encode, first))
             seen[name].append(seconds_of(encoders[name].encode, first))
+        names.rotate()
     ways = {name: into_one_array(encoder) for name, encoder in encoders.items()}
     for batch in batches:
-        for name, encode in ways.items():
-            stream[name].append(seconds_of(encode, batch))
+        for name in names:
+            stream[name].append(seconds_of(ways[name], batch))
+        names.rotate()
     return {
         "new encoder": {name: statistics.median(times) for name, times in new.items()},
         "stream": {name: statistics.mean(times) for name, times in stream.items()},

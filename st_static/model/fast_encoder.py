@@ -27,7 +27,7 @@ from st_static.model.static_model import StaticModel, read_static_model
 # A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
-_BLOCK_NUMBERS = 4_000_000
+_BLOCK_NUMBERS = 6_000_000
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
 _ANY_NUMBER = 2**31
