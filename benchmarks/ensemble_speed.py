@@ -5,8 +5,8 @@
 takes batches of 50,000 lines of FILE, and encodes the first one by encoders that are new and by
 ones that have seen it, the median of five turns; and the next twenty, each once and by the same
 encoders, as a large file is encoded: into an array that is used again. In each turn and batch the
-encoders take part one after the other, each time another one first. A MODEL is named as in a recipe of an ensemble. The ratios
-are to the first of the members with the most dimensions.
+encoders take part one after the other, each time another one first. A MODEL is named as in a recipe
+of an ensemble. The ratios are to the first of the members with the most dimensions.
 """
 
 import argparse

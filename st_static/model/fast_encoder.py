@@ -240,19 +240,20 @@ class FastEncoder:
         part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
         values = n_parts * pieces.values + part
         starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
+        n_pieces, n_texts = len(text_of_piece), len(ids.lengths)
         sums = F.embedding_bag(
             torch.from_numpy(values.reshape(-1)),
             self._parts,
             torch.from_numpy(starts.astype(np.int32)),
             mode="sum",
-        )
+        ).view(n_parts, n_pieces, self._parts.shape[1])
         # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
-        sums = sums.view(n_parts, len(text_of_piece), self._parts.shape[1]).float()
-        n_texts = len(ids.lengths)
-        if len(text_of_piece) == n_texts:
-            return sums
-        whole = sums.new_zeros(n_parts, n_texts, sums.shape[2])
-        return whole.index_add_(1, torch.from_numpy(text_of_piece), sums)
+        if n_pieces == n_texts:
+            return sums.float()
+        is_first = np.diff(text_of_piece, prepend=-1) > 0
+        first, others = map(torch.from_numpy, (np.flatnonzero(is_first), np.flatnonzero(~is_first)))
+        added = sums[:, others].float()
+        return sums[:, first].float().index_add_(1, torch.from_numpy(text_of_piece)[others], added)
 
     def _encode_one(self, text: str) -> NDArray[np.floating]:
         if len(text) >= _LONG_TEXT:
