@@ -32,7 +32,7 @@ InputFormat = Literal["txt", "jsonl", "parquet"]
 
 # Texts that are read, encoded and written at a time: twice as many are a little faster, and take
 # 30 MB more on two processors.
-BATCH_TEXTS = 2_048
+BATCH_TEXTS = 1_536
 # Batches in a row group of Parquet.
 _GROUP = 8
 
