@@ -83,7 +83,7 @@ class FastEncoder:
         self._parts = torch.from_numpy(
             self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
         )
-        self._most_rows = _most_rows(self._rows)
+        self._most_rows = _most_rows(self._parts)
 
     @classmethod
     def from_pretrained(
@@ -293,12 +293,12 @@ class _ChunkIds(dict[str, list[int]]):
         return ids
 
 
-def _most_rows(table: NDArray[np.floating]) -> int:
+def _most_rows(table: torch.Tensor) -> int:
     """How many rows can be added up before their sum may be too large for the number format."""
-    if table.dtype != np.float16:
+    if table.dtype != torch.float16:
         return _ANY_NUMBER
-    largest = max(table.max(), -table.min(), 1)
-    return max(1, int(np.finfo(np.float16).max // largest))
+    smallest, largest = map(float, torch.aminmax(table))
+    return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
 
 
 def _blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
