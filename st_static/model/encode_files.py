@@ -30,7 +30,7 @@ Encoded = tuple[pa.ChunkedArray, NDArray[np.floating]]
 OutputFormat = Literal["npy", "parquet"]
 InputFormat = Literal["txt", "jsonl", "parquet"]
 
-# Texts that are read, encoded and written at a time: twice as many are a little faster, and take
+# Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
 # 30 MB more on two processors.
 BATCH_TEXTS = 1_536
 # Batches in a row group of Parquet.

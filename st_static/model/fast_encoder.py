@@ -24,14 +24,17 @@ from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.scaling import Scaling
 from st_static.model.static_model import StaticModel, read_static_model
 
-# A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers.
+# A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers:
+# 24 MB of float32.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
 _BLOCK_NUMBERS = 6_000_000
-# So few texts are encoded one by one.
-_FEW_TEXTS = 4
+# More rows than any text has.
 _ANY_NUMBER = 2**31
+# So few texts are encoded one by one, and of these the longer ones as many are.
+_FEW_TEXTS = 4
 _LONG_TEXT = 2_000
+# For single texts, ids of so many chunks are kept, if these are no longer than this.
 _REMEMBERED = 100_000
 _REMEMBERED_CHARACTERS = 64
 

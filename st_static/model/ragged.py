@@ -52,11 +52,6 @@ class Ragged(NamedTuple):
         values[np.repeat(target, left) + steps] = self.values[np.repeat(source, left) + steps]
         return Ragged(values, offsets)
 
-    def slice(self, start: int, end: int) -> Ragged:
-        """Rows `start` to `end`, without copying their values."""
-        offsets = self.offsets[start : end + 1]
-        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
-
     def cut(self, longest: int) -> tuple[Ragged, NDArray[np.int64]]:
         """Cut rows into pieces of at most `longest` values, without copying them.
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from st_static.model.static_model import Segment, StaticModel
 
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
-# Narrower parts than this take longer than segments one by one.
+# Parts that are narrower take longer than whole rows.
 _NARROWEST_PART = 64
 
 
 class Scaling:
-    """What a model does to the sums of its rows.
+    """What a model does to the sums of its rows; where that is nothing, they are to be divided.
 
     Sums of many texts come in parts of the same width, of which each segment has one or more:
     fewer bytes of a row are then read at a time, and more rows stay in the cache.
@@ -28,7 +28,8 @@ class Scaling:
     Attributes:
         segments: The dimensions that are scaled together, and the length that they are scaled to;
             empty if nothing is scaled.
-        n_parts: Number of parts P; 1 if segments have no common width.
+        n_parts: Number of parts P; 1, which is whole rows, unless several segments are all
+            multiples of a width that is not too small, and all dimensions are kept.
     """
 
     def __init__(self, model: StaticModel) -> None:
@@ -42,46 +43,47 @@ class Scaling:
             (slice(end - segment.width, end), segment.weight / total)
             for end, segment in zip(ends, segments, strict=True)
         ]
-        width = math.gcd(*(segment.width for segment in segments))
         self.n_parts = 1
-        if width >= _NARROWEST_PART:
+        width = math.gcd(*(segment.width for segment in segments))
+        if width >= _NARROWEST_PART and not model.truncate_dim:
             self.n_parts = dimension // width
-            segment_of_part = np.repeat(
-                np.arange(len(segments)), [segment.width // width for segment in segments]
+            self._segment_of_part = torch.repeat_interleave(  # [P]
+                torch.tensor([segment.width // width for segment in segments])
             )
-            lengths = np.array([length for _, length in self.segments], dtype=np.float32)
-            same_segment = np.equal.outer(segment_of_part, segment_of_part)
-            self._lengths = torch.from_numpy(lengths[segment_of_part]).unsqueeze(1)
-            self._same_segment = torch.from_numpy(same_segment.astype(np.float32))
+            lengths = [[length] for _, length in self.segments]  # [L, 1]
+            self._lengths = torch.tensor(lengths, dtype=torch.float32)
 
     def write(self, sums: torch.Tensor, out: torch.Tensor) -> None:
         """Scale many vectors.
 
         Args:
-            sums: [P, B, W] in float32, used up: what it holds afterwards is undefined.
-            out: Where the first dimensions of the scaled vectors are written, [B, D].
+            sums: [P, B, W] of parts of the width W in float32, used up: what it holds afterwards
+                is undefined.
+            out: Where the scaled vectors are written, [B, D]; of one part its first D dimensions.
         """
         if len(sums) == 1:
             self._scale_segments(sums[0])
             out.copy_(sums[0, :, : out.shape[1]])
             return
-        squares = self._same_segment @ torch.linalg.vector_norm(sums, dim=2).square_()
-        scale = (self._lengths / squares.sqrt_().clamp_min_(_SMALLEST_NORM)).unsqueeze(2)
+        squares = torch.linalg.vector_norm(sums, dim=2).square_()
+        norms = squares.new_zeros(len(self._lengths), len(out))
+        norms.index_add_(0, self._segment_of_part, squares).sqrt_()
+        scale = (self._lengths / norms.clamp_min_(_SMALLEST_NORM))[self._segment_of_part]
         parts = out.view(len(out), len(sums), sums.shape[2]).transpose(0, 1)
         if out.dtype == sums.dtype:
-            torch.mul(sums, scale, out=parts)
+            torch.mul(sums, scale.unsqueeze(2), out=parts)
         else:  # a product in float32 written to float16 would take longer
-            parts.copy_(sums.mul_(scale))
+            parts.copy_(sums.mul_(scale.unsqueeze(2)))
 
     def _scale_segments(self, sums: torch.Tensor) -> None:
-        """Scale many vectors [B, W] in place, one segment after the other."""
+        """Scale many whole vectors [B, D] in place, one segment after the other."""
         for dimensions, length in self.segments:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
             segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
 
     def scale_one(self, vector: NDArray[np.float32]) -> None:
-        """Scale one vector [W] in place."""
+        """Scale one whole vector [D] in place."""
         for dimensions, length in self.segments:
             segment = vector[dimensions]
             segment *= length / max(math.sqrt(segment.dot(segment)), _SMALLEST_NORM)

@@ -90,4 +90,9 @@ class CardFacts:
                 f"Expected facts of a card, but {sorted(expected - got)} are missing and "
                 f"{sorted(got - expected)} are unknown. Run st-static card again."
             )
+        if "origin" not in values["scores"]["columns"]:
+            raise ValueError(
+                "Expected a column origin in the facts' scores: they are of another version. Run "
+                "st-static card again."
+            )
         return cls(**values)

@@ -51,11 +51,15 @@ def member(words, dimension, seed, **options):
     return FastEncoder(StaticModel(tokenizer, table, normalize=False, **options))
 
 
+def ensemble_of(widths):
+    first = member(WORDS, widths[0], 0, name="org/first", license="apache-2.0")
+    second = member(OTHER_WORDS, widths[1], 1, name="org/second", license="cc-by-nc-nd-4.0")
+    return Ensemble([first, second, member(["ships"], widths[2], 2)], weights=[1, 0.5, 2])
+
+
 @pytest.fixture(scope="module")
 def ensemble():
-    first = member(WORDS, 5, 0, name="org/first", license="apache-2.0")
-    second = member(OTHER_WORDS, 3, 1, name="org/second", license="cc-by-nc-nd-4.0")
-    return Ensemble([first, second, member(["ships"], 2, 2)], weights=[1, 0.5, 2])
+    return ensemble_of((5, 3, 2))
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +67,22 @@ def fused(ensemble):
     return ensemble.fuse()
 
 
+@pytest.fixture(scope="module", params=[(5, 3, 2), (128, 64, 64)], ids=["whole rows", "in parts"])
+def any_ensemble(request):
+    return ensemble_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def any_fused(any_ensemble):
+    return any_ensemble.fuse()
+
+
 words = st.sampled_from([w for w in WORDS if not w.startswith("##")] + [",", ".", "!", "The"])
 
 
 @given(st.lists(st.lists(words).map(" ".join), min_size=1))
-def test_texts_of_known_words_have_the_ensembles_vectors(ensemble, fused, texts):
-    np.testing.assert_allclose(fused.encode(texts), ensemble.encode(texts), atol=1e-6)
+def test_texts_of_known_words_have_the_ensembles_vectors(any_ensemble, any_fused, texts):
+    np.testing.assert_allclose(any_fused.encode(texts), any_ensemble.encode(texts), atol=1e-6)
 
 
 def test_the_length_is_that_of_the_members_that_know_a_word(fused):
@@ -77,19 +91,35 @@ def test_the_length_is_that_of_the_members_that_know_a_word(fused):
     np.testing.assert_allclose(lengths, [both, np.sqrt((1 + 4) / 5.25), 0, 0], atol=1e-6)
 
 
-def test_one_text_and_many_and_half_precision(fused):
-    many = fused.encode(TEXTS)
-    for text, vector in zip(TEXTS, many, strict=True):
-        np.testing.assert_allclose(fused.encode(text), vector, atol=1e-6)
-    half = FastEncoder(fused.model, dtype="float16").encode(TEXTS)
+def test_one_text_and_many_and_half_precision(any_fused):
+    texts = [*TEXTS, "the old keeper ships " * 3_000]
+    many = any_fused.encode(texts)
+    for text, vector in zip(texts, many, strict=True):
+        np.testing.assert_allclose(any_fused.encode(text), vector, atol=1e-6)
+    model = any_fused.model
+    large = StaticModel(model.tokenizer, model.table * 99, False, segments=model.segments)
+    half = FastEncoder(large, dtype="float16").encode(texts)  # the last one's sums would overflow
     np.testing.assert_allclose(half, many, atol=2e-3)
 
 
-def test_truncation_comes_after_scaling(fused):
-    model = StaticModel(fused.tokenizer, fused.table, False, "", 7, fused.model.segments)
+def test_truncation_comes_after_scaling(any_fused):
+    model = any_fused.model
+    truncated = StaticModel(model.tokenizer, model.table, False, "", 7, model.segments)
     np.testing.assert_allclose(
-        FastEncoder(model).encode(TEXTS), fused.encode(TEXTS)[:, :7], atol=1e-7
+        FastEncoder(truncated).encode(TEXTS), any_fused.encode(TEXTS)[:, :7], atol=1e-7
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_member_whose_row_is_infinite_spoils_its_own_part_only(any_fused, dtype):
+    model, first = any_fused.model, any_fused.members[0].width
+    table = model.table.copy()
+    table[model.tokenizer.token_to_id("ships"), 0] = np.inf
+    encoder = FastEncoder(
+        StaticModel(model.tokenizer, table, False, segments=model.segments), dtype=dtype
+    )
+    vectors = encoder.encode(TEXTS)
+    np.testing.assert_allclose(vectors[:, first:], any_fused.encode(TEXTS)[:, first:], atol=2e-3)
 
 
 def test_a_vocabulary_of_ones_own(ensemble):
