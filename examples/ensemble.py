@@ -20,7 +20,9 @@ from st_static.build import (
 )
 from st_static.model.named import read_named
 
-parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
 parser.add_argument("models", nargs=2)
 parser.add_argument("--teacher", required=True)
 parser.add_argument("--texts", type=Path, required=True)
@@ -31,6 +33,11 @@ parser.add_argument("--steps", type=int, default=10_000)
 options = parser.parse_args()
 
 sentences = list(dict.fromkeys(options.texts.read_text("utf-8").splitlines()))
+if len(sentences) < 3 * options.held_out:
+    parser.error(
+        f"Expected {3 * options.held_out} different sentences, three times --held_out, but "
+        f"{options.texts} has {len(sentences)}."
+    )
 held_out, train = sentences[: options.held_out], sentences[options.held_out :]
 equal = Ensemble([FastEncoder(read_named(name)) for name in options.models])
 

@@ -57,6 +57,9 @@ class FastEncoder:
             memory, and vectors differ by about 1e-3.
         threads: Number of threads; by default one for each processor that the process may use.
 
+    Raises:
+        ValueError: dtype or threads is none of these, or values are too large for float16.
+
     Example:
         >>> import numpy as np
         >>> from st_static.model.tokenizer import build_tokenizer
@@ -80,13 +83,16 @@ class FastEncoder:
         self.dtype = np.dtype(dtype)
         self.threads = threads or n_processors()
         self.tokenize = ChunkTokenizer(model.tokenizer)
-        self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
+        with np.errstate(over="ignore"):
+            self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
         self._ids_of_chunk = _ChunkIds(self.tokenize)
         self._scaling = Scaling(model)
         self._parts = torch.from_numpy(
             self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
         )
         self._most_rows = _most_rows(self._parts)
+        if self._most_rows == 1 and np.isfinite(model.table).all() and np.isinf(self._rows).any():
+            raise ValueError("The table holds values that are too large for float16. Take float32.")
 
     @classmethod
     def from_pretrained(

@@ -86,7 +86,8 @@ class FusedEnsemble:
             card=self.card(
                 "Its module's code is in this repository: load it with `trust_remote_code=True` "
                 "and sentence-transformers 5.4 or later, and not with Model2Vec, which does not "
-                "know it. The dot product of two vectors is the mean of their parts' cosines."
+                "know it. The dot product of two vectors is the mean of their parts' cosines, "
+                "weighted by the squared weights."
             ),
         )
 
@@ -162,7 +163,9 @@ class FusedEnsemble:
             "",
             f"# Ensemble of {len(self.members)} static models",
             "",
-            f"A static sentence encoder, the weighted ensemble of the models below. {remark}",
+            "A static sentence encoder, the weighted ensemble of the models below over one table of "
+            "words: a member that tells capitals apart, or splits words by what stands beside them, "
+            f"is not quite what it is alone. {remark}",
             "",
             "| member | dimensions | weight | licence |",
             "|---|---|---|---|",

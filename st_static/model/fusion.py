@@ -25,7 +25,8 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
     """The tokenizer of a vocabulary; without one, of the first member's own.
 
     Raises:
-        ValueError: There is no vocabulary, and the first member's tokenizer is of another kind.
+        ValueError: The vocabulary is empty; or there is none, and the first member's tokenizer is
+            of another kind.
     """
     if vocabulary is None:
         model = json.loads(first.tokenizer.to_str())["model"]
@@ -35,7 +36,10 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
                 f"but {model['type']}. Give one, or put a member with words first."
             )
         vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    return build_tokenizer(vocabulary)
+    words = list(vocabulary)
+    if not words:
+        raise ValueError("Expected at least one word in the vocabulary, but it is empty.")
+    return build_tokenizer(words)
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:

@@ -133,6 +133,14 @@ def test_sums_of_half_precision_do_not_overflow(ours, normalize):
     assert not vectors[1].any()
 
 
+def test_values_that_are_too_large_for_half_precision(ours):
+    model = read_static_model(ours)
+    largest = np.abs(model.table).max()
+    FastEncoder(StaticModel(model.tokenizer, model.table / largest * 60_000, True), "float16")
+    with pytest.raises(ValueError, match=r"too large for float16\. Take float32"):
+        FastEncoder(StaticModel(model.tokenizer, model.table / largest * 70_000, True), "float16")
+
+
 def test_writing_into_an_array(ours, sentences):
     encoder = FastEncoder.from_pretrained(ours)
     whole = np.full((len(sentences) + 2, 24), 7, np.float32)

@@ -130,6 +130,11 @@ def test_a_vocabulary_of_ones_own(ensemble):
     assert not fused.encode(["keeper"]).any()
 
 
+def test_an_empty_vocabulary(ensemble):
+    with pytest.raises(ValueError, match="at least one word in the vocabulary"):
+        ensemble.fuse([])
+
+
 def test_pieces_and_punctuation_are_as_they_stand_behind_a_word(tokenizers_by_family):
     tokens = ["[PAD]", "[UNK]", "keeper", "##s", ",", "##,"]
     for family, tokenizer in tokenizers_by_family.items():

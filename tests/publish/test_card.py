@@ -325,7 +325,7 @@ def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_pat
 def test_facts_of_another_version(written):
     values = json.loads(facts_of(written).to_json())
     values["scores"]["columns"][1] = "scores"
-    with pytest.raises(ValueError, match="column origin.*Run st-static card again"):
+    with pytest.raises(ValueError, match=r"column origin.*Run st-static card again"):
         CardFacts.from_json(json.dumps(values))
     del values["speed"]
     with pytest.raises(ValueError, match=r"'speed'.*Run st-static card again"):
