@@ -163,9 +163,9 @@ class FusedEnsemble:
             "",
             f"# Ensemble of {len(self.members)} static models",
             "",
-            "A static sentence encoder, the weighted ensemble of the models below over one table of "
-            "words: a member that tells capitals apart, or splits words by what stands beside them, "
-            f"is not quite what it is alone. {remark}",
+            "A static sentence encoder, the weighted ensemble of the models below over one table "
+            "of words: a member that tells capitals apart, or splits words by what stands beside "
+            f"them, is not quite what it is alone. {remark}",
             "",
             "| member | dimensions | weight | licence |",
             "|---|---|---|---|",
