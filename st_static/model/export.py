@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from st_static.model.files import write_json
 from st_static.model.static_model import Segment
+from st_static.model.vectors import in_format
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
@@ -86,9 +87,7 @@ def export_model(
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
             f"tokenizer, but the table has the shape {table.shape}."
         )
-    weights = {"embedding.weight": np.ascontiguousarray(table, dtype=dtype)}
-    if np.isfinite(table).all() and not np.isfinite(weights["embedding.weight"]).all():
-        raise ValueError(f"The table holds values that are too large for {dtype}. Take float32.")
+    weights = {"embedding.weight": in_format(table, np.dtype(dtype))}
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

@@ -23,6 +23,7 @@ from st_static.model.processors import n_processors
 from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.scaling import Scaling
 from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.vectors import in_format
 
 # A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers:
 # 24 MB of float32.
@@ -83,16 +84,13 @@ class FastEncoder:
         self.dtype = np.dtype(dtype)
         self.threads = threads or n_processors()
         self.tokenize = ChunkTokenizer(model.tokenizer)
-        with np.errstate(over="ignore"):
-            self._rows = np.ascontiguousarray(model.table, dtype=self.dtype)
+        self._rows = in_format(model.table, self.dtype)
         self._ids_of_chunk = _ChunkIds(self.tokenize)
         self._scaling = Scaling(model)
         self._parts = torch.from_numpy(
             self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
         )
         self._most_rows = _most_rows(self._parts)
-        if self._most_rows == 1 and np.isfinite(model.table).all() and np.isinf(self._rows).any():
-            raise ValueError("The table holds values that are too large for float16. Take float32.")
 
     @classmethod
     def from_pretrained(

@@ -17,7 +17,7 @@ _NARROWEST_PART = 64
 
 
 class Scaling:
-    """What a model does to the sums of its rows; where that is nothing, they are to be divided.
+    """What a model does to the sums of its rows; where it has no segments, they are only averaged.
 
     Sums of many texts come in parts of the same width, of which each segment has one or more:
     fewer bytes of a row are then read at a time, and more rows stay in the cache.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,20 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     norms[norms == 0] = 1
     unit: NDArray[np.float32] = vectors / norms
     return unit
+
+
+def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A table [V, D] in another number format, contiguous; itself if it is that already.
+
+    Raises:
+        ValueError: It holds values that are too large for the format.
+    """
+    with np.errstate(over="ignore"):
+        converted = np.ascontiguousarray(table, dtype)
+    narrower = dtype.itemsize < table.dtype.itemsize
+    if narrower and np.isinf(converted).any() and np.isfinite(table).all():
+        raise ValueError(f"The table holds values that are too large for {dtype}. Take float32.")
+    return converted
 
 
 def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
