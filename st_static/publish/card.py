@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from st_static.model.files import atomic
+from st_static.model.notes import notes_of
 from st_static.model.static_model import read_static_model
 from st_static.publish.card_check import check_card
 from st_static.publish.examples import HEAT_MAP_PAIR
@@ -21,7 +22,7 @@ from st_static.publish.gather import (
     own_results,
     read_record,
 )
-from st_static.publish.render import notes_of, render
+from st_static.publish.render import render
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"

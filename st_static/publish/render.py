@@ -14,7 +14,6 @@ from jinja2 import Environment, StrictUndefined
 from st_static.build.loss import CITATION
 from st_static.publish.facts import CardFacts
 
-NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
 _TEMPLATE = "card.md.jinja"
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 
@@ -83,20 +82,6 @@ def _eval_result(entry: dict[str, Any]) -> EvalResult:
         metric_type=entry["metric"],
         metric_value=entry["value"],
     )
-
-
-def notes_of(card: str) -> str:
-    """What a person wrote between a card's markers.
-
-    Raises:
-        ValueError: A marker is missing, or there are several.
-    """
-    if card.count(NOTES_START) != 1 or card.count(NOTES_END) != 1:
-        raise ValueError(
-            f"Expected the lines {NOTES_START} and {NOTES_END} once each in the card, around what "
-            "is yours. Put them back, or move the card away: it would be overwritten."
-        )
-    return card.partition(NOTES_START)[2].partition(NOTES_END)[0].strip("\n")
 
 
 def describe_corpus(corpus: dict[str, Any]) -> str:

@@ -15,10 +15,11 @@ from huggingface_hub import ModelCard
 from st_static.cli import main, parse_build
 from st_static.evaluate.encoders import revision_of
 from st_static.model.files import read_json, write_json
+from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish import gather
 from st_static.publish.card_check import check_card
 from st_static.publish.facts import CardFacts
-from st_static.publish.render import NOTES_START, notes_of, render
+from st_static.publish.render import render
 
 ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))
