@@ -152,10 +152,14 @@ class VocabularyConfig:
     Args:
         size: The most frequent words that are kept, V.
         min_count: Fewest occurrences in the corpus.
+        pieces: Which of the teacher's word pieces get a vector as well, to spell words outside the
+            vocabulary. `used` keeps those that spell some word of the corpus, `none` leaves only
+            single characters. Fewer pieces make a smaller model.
     """
 
     size: int = 150_000
     min_count: int = 5
+    pieces: Literal["all", "used", "none"] = "all"
 
     def __post_init__(self) -> None:
         _require(self.size > 0, f"vocabulary.size must be positive, but it is {self.size}.")
@@ -322,8 +326,8 @@ class BuildConfig:
         output, work_dir = Path(self.output).resolve(), Path(self.work_dir).resolve()
         _require(
             output != work_dir and output not in work_dir.parents,
-            f"work_dir ({self.work_dir}) must lie outside output ({self.output}), which is "
-            "replaced as a whole.",
+            f"work_dir ({self.work_dir}) must lie outside output ({self.output}), the folder of "
+            "the model.",
         )
         _require(
             not self.distillation.max_steps

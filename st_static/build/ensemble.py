@@ -73,7 +73,7 @@ def distill_into(
         ValueError: The folder holds something else, the dimension does not fit, or there are too
             few sentences.
     """
-    check_output(Path(path))
+    check_output(Path(path), with_card=True)
     if not 1 <= dim <= fused.table.shape[1]:
         raise ValueError(
             f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "

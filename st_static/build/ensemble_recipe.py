@@ -56,7 +56,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
         ValueError: Something in the recipe cannot work, such as a member that is not there.
     """
     output, work_dir = Path(config.output), Path(config.work_dir)
-    check_output(output)
+    check_output(output, with_card=True)
     for member in config.members:
         if output.exists() and Path(member).exists() and output.samefile(member):
             raise ValueError(f"output is {output}, which is a member. Choose another folder.")

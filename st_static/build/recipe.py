@@ -44,7 +44,7 @@ from st_static.build.stages import (
     stage_seconds,
 )
 from st_static.build.teacher import Teacher
-from st_static.build.vocabulary import choose_words, count_shards, single_characters
+from st_static.build.vocabulary import choose_pieces, choose_words, count_shards
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.files import read_arrays, read_table, write_arrays, write_table
@@ -166,6 +166,8 @@ class _Build:
             **asdict(config.vocabulary),
             "teacher_tokenizer": digest(self.teacher.tokenizer.to_str()),
         }
+        if config.vocabulary.pieces == "all":  # stages of before there was a choice stay valid
+            del vocabulary_key["pieces"]
         self._stage("sentences", asdict(config.sentences) | self._corpus_key(), self._sentences)
         self._stage("vocabulary", vocabulary_key, self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
@@ -220,9 +222,12 @@ class _Build:
         shards = sentence_shards(self._folder("sentences"))
         counts = count_shards(shards, self.config.workers)
         words = choose_words(counts, self.config.vocabulary)
+        vocabulary = words["text"].to_pylist()
+        kind = self.config.vocabulary.pieces
         pieces = teacher_pieces(self.teacher.tokenizer)
-        characters = single_characters(counts["text"].to_pylist())
-        tokenizer = build_tokenizer(words["text"].to_pylist(), [*pieces, *characters])
+        tokenizer = build_tokenizer(
+            vocabulary, choose_pieces(vocabulary, pieces, counts["text"], kind)
+        )
         write_table(folder / _WORDS_FILE, words)
         tokenizer.save(str(folder / _TOKENIZER_FILE))
         self.teacher.tokenizer.save(str(folder / _TEACHER_TOKENIZER_FILE))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,13 @@ import pyarrow.compute as pc
 
 from st_static.build.config import VocabularyConfig
 from st_static.build.workers import map_shards
+from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.chunks import split_chunks
 from st_static.model.files import read_table
 from st_static.model.tokenizer import (
     CONTINUATION,
     MAX_WORD_CHARACTERS,
+    build_tokenizer,
     is_punctuation,
     split_all_words,
 )
@@ -143,3 +146,46 @@ def single_characters(words: Iterable[str]) -> list[str]:
         inner.update(word[1:])
     beginnings = {c for c in first | inner if not is_punctuation(c)}
     return sorted(beginnings) + sorted(CONTINUATION + c for c in inner & beginnings)
+
+
+def choose_pieces(
+    words: Sequence[str],
+    pieces: Iterable[str],
+    seen: pa.ChunkedArray,
+    kind: Literal["all", "used", "none"],
+) -> list[str]:
+    """What spells the words outside the vocabulary: the teacher's pieces and single characters.
+
+    Whatever is left out, a word that all pieces can spell never goes to [UNK]: each piece that is
+    missing is spelled by its characters.
+
+    Args:
+        words: The vocabulary.
+        pieces: The teacher's pieces.
+        seen: All words of the corpus.
+        kind: Which pieces are kept: all, those that the student uses to spell a word of the corpus,
+            or none.
+
+    Returns:
+        Pieces, then single characters.
+    """
+    pieces = list(pieces)
+    characters = single_characters(seen.to_pylist())
+    if kind == "all":
+        return [*pieces, *characters]
+    characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
+    if kind == "none":
+        return characters
+    tokenizer = build_tokenizer(words, [*pieces, *characters])
+    ids_of, used = ChunkTokenizer(tokenizer), set[int]()
+    for start in range(0, len(seen), _CHUNKS_AT_A_TIME):
+        part = seen.slice(start, _CHUNKS_AT_A_TIME).combine_chunks()
+        used.update(np.unique(ids_of(part).values).tolist())
+    return [*(p for p in pieces if tokenizer.token_to_id(p) in used), *characters]
+
+
+def _spell_out(piece: str) -> list[str]:
+    """A piece as single characters: `##ed` as `##e` and `##d`, `un` as `u` and `##n`."""
+    text = piece.removeprefix(CONTINUATION)
+    spelled = [CONTINUATION + character for character in text]
+    return spelled if piece.startswith(CONTINUATION) else [text[0], *spelled[1:]]

@@ -14,21 +14,43 @@ from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from st_static.model.files import write_json
+from st_static.model.notes import read_notes, with_notes
+from st_static.model.replacement import check_place, present, replacing
 from st_static.model.static_model import Segment
 from st_static.model.vectors import in_format
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
+CARD_FILE = "README.md"
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"
+# What a model may consist of, in any form. All else in its folder is not ours.
+_OWN_FILES = (
+    "model.safetensors",
+    "tokenizer.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    RECORD_FILE,
+    PCA_FILE,
+    _CODE_FILE,
+    "1_SegmentNormalize/config.json",
+)
+_OWN_FOLDERS = ("1_Normalize", "1_SegmentNormalize")
 
 
-def check_output(folder: Path) -> None:
-    """Check that an output folder is new, empty, or a model that st_static wrote.
+def check_output(folder: Path, with_card: bool = False) -> None:
+    """Check that a model may be written into a folder: new, empty, or a model of st_static.
+
+    To be called before hours of work; nothing is changed.
+
+    Args:
+        folder: Where to.
+        with_card: Whether a card will be written, too.
 
     Raises:
-        ValueError: It holds something else or the current folder, which must not be overwritten.
+        ValueError: The folder holds something else, or is the current folder; a file of the user
+            is in the way of the model's; the card there has no markers around what is the user's.
     """
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(
@@ -37,10 +59,30 @@ def check_output(folder: Path) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {folder} is a file. Choose a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD_FILE).is_file():
+    check_place(folder)
+    there = present(folder)
+    if not there.is_dir() or not any(there.iterdir()):
+        return
+    if not (there / RECORD_FILE).is_file():
         raise ValueError(
-            f"The output folder {folder} holds something that is no model of st_static (it has no "
-            f"{RECORD_FILE}). Choose another folder, or empty this one."
+            f"The output folder {folder} holds something that is not a model of st_static (it has "
+            f"no {RECORD_FILE}). Choose another folder, or empty this one."
+        )
+    _check_names(there)
+    if with_card and (there / CARD_FILE).is_file():
+        read_notes(there / CARD_FILE)
+
+
+def _check_names(folder: Path) -> None:
+    """Check that a model's files and folders find no folder or file of the user in their place."""
+    files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]
+    folders = [folder / name for name in _OWN_FOLDERS]
+    in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
+    in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
+    if in_the_way:
+        raise ValueError(
+            f"A model has a file or folder of its own where {in_the_way[0]} is something else. "
+            "Move it away, or choose another output."
         )
 
 
@@ -58,10 +100,14 @@ def export_model(
 
     It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`; with
     `segments` it holds the code of `SegmentNormalize` instead, and loads with
-    `trust_remote_code=True`. The folder appears whole or not at all.
+    `trust_remote_code=True`. The model appears whole or not at all.
+
+    Where a model of st_static is there already, its own files are replaced. All others stay, such
+    as its card with figures, and with `card` the notes between the markers of the one that is
+    there.
 
     Args:
-        folder: Where to; a model of st_static there is replaced.
+        folder: Where to.
         table: One row a token, [V, D].
         tokenizer: The student's tokenizer.
         record: What goes into `st_static.json`.
@@ -74,39 +120,36 @@ def export_model(
         card: Text of the model card, README.md; by default none is written.
 
     Raises:
-        ValueError: The folder holds something else, table and tokenizer do not fit, or values are
-            too large for the number format.
+        ValueError: As `check_output`; table and tokenizer do not fit, or values are too large for
+            the number format.
     """
     folder = Path(folder)
-    check_output(folder)
+    check_output(folder, with_card=bool(card))
     if dtype not in ("float32", "float16"):
         raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
         raise ValueError(
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
             f"tokenizer, but the table has the shape {table.shape}."
         )
     weights = {"embedding.weight": in_format(table, np.dtype(dtype))}
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    # Not save_file, which leaves a file that only its owner may read.
-    (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
-    tokenizer.save(str(partial / "tokenizer.json"))
-    _write_modules(partial, segments)
-    write_json(partial / "config_sentence_transformers.json", _config(bool(segments)))
-    write_json(partial / RECORD_FILE, record)
-    if card:
-        (partial / "README.md").write_text(card, "utf-8")
-    if pca is not None:
-        shutil.copyfile(pca, partial / PCA_FILE)
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.replace(old)
-    partial.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    with replacing(folder, (*_OWN_FILES, *_OWN_FOLDERS)) as partial:
+        # Not save_file, which leaves a file that only its owner may read.
+        (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+        tokenizer.save(str(partial / "tokenizer.json"))
+        _write_modules(partial, segments)
+        write_json(partial / "config_sentence_transformers.json", _config(bool(segments)))
+        write_json(partial / RECORD_FILE, record)
+        if card:
+            _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
+        if pca is not None:
+            shutil.copyfile(pca, partial / PCA_FILE)
+
+
+def _write_card(path: Path, card: str, old: Path) -> None:
+    """Write a card with the notes of the one that it replaces, and with markers for them."""
+    notes = read_notes(old) if old.is_file() else ""
+    path.write_text(with_notes(card, notes), "utf-8")
 
 
 def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:

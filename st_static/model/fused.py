@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.model.export import export_model
+from st_static.model.export import check_output, export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_model import Segment, StaticModel
 
@@ -110,6 +110,7 @@ class FusedEnsemble:
             ValueError: The folder holds something else, a member knows no word of the texts, or
                 texts is a single one.
         """
+        check_output(Path(path), with_card=True)
         export_model(
             path,
             self.calibrated_table(texts),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
 
 
@@ -17,3 +19,35 @@ def notes_of(card: str) -> str:
             "is yours. Put them back, or move the card away: it would be overwritten."
         )
     return card.partition(NOTES_START)[2].partition(NOTES_END)[0].strip("\n")
+
+
+def read_notes(path: Path) -> str:
+    """The notes of a card in a file.
+
+    Raises:
+        ValueError: As `notes_of`; it names the file.
+    """
+    try:
+        return notes_of(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def with_notes(card: str, notes: str) -> str:
+    """A card with the given notes between its markers; without markers, it gets them at its end.
+
+    Example:
+        >>> print(with_notes("# Model", "Mine."))
+        # Model
+        <BLANKLINE>
+        <!-- notes: start -->
+        Mine.
+        <!-- notes: end -->
+        <BLANKLINE>
+    """
+    if NOTES_START not in card:
+        card = f"{card.rstrip()}\n\n{NOTES_START}\n{NOTES_END}\n"
+    before, _, rest = card.partition(NOTES_START)
+    after = rest.partition(NOTES_END)[2]
+    lines = [NOTES_START, notes, NOTES_END] if notes else [NOTES_START, NOTES_END]
+    return before + "\n".join(lines) + after

@@ -3,16 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from st_static.build.config import VocabularyConfig
 from st_static.build.docstrings import read_docstrings
 from st_static.build.sentences import split_sentences
 from st_static.build.vocabulary import (
+    choose_pieces,
     choose_words,
     count_shards,
     count_words,
@@ -197,3 +200,42 @@ def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer() -> None:
     tokenizer = build_tokenizer(["and"], single_characters(counts))
     unknown = [word for word in counts if "[UNK]" in tokenizer.encode(word).tokens]
     assert unknown == [","]
+
+
+# -- pieces ----------------------------------------------------------------------------
+
+SEEN = ["walk", "walking", "unwalked", "naïve", "世界", "x²"]
+PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
+
+
+def spelling(kind: Literal["all", "used", "none"]) -> Tokenizer:
+    return build_tokenizer(
+        ["walk"], choose_pieces(["walk"], PIECES, pa.chunked_array([SEEN]), kind)
+    )
+
+
+def test_all_pieces_are_kept_unless_told_otherwise() -> None:
+    assert VocabularyConfig().pieces == "all"
+    assert set(PIECES) <= spelling("all").get_vocab().keys()
+
+
+def test_used_pieces_spell_the_corpus_as_all_pieces_do() -> None:
+    every, used = spelling("all"), spelling("used")
+    for word in SEEN:
+        assert used.encode(word).tokens == every.encode(word).tokens
+    assert set(PIECES) & used.get_vocab().keys() == {"walk", "un", "##walk", "##ed", "##ing", "##ß"}
+
+
+def test_without_pieces_characters_spell_words_outside_the_vocabulary() -> None:
+    tokenizer = spelling("none")
+    assert tokenizer.encode("walking").tokens == ["walk", "##i", "##n", "##g"]
+    left = {token.removeprefix("##") for token in tokenizer.get_vocab()}
+    assert {token for token in left if len(token) > 1} == {"[PAD]", "[UNK]", "walk"}
+
+
+@pytest.mark.parametrize("kind", ["used", "none"])
+def test_no_word_that_all_pieces_spell_is_unknown(kind: Literal["used", "none"]) -> None:
+    every, tokenizer = spelling("all"), spelling(kind)
+    for word in [*SEEN, "zebra", "walkings", "unß"]:
+        assert "[UNK]" not in every.encode(word).tokens
+        assert "[UNK]" not in tokenizer.encode(word).tokens

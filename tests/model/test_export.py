@@ -1,10 +1,13 @@
 """The exported folder: built-ins only, equal vectors in every runtime, nothing overwritten."""
 
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from st_static.model.export import PCA_FILE, RECORD_FILE, check_output, export_model
+from st_static.model.static_model import Segment
 from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
 
@@ -190,28 +194,221 @@ def test_the_same_model_gives_the_same_bytes(tmp_path, tokenizer, table, exporte
             assert path.read_bytes() == again.read_bytes()
 
 
-def test_an_older_model_is_replaced_whole(tmp_path, tokenizer, table):
+def user_files(folder: Path) -> dict[str, bytes]:
+    """What a user has beside a model, of all kinds: a card, figures, other formats, notes."""
+    files = {
+        "README.md": b"---\nlicense: mit\n---\nMine.\n",
+        "figures/model/speed.svg": b"<svg/>",
+        ".eval_results/STS12.yaml": b"score: 1",
+        "onnx/model.onnx": b"converted",
+        "1_Normalize/notes.txt": b"why it is empty",
+        "1_SegmentNormalize/notes.txt": b"of a form that is gone",
+    }
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return files
+
+
+def all_files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def small():
+    """A tokenizer of five tokens and a table."""
+    tokenizer = build_tokenizer(["a", "b", "c"])
+    return np.ones((5, 2), dtype=np.float32), tokenizer
+
+
+SEGMENTS = (Segment(1, 1.0), Segment(1, 0.5))
+
+
+def test_an_older_model_is_replaced_and_all_else_stays(tmp_path, tokenizer, table):
     folder = tmp_path / "model"
     export_model(folder, table, tokenizer, {"old": True})
-    (folder / "onnx").mkdir()
+    kept = user_files(folder)
+    (folder / "empty").mkdir()
+    (folder / "link").symlink_to("nowhere")
     export_model(folder, 2 * table, tokenizer, RECORD)
-    assert json.loads((folder / RECORD_FILE).read_text()) == RECORD
-    assert not (folder / "onnx").exists()
-    with safe_open(folder / "model.safetensors", "numpy") as file:
-        np.testing.assert_array_equal(file.get_tensor("embedding.weight"), 2 * table)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    export_model(tmp_path / "new", 2 * table, tokenizer, RECORD)
+    assert all_files(folder) == kept | all_files(tmp_path / "new")
+    assert (folder / "empty").is_dir()
+    assert (folder / "link").readlink() == Path("nowhere")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "new"]
+
+
+def test_files_of_another_form_of_model_are_removed(tmp_path, small):
+    (tmp_path / "fitted").write_bytes(b"fitted")
+    export_model(tmp_path / "plain", *small, RECORD)
+    export_model(tmp_path / "fused", *small, RECORD, segments=SEGMENTS)
+    for options in ({"segments": SEGMENTS, "pca": tmp_path / "fitted"}, {}, {"segments": SEGMENTS}):
+        export_model(tmp_path / "model", *small, RECORD, **options)
+    assert all_files(tmp_path / "model") == all_files(tmp_path / "fused")
+    export_model(tmp_path / "model", *small, RECORD)
+    assert all_files(tmp_path / "model") == all_files(tmp_path / "plain")
+    assert not (tmp_path / "model" / "1_SegmentNormalize").exists()
+
+
+def test_a_new_card_keeps_the_notes_of_the_one_that_is_there(tmp_path, small):
+    markers = "<!-- notes: start -->\n{}<!-- notes: end -->\n"
+    export_model(tmp_path / "model", *small, RECORD, card="# Old\n" + markers.format(""))
+    card = tmp_path / "model" / "README.md"
+    card.write_text("# Old\n" + markers.format("Mine.\n"), "utf-8")
+    export_model(tmp_path / "model", *small, RECORD, card="# New\n" + markers.format("") + "End.\n")
+    assert card.read_text("utf-8") == "# New\n" + markers.format("Mine.\n") + "End.\n"
+    export_model(tmp_path / "model", *small, RECORD, card="# Without markers\n")
+    assert card.read_text("utf-8") == "# Without markers\n\n" + markers.format("Mine.\n")
+
+
+def test_a_card_without_markers_is_not_overwritten(tmp_path, small):
+    export_model(tmp_path / "model", *small, RECORD)
+    (tmp_path / "model" / "README.md").write_text("Mine.", "utf-8")
+    before = all_files(tmp_path)
+    for check in (
+        lambda: check_output(tmp_path / "model", with_card=True),
+        lambda: export_model(tmp_path / "model", *small, {}, card="# New\n"),
+    ):
+        with pytest.raises(ValueError, match=r"model/README\.md: Expected the lines"):
+            check()
+    assert all_files(tmp_path) == before
+    check_output(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "sentence_pca.safetensors", "README.md"])
+def test_a_folder_in_the_place_of_a_file_of_the_model_is_named(tmp_path, small, name):
+    export_model(tmp_path / "model", *small, RECORD)
+    (tmp_path / "model" / name).unlink(missing_ok=True)
+    (tmp_path / "model" / name / "mine").mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"{name} is something else"):
+        check_output(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["1_Normalize", "1_SegmentNormalize"])
+def test_a_file_in_the_place_of_a_folder_of_the_model_is_named(tmp_path, small, name):
+    export_model(tmp_path / "model", *small, RECORD)
+    for path in (tmp_path / "model").glob(name):
+        path.rmdir()
+    (tmp_path / "model" / name).write_text("mine")
+    with pytest.raises(ValueError, match=f"{name} is something else"):
+        check_output(tmp_path / "model")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file is a file, or write-protected"):
+        check_output(tmp_path / "file" / "models" / "new")
+    (tmp_path / "mounted").mkdir()
+    monkeypatch.setattr("os.path.ismount", lambda path: Path(path).name == "mounted")
+    with pytest.raises(ValueError, match="mounted is a mount point"):
+        check_output(tmp_path / "mounted")
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path, small):
+    export_model(tmp_path / "disk" / "model", *small, {"old": True})
+    kept = user_files(tmp_path / "disk" / "model")
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "model")
+    export_model(tmp_path / "link", *small, RECORD)
+    assert (tmp_path / "link").is_symlink()
+    assert kept.items() <= all_files(tmp_path / "disk" / "model").items()
+    assert json.loads((tmp_path / "link" / RECORD_FILE).read_text()) == RECORD
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "link"]
+
+
+def test_where_the_disk_knows_no_hard_links_files_are_copied(tmp_path, small, monkeypatch):
+    export_model(tmp_path / "model", *small, RECORD)
+    kept = user_files(tmp_path / "model")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    export_model(tmp_path / "model", *small, RECORD)
+    assert kept.items() <= all_files(tmp_path / "model").items()
 
 
 def test_an_empty_folder_and_leftovers_of_a_killed_export_are_no_hindrance(
     tmp_path, tokenizer, table
 ):
     (tmp_path / "model").mkdir()
-    for leftover in (".model.partial", ".model.old"):
-        (tmp_path / leftover / "1_Normalize").mkdir(parents=True)
-        (tmp_path / leftover / "junk").write_text("half a file")
+    (tmp_path / ".model.partial" / "1_Normalize").mkdir(parents=True)
+    (tmp_path / ".model.partial" / "junk").write_text("half a file")
     export_model(tmp_path / "model", table, tokenizer, RECORD)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert not (tmp_path / "model" / "junk").exists()
+
+
+def test_what_was_written_into_the_folder_meanwhile_is_kept(tmp_path, small):
+    """The old folder is still there, and only it holds a file: as after a kill and a late write."""
+    export_model(tmp_path / "model", *small, RECORD)
+    export_model(tmp_path / ".model.old", *small, {"old": True})
+    (tmp_path / ".model.old" / "late.txt").write_text("mine")
+    export_model(tmp_path / "model", *small, RECORD)
+    assert (tmp_path / "model" / "late.txt").read_text() == "mine"
+    assert json.loads((tmp_path / "model" / RECORD_FILE).read_text()) == RECORD
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def run_until(n_operations: int, work: Callable[[], None]) -> bool:
+    """Run in a child that is killed before its n-th change of the disk; whether it came to its end.
+
+    Every rename, link, removal, new folder and opened file counts.
+    """
+    child = os.fork()
+    if child == 0:
+        left = n_operations
+
+        def count(event: str, _: tuple) -> None:
+            nonlocal left
+            if event in ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "open"):
+                left -= 1
+                if left == 0:
+                    os._exit(9)
+
+        sys.addaudithook(count)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_killed_at_any_moment_it_leaves_the_old_or_the_new_model_and_all_else(tmp_path, small):
+    table, tokenizer = small
+    home = tmp_path / "home"
+    export_model(tmp_path / "old", table, tokenizer, {"old": True})
+    kept = user_files(tmp_path / "old")
+    old = all_files(tmp_path / "old")
+    export_model(tmp_path / "plain", 2 * table, tokenizer, RECORD)
+    new = all_files(tmp_path / "plain") | kept
+    seen, ended = set(), False
+    for n_operations in itertools.count(1):
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(tmp_path / "old", home / "model")
+        ended = run_until(
+            n_operations, lambda: export_model(home / "model", 2 * table, tokenizer, RECORD)
+        )
+        if not (home / "model").exists():  # between the two renames
+            assert all_files(home / ".model.old") == old
+        else:
+            assert all_files(home / "model") in (old, new)
+        seen.add((home / "model").exists())
+        check_output(home / "model")
+        export_model(home / "model", 2 * table, tokenizer, RECORD)
+        assert all_files(home / "model") == new
+        assert [path.name for path in home.iterdir()] == ["model"]
+        if ended:
+            break
+    assert n_operations > 30
+    assert seen == {True, False}
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path, tokenizer, table):
@@ -263,4 +460,5 @@ def test_an_interrupted_export_leaves_the_older_model(tmp_path, tokenizer, table
     monkeypatch.setattr("st_static.model.export.write_json", fail)
     with pytest.raises(OSError, match="disk full"):
         export_model(folder, 2 * table, tokenizer, RECORD)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()} == before

@@ -4,13 +4,14 @@ import json
 import re
 import shlex
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import yaml
 from card_results import STS12_REVISION, write_results
 from huggingface_hub import ModelCard
+from small_build import model_bytes, small_config
 
 from st_static.cli import main, parse_build
 from st_static.evaluate.encoders import revision_of
@@ -74,6 +75,24 @@ def test_the_card_is_valid_and_the_same_in_both_places(written):
     linked = set(re.findall(r"\]\((figures/[^)]*)\)", card))
     assert linked == {f"figures/tiny/{name}.png" for name in FIGURES}
     assert all((home / link).is_file() for link in linked for home in (written, cards))
+
+
+def test_a_second_build_and_card_keep_the_notes_and_what_else_is_there(write, model, built):
+    """As a user does: build, card, notes and other formats; then build and card again."""
+    card = model / "README.md"
+    card.write_text(card.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\nMine."), "utf-8")
+    (model / "onnx").mkdir()
+    (model / "onnx" / "model.onnx").write_bytes(b"converted")
+    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
+    values = {**asdict(config), "output": str(model)}
+    (model.parent / "recipe.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    before = model_bytes(model)
+    assert main(["build", str(model.parent / "recipe.yaml")]) == 0
+    assert model_bytes(model) == before
+    shutil.copyfile(card, model.parent / "model_cards" / "tiny.md")
+    assert write(model, "--work_dir", built / "work") == 0
+    assert notes_of(card.read_text("utf-8")) == "Mine."
+    assert (model / "onnx" / "model.onnx").read_bytes() == b"converted"
 
 
 def test_every_result_is_in_the_model_index(written):

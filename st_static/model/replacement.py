@@ -1,0 +1,117 @@
+"""Replacing a model's own files in a folder, all at once, while all other files there stay.
+
+The new model is written beside the old one, the other files of the old folder are linked into it,
+and two renames put it in the old one's place. For a folder `NAME`, `.NAME.partial` may be deleted
+at any time, and `.NAME.old` never: it is there only between the first rename and the last, and may
+hold the only copy of what a user wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+
+def check_place(folder: Path) -> None:
+    """Check that a folder can be renamed into its place.
+
+    Raises:
+        ValueError: It is a mount point, or what is to hold it is a file or cannot be written to.
+    """
+    if folder.is_dir() and os.path.ismount(folder):
+        raise ValueError(
+            f"The output {folder} is a mount point, which cannot be replaced. Choose a folder "
+            f"inside it, such as {folder / 'model'}."
+        )
+    parents = folder.resolve().parents
+    holder = next(parent for parent in parents if parent.exists())
+    if not holder.is_dir() or not os.access(holder, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"The output {folder} cannot be written: {holder} is a file, or write-protected."
+        )
+
+
+def present(folder: Path) -> Path:
+    """The folder, or where a replacement that was killed halfway has left it."""
+    _, old = _beside(folder)
+    return folder if folder.exists() or not old.exists() else old
+
+
+@contextlib.contextmanager
+def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
+    """Give an empty folder for the files of a model, and put it in the place of `folder`.
+
+    All of the old folder that is not the model's own is in the new one, too. Killed at any moment,
+    this leaves the old model or the new one, and everything else; a later call goes on from there.
+
+    Args:
+        folder: Where the model is to appear; a link to a folder stays one.
+        own: Paths of the model's own files and folders, of any form.
+    """
+    folder = folder.resolve()
+    partial, old = _beside(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _recover(folder, own)
+    _delete(partial)
+    partial.mkdir()
+    try:
+        yield partial
+        if folder.exists():
+            _link_others(folder, partial, own)
+            folder.replace(old)
+        partial.replace(folder)
+    except BaseException:
+        _recover(folder, own)
+        _delete(partial)
+        raise
+    _recover(folder, own)
+
+
+def _beside(folder: Path) -> tuple[Path, Path]:
+    """Where the new folder is written, and where the old one waits for it."""
+    folder = folder.resolve()
+    return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
+
+
+def _recover(folder: Path, own: Collection[str]) -> None:
+    """Finish a replacement: nothing of the old folder is lost, and it is gone from its waiting."""
+    partial, old = _beside(folder)
+    if not old.exists():
+        return
+    if not folder.exists():  # stopped between the two renames
+        old.replace(folder)
+        return
+    _link_others(old, folder, own)  # what was written into it meanwhile
+    _delete(partial)
+    old.replace(partial)
+    _delete(partial)
+
+
+def _delete(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _link_others(source: Path, target: Path, own: Collection[str]) -> None:
+    """Put all that is not the model's own into another folder, unless it is there already."""
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        place = target / name
+        if name.as_posix() in own or os.path.lexists(place):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir()
+            continue
+        place.parent.mkdir(exist_ok=True)  # where it is the model's own folder, of another form
+        _link(path, place)
+
+
+def _link(path: Path, place: Path) -> None:
+    """Make a second name for a file, or a copy where the disk knows no such links."""
+    try:
+        os.link(path, place, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(path, place, follow_symlinks=False)
