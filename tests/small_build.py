@@ -109,14 +109,14 @@ def model_bytes(folder: Path) -> dict[str, bytes]:
 
 
 def build_in_small_shards(config: BuildConfig) -> None:
-    """Build, as the leader of a process group, in shards so small that every stage has several."""
+    """Build, as the leader of a process group, in steps so small that every stage has several."""
     os.setsid()
     from joblib.externals.loky import get_reusable_executor
 
-    from st_static.build import extraction, recipe, sentences
+    from st_static.build import checkpoints, recipe, sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
-    extraction.SHARD_SENTENCES = 64
+    checkpoints._SHORTEST = checkpoints._LONGEST = 0.0  # after every batch
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()

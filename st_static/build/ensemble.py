@@ -11,11 +11,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from tqdm import tqdm
 
 from st_static.build.agreement import table_agreement
 from st_static.build.config import DistillationConfig
 from st_static.build.distillation import TrainingData, distill
+from st_static.build.progress import bar
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.stages import Figures, require_disk, run_stage, stage_figures
 from st_static.model.chunk_tokenizer import ChunkTokenizer
@@ -141,10 +141,13 @@ def _vectors_of(target: Member, texts: Sequence[str], work_dir: Path) -> NDArray
     def write(folder: Path) -> Figures:
         """Write the files that are not there yet."""
         require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
-        for start in tqdm(range(0, len(texts), _FILE_TEXTS), unit="file", desc="target"):
-            path = folder / f"{start:010}.safetensors"
-            if not path.exists():
-                write_arrays(path, {"vectors": encode(texts[start : start + _FILE_TEXTS])})
+        with bar("target", len(texts), "text") as progress:
+            for start in range(0, len(texts), _FILE_TEXTS):
+                part = texts[start : start + _FILE_TEXTS]
+                path = folder / f"{start:010}.safetensors"
+                if not path.exists():
+                    write_arrays(path, {"vectors": encode(part)})
+                progress.update(len(part))
         return {"texts": len(texts)}
 
     probes = encode(texts[:_PROBES])  # by which the target is known

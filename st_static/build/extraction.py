@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -14,16 +15,22 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from st_static.build.alignment import WordBags, WordSpans, align, find_words, word_bags
-from st_static.build.teacher import Teacher, TokenBatch, is_out_of_memory, token_batches
-from st_static.model.files import read_arrays, write_arrays
+from st_static.build.checkpoints import Clock, checkpoints
+from st_static.build.progress import bar
+from st_static.build.teacher import (
+    Teacher,
+    TokenBatch,
+    is_out_of_memory,
+    padded_tokens,
+    token_batches,
+)
+from st_static.model.files import Arrays, read_arrays, write_arrays
 from st_static.model.ragged import Ragged
 
 logger = logging.getLogger(__name__)
 
-SHARD_SENTENCES = 8192
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
 _SUMS_FILE = "sums.safetensors"
 
@@ -38,6 +45,32 @@ class Prepared(NamedTuple):
 
     tokens: TokenBatch
     bags: WordBags
+
+
+class WordVectors(NamedTuple):
+    """What a batch adds to the sums.
+
+    Attributes:
+        word: Distinct words, [U].
+        sums: Sum over sentences of each word's vector, [U, h].
+        counts: Number of those sentences, [U].
+    """
+
+    word: NDArray[np.int64]
+    sums: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """What the teacher gives for a batch.
+
+    Attributes:
+        sentences: The sentence vectors, [B, d].
+        words: What is added to the sums, in this order; several where the batch was halved.
+    """
+
+    sentences: NDArray[np.float16]
+    words: list[WordVectors]
 
 
 class WordSums:
@@ -56,12 +89,10 @@ class WordSums:
         self.sums = np.zeros((n_tokens, dimension), dtype=np.float32)
         self.counts = np.zeros(n_tokens, dtype=np.int64)
 
-    def add(
-        self, word: NDArray[np.int64], sums: NDArray[np.float32], counts: NDArray[np.int64]
-    ) -> None:
-        """Add the sums [U, h] and counts [U] of distinct words [U]."""
-        self.sums[word] += sums
-        self.counts[word] += counts
+    def add(self, words: WordVectors) -> None:
+        """Add the sums and counts of distinct words."""
+        self.sums[words.word] += words.sums
+        self.counts[words.word] += words.counts
 
     def means(self) -> NDArray[np.float32]:
         """The mean vector of each word, [V, h]; zero for a word without a sentence."""
@@ -91,23 +122,14 @@ def prepare(
     return Prepared(tokens, word_bags(align(tokens, found), found))
 
 
-def encode_batch(teacher: Teacher, batch: Prepared, sums: WordSums) -> NDArray[np.float16]:
-    """Run the teacher on one batch.
-
-    Args:
-        teacher: The teacher.
-        batch: The batch, of B sentences.
-        sums: Where the words' vectors are added.
-
-    Returns:
-        The sentence vectors, [B, d].
-    """
+def encode_batch(teacher: Teacher, batch: Prepared) -> Encoded:
+    """Run the teacher on one batch."""
     tokens, sentences = teacher.forward(
         torch.from_numpy(batch.tokens.input_ids), torch.from_numpy(batch.tokens.attention_mask)
     )
     vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
-    sums.add(batch.bags.word, sum_tokens(tokens, batch.bags), batch.bags.counts)
-    return vectors
+    words = WordVectors(batch.bags.word, sum_tokens(tokens, batch.bags), batch.bags.counts)
+    return Encoded(vectors, [words])
 
 
 @torch.inference_mode()
@@ -145,12 +167,55 @@ class Selected(NamedTuple):
         return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
 
+def encode_batches(
+    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
+) -> Iterator[Encoded]:
+    """Run the teacher over batches of the selected sentences.
+
+    While the teacher works on one batch, the next is tokenised in a second thread.
+
+    Args:
+        teacher: The teacher.
+        tokenizer: The student's tokenizer.
+        selected: The sentences, [S].
+        batches: Which sentences are in each batch.
+
+    Yields:
+        For each batch, its vectors.
+    """
+
+    def prepare_rows(part: Selected) -> Prepared:
+        """What the teacher is run on, for one batch."""
+        return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
+
+    def encode(part: Selected, batch: Prepared) -> Encoded:
+        """The batch's vectors; where memory runs out, those of its halves."""
+        try:
+            return encode_batch(teacher, batch)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error) or len(part.texts) == 1:
+                raise
+        # Outside the except block, whose traceback would keep the large tensors alive.
+        logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
+        middle = len(part.texts) // 2
+        halves = [part.rows(slice(middle)), part.rows(slice(middle, None))]
+        one, other = (encode(half, prepare_rows(half)) for half in halves)
+        return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
+
+    with ThreadPoolExecutor(1) as thread:
+        parts = map(selected.rows, batches)
+        part = next(parts, None)
+        pending = part and thread.submit(prepare_rows, part)
+        while part and pending:
+            batch, this, part = pending.result(), part, next(parts, None)
+            pending = part and thread.submit(prepare_rows, part)
+            yield encode(this, batch)
+
+
 def extract_rows(
     teacher: Teacher, tokenizer: Tokenizer, selected: Selected, sums: WordSums
 ) -> Iterator[NDArray[np.float16]]:
-    """Run the teacher over some of the selected sentences.
-
-    While the teacher works on one batch, the next is tokenised in a second thread.
+    """Run the teacher over all selected sentences, without files.
 
     Args:
         teacher: The teacher.
@@ -161,73 +226,90 @@ def extract_rows(
     Yields:
         Sentence vectors, [B, d], in the order of the sentences.
     """
-    n_special = sum(map(len, teacher.surroundings()))
-    batches = token_batches(selected.lengths + n_special, teacher.batch_tokens)
-
-    def prepare_rows(part: Selected) -> Prepared:
-        """What the teacher is run on, for one batch."""
-        return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
-
-    with ThreadPoolExecutor(1) as thread:
-        parts = [selected.rows(rows) for rows in batches]
-        pending = thread.submit(prepare_rows, parts[0])
-        for number, part in enumerate(parts):
-            batch = pending.result()
-            if number + 1 < len(parts):
-                pending = thread.submit(prepare_rows, parts[number + 1])
-            vectors = None
-            try:
-                vectors = encode_batch(teacher, batch, sums)
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error) or len(part.texts) == 1:
-                    raise
-            if vectors is not None:
-                yield vectors
-                continue
-            # Outside the except block, whose traceback would keep the large tensors alive.
-            logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
-            middle = len(part.texts) // 2
-            for half in (part.rows(slice(middle)), part.rows(slice(middle, None))):
-                smaller = teacher.with_batch_tokens(teacher.batch_tokens // 2)
-                yield from extract_rows(smaller, tokenizer, half, sums)
+    batches, _ = sentence_batches(teacher, selected)
+    for encoded in encode_batches(teacher, tokenizer, selected, batches):
+        for words in encoded.words:
+            sums.add(words)
+        yield encoded.sentences
 
 
-def extract(teacher: Teacher, tokenizer: Tokenizer, selected: Selected, folder: Path) -> WordSums:
-    """Run the teacher over all selected sentences, shard by shard.
+def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice], list[int]]:
+    """All selected sentences, cut into batches, and the tokens of each batch with its padding."""
+    lengths = selected.lengths + sum(map(len, teacher.surroundings()))
+    batches = token_batches(lengths, teacher.batch_tokens)
+    return batches, padded_tokens(batches, lengths)
 
-    After each shard the sums so far are written; an interrupted run goes on from there.
+
+def extract(
+    teacher: Teacher,
+    tokenizer: Tokenizer,
+    selected: Selected,
+    folder: Path,
+    clock: Clock = time.monotonic,
+) -> WordSums:
+    """Run the teacher over all selected sentences.
+
+    What is done is written about twice a minute, and when it is interrupted; an interrupted run
+    goes on from there.
 
     Args:
         teacher: The teacher.
         tokenizer: The student's tokenizer.
         selected: The sentences, [S].
         folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
+        clock: Tells the seconds from one checkpoint to the next.
 
     Returns:
         The sums over all sentences.
     """
-    n_sentences = len(selected.lengths)
-    sums, done = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension), 0
-    state = folder / _SUMS_FILE
-    if state.exists():
-        saved = read_arrays(state)
-        sums.sums, sums.counts, done = saved["sums"], saved["counts"], int(saved["done"])
+    batches, tokens = sentence_batches(teacher, selected)
+    state = _State(folder, WordSums(tokenizer.get_vocab_size(), teacher.token_dimension))
     vectors = np.lib.format.open_memmap(
         folder / SENTENCE_VECTORS_FILE,
-        mode="r+" if done else "w+",
+        mode="r+" if state.done else "w+",
         dtype=np.float16,
-        shape=(n_sentences, teacher.dimension),
+        shape=(len(selected.lengths), teacher.dimension),
     )
-    with tqdm(total=n_sentences, initial=done, desc="teacher", unit="sentence") as progress:
-        # After each shard all sums are written: at most about 50 times.
-        shard_size = max(SHARD_SENTENCES, -(-n_sentences // 50))
-        for start in range(done, n_sentences, shard_size):
-            shard = selected.rows(slice(start, start + shard_size))
-            done = start
-            for batch in extract_rows(teacher, tokenizer, shard, sums):
-                vectors[done : done + len(batch)] = batch
-                done += len(batch)
-                progress.update(len(batch))
-            vectors.flush()
-            write_arrays(state, {"sums": sums.sums, "counts": sums.counts, "done": np.array(done)})
-    return sums
+
+    def write() -> None:
+        """Write what is done."""
+        vectors.flush()  # before it is told how far they are whole
+        state.write()
+
+    encoded = encode_batches(teacher, tokenizer, selected, batches[state.done :])
+    with (
+        bar("teacher", sum(tokens), "token", initial=sum(tokens[: state.done])) as progress,
+        checkpoints(write, clock) as checkpoint,
+    ):
+        for batch in encoded:
+            with checkpoint.whole():
+                vectors[batches[state.done]] = batch.sentences
+                state.add(batch.words)
+            progress.update(tokens[state.done - 1])
+    return state.sums
+
+
+class _State:
+    """The sums of the batches that are done; read from their file, if there is one."""
+
+    def __init__(self, folder: Path, sums: WordSums) -> None:
+        self.file = folder / _SUMS_FILE
+        self.sums = sums
+        self.done = 0
+        saved = read_arrays(self.file) if self.file.exists() else {}
+        # Without this key, they were left by a version that cut other batches.
+        if "batches_done" in saved:
+            sums.sums, sums.counts = saved["sums"], saved["counts"]
+            self.done = int(saved["batches_done"])
+
+    def add(self, words: Iterable[WordVectors]) -> None:
+        """Add the words of the next batch."""
+        for part in words:
+            self.sums.add(part)
+        self.done += 1
+
+    def write(self) -> None:
+        """Write the sums, and how many batches they hold."""
+        arrays: Arrays = {"sums": self.sums.sums, "counts": self.sums.counts}
+        arrays["batches_done"] = np.array(self.done)
+        write_arrays(self.file, arrays)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,7 +13,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
 
-from st_static.build.teacher import Teacher, is_out_of_memory, token_batches
+from st_static.build.checkpoints import Clock, checkpoints
+from st_static.build.progress import bar
+from st_static.build.teacher import Teacher, is_out_of_memory, padded_tokens, token_batches
+from st_static.model.files import read_arrays, write_arrays
 from st_static.model.tokenizer import (
     CONTINUATION,
     build_tokenizer,
@@ -58,22 +63,63 @@ def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
     return pieces
 
 
-def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32]:
+def vectors_alone(
+    teacher: Teacher,
+    tokens: Sequence[str],
+    file: Path | None = None,
+    clock: Clock = time.monotonic,
+) -> NDArray[np.float32]:
     """The teacher's vectors for tokens of the student on their own, between special tokens.
 
     Args:
         teacher: The teacher.
         tokens: Words, pieces and characters of the student, [n].
+        file: Where what is done is written about twice a minute, and when it is interrupted; an
+            interrupted run goes on from there.
+        clock: Tells the seconds from one checkpoint to the next.
 
     Returns:
         The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
         know any of its characters.
     """
+    rows = _teacher_ids(teacher, tokens)
+    known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
+    if not len(known):
+        return np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
+    n_special = sum(map(len, teacher.surroundings()))
+    lengths = np.array([len(rows[i]) for i in known]) + n_special
+    batches = token_batches(lengths, teacher.batch_tokens)
+    sizes = padded_tokens(batches, lengths)
+    vectors, done = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32), 0
+    if file and file.exists():
+        saved = read_arrays(file)
+        vectors, done = saved["vectors"], int(saved["batches_done"])
+
+    def write() -> None:
+        """Write what is done."""
+        if file:
+            write_arrays(file, {"vectors": vectors, "batches_done": np.array(done)})
+
+    with (
+        bar("teacher, word pieces", sum(sizes), "token", initial=sum(sizes[:done])) as progress,
+        checkpoints(write, clock) as checkpoint,
+    ):
+        for batch in batches[done:]:
+            encoded = _encode_halving(teacher, [rows[i] for i in known[batch]])
+            with checkpoint.whole():
+                vectors[known[batch]] = encoded
+                done += 1
+            progress.update(sizes[done - 1])
+    return vectors
+
+
+def _teacher_ids(teacher: Teacher, tokens: Sequence[str]) -> list[list[int]]:
+    """The teacher's ids of each token; none if it knows nothing of it."""
     pieces = teacher_pieces(teacher.tokenizer)
     unknown = _unknown_id(teacher.tokenizer)
 
     def ids_of(token: str) -> list[int]:
-        """The teacher's ids of a token; none if it knows nothing of it."""
+        """Of one token."""
         if token in pieces:
             return [pieces[token]]
         text = token.removeprefix(CONTINUATION)
@@ -81,16 +127,7 @@ def vectors_alone(teacher: Teacher, tokens: Sequence[str]) -> NDArray[np.float32
         known = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
         return ids if any(token and token.strip(_METASPACE) for token in known) else []
 
-    rows = [ids_of(token) for token in tokens]
-    vectors = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
-    known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
-    if not len(known):
-        return vectors
-    before, after = teacher.surroundings()
-    lengths = np.array([len(rows[i]) for i in known]) + len(before) + len(after)
-    for batch in token_batches(lengths, teacher.batch_tokens):
-        vectors[known[batch]] = _encode_halving(teacher, [rows[i] for i in known[batch]])
-    return vectors
+    return [ids_of(token) for token in tokens]
 
 
 def _encode_halving(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:

@@ -53,6 +53,7 @@ from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
 
 _TABLE_FILE = "table.safetensors"
+_ALONE_FILE = "alone.safetensors"
 _WORDS_FILE = "words.arrow"
 _SELECTED_FILE = "selected.arrow"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -279,7 +280,7 @@ class _Build:
         table = sums.means()
         alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
         names = [str(self._tokenizer.id_to_token(int(i))) for i in alone]
-        table[alone] = vectors_alone(self.teacher, names)
+        table[alone] = vectors_alone(self.teacher, names, folder / _ALONE_FILE)
         known = table.any(axis=1)
         table[known] = self.teacher.to_sentence_space(table[known])
         n_words = read_table(self._folder("vocabulary") / _WORDS_FILE).num_rows

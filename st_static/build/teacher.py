@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -384,6 +384,16 @@ def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice
             batches.append(slice(start, stop))
             start = stop
     return batches
+
+
+def padded_tokens(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[int]:
+    """Tokens of each batch, padding included: what the teacher's time goes by.
+
+    Example:
+        >>> padded_tokens([slice(0, 2), slice(2, 3)], np.array([1, 2, 3]))
+        [4, 3]
+    """
+    return [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from joblib import Parallel, delayed
-from tqdm import tqdm
 
+from st_static.build.progress import bar
 from st_static.model.processors import n_processors
 
 Item = TypeVar("Item")
@@ -34,4 +34,7 @@ def map_shards(
     """
     parallel = Parallel(n_jobs=workers or n_processors(), return_as="generator")
     results = parallel(delayed(function)(item) for item in items)
-    yield from tqdm(results, desc=label, total=total, unit="shard", mininterval=1)
+    with bar(label, total, "shard") as progress:
+        for result in results:
+            progress.update()
+            yield result

@@ -1,19 +1,23 @@
 """Word and sentence vectors from one pass: by hand, by a slow loop, through faults."""
 
 import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from small_build import model_bytes
 from transformers import AutoModel, AutoTokenizer
 
-from st_static.build import extraction
 from st_static.build.alignment import WordBags
 from st_static.build.extraction import (
     SENTENCE_VECTORS_FILE,
     Selected,
     WordSums,
+    WordVectors,
     extract,
     extract_rows,
     prepare,
@@ -21,6 +25,7 @@ from st_static.build.extraction import (
 )
 from st_static.build.pieces import vectors_alone
 from st_static.build.teacher import Teacher
+from st_static.model.files import write_arrays
 from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.tokenizer import build_tokenizer
 
@@ -293,71 +298,154 @@ def test_a_memory_limit_holds_for_words_alone_too(teachers, monkeypatch):
     assert max(sizes) <= 60
 
 
+# -- going on --------------------------------------------------------------------------
+
+SECONDS_A_BATCH = 10.0
+# Checkpoints are 25 seconds apart: three batches are done by then.
+BATCHES_BETWEEN = 3
+
+
+class Counted:
+    """Counts the teacher's runs, by which the clock goes; may look on, or end it all, at one."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.runs = 0
+        self.before: Callable[[], None] = lambda: None
+        forward = Teacher.forward
+
+        def counted(teacher, input_ids, attention_mask):
+            self.before()
+            self.runs += 1
+            return forward(teacher, input_ids, attention_mask)
+
+        patch.setattr(Teacher, "forward", counted)
+
+    def clock(self) -> float:
+        return SECONDS_A_BATCH * self.runs
+
+
 @pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(extraction, "SHARD_SENTENCES", 6)
+def counted(monkeypatch):
+    return Counted(monkeypatch)
 
 
-@pytest.mark.usefixtures("small_shards")
-@pytest.mark.parametrize("batches_before_the_fault", [0, 1, 3, 5, 6])
-def test_an_interrupted_extraction_goes_on_and_gives_the_same_bytes(
-    make_model, student, sentences, wanted_words, tmp_path, monkeypatch, batches_before_the_fault
-):
-    teacher = Teacher(make_model(), batch_tokens=64)
+@pytest.fixture
+def extract_into(make_model, student, sentences, wanted_words, counted):
+    """Runs the whole extraction, or the rest of it, into a folder."""
+    teacher = Teacher(make_model(), batch_tokens=40)
     selected = select(teacher, sentences, wanted_words)
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir()
-    resumed.mkdir()
-    expected = extract(teacher, student, selected, whole)
 
-    calls = []
-    forward = Teacher.forward
+    def extract_into(folder: Path) -> WordSums:
+        folder.mkdir(exist_ok=True)
+        return extract(teacher, student, selected, folder, counted.clock)
 
-    def fail_later(self, input_ids, attention_mask):
-        calls.append(len(input_ids))
-        if len(calls) > batches_before_the_fault:
+    return extract_into
+
+
+@pytest.fixture
+def pieces_into(teachers, counted):
+    """Runs the teacher over words on their own, or over the rest of them."""
+    teacher = teachers["byte_level"].with_batch_tokens(30)
+    words = [f"keeper{i}" for i in range(40)]
+
+    def pieces_into(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        vectors = vectors_alone(teacher, words, folder / "alone.safetensors", counted.clock)
+        np.save(folder / "vectors.npy", vectors)
+
+    return pieces_into
+
+
+@pytest.fixture(params=["extract_into", "pieces_into"])
+def work(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_kill_loses_no_more_than_the_time_between_two_checkpoints(work, counted, tmp_path):
+    def snapshot() -> None:
+        """What a kill at this moment would leave."""
+        shutil.copytree(tmp_path / "whole", tmp_path / f"killed-{counted.runs}")
+
+    counted.before = snapshot
+    work(tmp_path / "whole")
+    counted.before = lambda: None
+    whole, n_batches = model_bytes(tmp_path / "whole"), counted.runs
+    assert n_batches >= 3 * BATCHES_BETWEEN
+    for n_done in range(n_batches):
+        counted.runs = 0
+        work(tmp_path / f"killed-{n_done}")
+        assert counted.runs == n_batches - n_done // BATCHES_BETWEEN * BATCHES_BETWEEN
+        assert model_bytes(tmp_path / f"killed-{n_done}") == whole
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
+def test_an_interrupt_loses_the_batch_that_was_under_way(work, counted, tmp_path, n_done):
+    work(tmp_path / "whole")
+    n_batches, counted.runs = counted.runs, 0
+
+    def interrupt() -> None:
+        if counted.runs == n_done:
             raise KeyboardInterrupt
-        return forward(self, input_ids, attention_mask)
+
+    counted.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        work(tmp_path / "resumed")
+    counted.before, counted.runs = lambda: None, 0
+    work(tmp_path / "resumed")
+    assert counted.runs == n_batches - n_done
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
+    counted.runs = 0
+    work(tmp_path / "resumed")
+    assert counted.runs == 0
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
+def test_a_batch_that_is_half_added_up_is_not_written(
+    extract_into, counted, tmp_path, monkeypatch, n_done
+):
+    extract_into(tmp_path / "whole")
+    counted.runs = 0
+    add = WordSums.add
+
+    def add_and_interrupt(self, words):
+        add(self, words)
+        if counted.runs > n_done:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Teacher, "forward", fail_later)
+        patch.setattr(WordSums, "add", add_and_interrupt)
         with pytest.raises(KeyboardInterrupt):
-            extract(teacher, student, selected, resumed)
-    n_done = sum(calls[:-1])
-
-    calls.clear()
-    batches_before_the_fault = 1000
-    monkeypatch.setattr(Teacher, "forward", fail_later)
-    found = extract(teacher, student, selected, resumed)
-    # Whole shards are not run again.
-    assert sum(calls) == len(sentences) - n_done // 6 * 6
-    np.testing.assert_array_equal(found.sums, expected.sums)
-    np.testing.assert_array_equal(found.counts, expected.counts)
-    names = sorted(path.name for path in whole.iterdir())
-    assert names == sorted(path.name for path in resumed.iterdir())
-    assert all((whole / n).read_bytes() == (resumed / n).read_bytes() for n in names)
+            extract_into(tmp_path / "resumed")
+    extract_into(tmp_path / "resumed")
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_complete_extraction_is_not_run_again(
-    make_model, student, sentences, wanted_words, tmp_path, monkeypatch
+def test_sums_of_a_version_that_cut_other_batches_are_not_gone_on_with(
+    extract_into, counted, tmp_path
 ):
-    teacher = Teacher(make_model(), batch_tokens=64)
-    selected = select(teacher, sentences, wanted_words)
-    expected = extract(teacher, student, selected, tmp_path)
-    limit_memory(monkeypatch, 0)
-    np.testing.assert_array_equal(extract(teacher, student, selected, tmp_path).sums, expected.sums)
+    sums = extract_into(tmp_path / "whole")
+    n_batches, counted.runs = counted.runs, 0
+    (tmp_path / "old").mkdir()
+    old = {"sums": sums.sums, "counts": sums.counts, "done": np.array(6)}
+    write_arrays(tmp_path / "old" / "sums.safetensors", old)
+    extract_into(tmp_path / "old")
+    assert counted.runs == n_batches
+    assert model_bytes(tmp_path / "old") == model_bytes(tmp_path / "whole")
 
 
 # -- sums ------------------------------------------------------------------------------
 
 
 def test_sums_of_parts_add_up_to_the_whole():
+    def add(sums: WordSums, words: list, vectors: list, counts: list) -> None:
+        values = np.array(vectors, dtype=np.float32)
+        sums.add(WordVectors(np.array(words), values, np.array(counts)))
+
     whole, parts = WordSums(4, 2), WordSums(4, 2)
-    whole.add(np.array([1, 3]), np.array([[3, 5], [1, 1]], dtype=np.float32), np.array([3, 1]))
-    parts.add(np.array([3]), np.array([[1, 1]], dtype=np.float32), np.array([1]))
-    parts.add(np.array([1]), np.array([[2, 4]], dtype=np.float32), np.array([2]))
-    parts.add(np.array([1]), np.array([[1, 1]], dtype=np.float32), np.array([1]))
+    add(whole, [1, 3], [[3, 5], [1, 1]], [3, 1])
+    add(parts, [3], [[1, 1]], [1])
+    add(parts, [1], [[2, 4]], [2])
+    add(parts, [1], [[1, 1]], [1])
     np.testing.assert_array_equal(whole.sums, parts.sums)
     np.testing.assert_array_equal(whole.counts, parts.counts)
     np.testing.assert_allclose(parts.means(), [[0, 0], [1, 5 / 3], [0, 0], [1, 1]])
