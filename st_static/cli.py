@@ -84,19 +84,43 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for library in ("httpx", "sentence_transformers", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # It warns that checkpoints follow each other within a second, which does no harm.
+    logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    try:
+        with logging_redirect_tqdm():  # a line that comes while there is a bar stands above it
+            return _build_ensemble(config) if isinstance(config, EnsembleConfig) else _build(config)
+    except KeyboardInterrupt:
+        print(
+            "Interrupted. Run the same command again: it goes on where it stopped.", file=sys.stderr
+        )
+        return 130
+
+
+def _build(config: BuildConfig) -> int:
     # Torch takes seconds to load: not before the arguments are known to be good.
-    if isinstance(config, EnsembleConfig):
-        return _build_ensemble(config)
     from st_static.build.recipe import build
     from st_static.build.report import print_report
 
-    print_report(build(config), config.questions)
+    _hide_bars_of_libraries()
+    print_report(build(config), config.questions, config.work_dir)
     return 0
+
+
+def _hide_bars_of_libraries() -> None:
+    """Leave the terminal to the build's own bars."""
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
 
 
 def _build_ensemble(config: EnsembleConfig) -> int:
     from st_static.build.ensemble_recipe import build_ensemble
 
+    _hide_bars_of_libraries()
     result = build_ensemble(config)
     print(f"Built {result.output}")
     figures = dict(result.figures)

@@ -85,7 +85,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[BuildConfig]:
     """The configurations that were built; nothing is built really."""
     configs: list[BuildConfig] = []
     monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
-    monkeypatch.setattr(report, "print_report", lambda result, questions: None)
+    monkeypatch.setattr(report, "print_report", lambda *_: None)
     return configs
 
 

@@ -13,6 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 from torch.utils.data import SequentialSampler
 
 from st_static.build.config import DistillationConfig
+from st_static.build.progress import bar
 from st_static.model.vectors import unit_rows
 
 # Few steps on large samples: clusters need to be tight, not optimal.
@@ -49,7 +50,12 @@ def cluster(
         sample = rng.choice(rows, size, replace=False)
         kmeans.partial_fit(unit_rows(vectors[np.sort(sample)]))
     parts = np.array_split(rows, 1 + len(rows) // 65_536)
-    return np.concatenate([kmeans.predict(unit_rows(vectors[part])) for part in parts])
+    clusters = []
+    with bar("clusters", len(rows), "sentence") as progress:
+        for part in parts:
+            clusters.append(kmeans.predict(unit_rows(vectors[part])))
+            progress.update(len(part))
+    return np.concatenate(clusters)
 
 
 class RandomBatches(DefaultBatchSampler):

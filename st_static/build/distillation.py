@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -24,12 +25,21 @@ from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import EarlyStoppingCallback, TrainerState
+from tqdm import tqdm
+from transformers import (
+    EarlyStoppingCallback,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.build.batches import batch_sampler
 from st_static.build.config import DistillationConfig
 from st_static.build.loss import SimilarityDistillationLoss
+from st_static.build.progress import bar
 from st_static.model.ragged import Ragged
 from st_static.model.static_word_embedding import StaticWordEmbedding
 
@@ -74,6 +84,42 @@ class SparseTrainer(SentenceTransformerTrainer):
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Leave out the generated model card: it would encode the training data once more."""
+
+
+class ProgressBar(TrainerCallback):  # type: ignore[misc]  # untyped library
+    """One bar for the whole training, with the losses; the Trainer's own lines are left out."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+        self._losses: dict[str, str] = {}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Draw it, from the step on that is done."""
+        self._bar = bar("distillation", state.max_steps, "step", initial=state.global_step)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Move it on."""
+        if self._bar is not None:
+            self._bar.update(state.global_step - self._bar.n)
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Show the last losses."""
+        for key, name in (("loss", "loss"), ("eval_loss", "held-out")):
+            if key in kwargs["logs"]:
+                self._losses[name] = f"{kwargs['logs'][key]:.4f}"
+        if self._bar is not None:
+            self._bar.set_postfix(self._losses)
+
+    def close(self) -> None:
+        """Take it away, also where the training was interrupted."""
+        if self._bar is not None:
+            self._bar.close()
 
 
 class TrainingData:
@@ -137,6 +183,7 @@ def training_arguments(
         dataloader_pin_memory=False,
         use_cpu=True,
         report_to="none",
+        disable_tqdm=True,
         seed=seed,
     )
 
@@ -217,8 +264,11 @@ def _train(trainer: SparseTrainer, config: DistillationConfig, folder: Path) -> 
         state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
         if is_finished(state, config):
             return state
+    progress = ProgressBar()
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(progress)
     # A step's operations are small: a second thread costs more in waiting than it computes.
-    with threadpool_limits(limits=1, user_api="openmp"):
+    with threadpool_limits(limits=1, user_api="openmp"), contextlib.closing(progress):
         trainer.train(resume_from_checkpoint=checkpoint)
     return trainer.state
 

@@ -1,10 +1,13 @@
-"""One progress bar at a time, with a label, on a terminal only."""
+"""What a user reads while a build runs: one bar at a time, and a line for each stage."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tqdm import tqdm
+
+_LARGE = 10_000  # numbers from here on are shortened: 12.3k
 
 
 def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
@@ -18,14 +21,59 @@ def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]
         unit: What is counted, such as "token".
         initial: How many an earlier run has done.
     """
+    known = (
+        "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"
+    )
     return tqdm(
         total=total,
         desc=label,
-        unit=f" {unit}s",
-        unit_scale=True,
+        unit=f"{unit}s",
+        unit_scale=(total or 0) >= _LARGE,
         initial=initial,
+        bar_format=known if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
         disable=None,
         leave=False,
         dynamic_ncols=True,
         smoothing=0.05,
     )
+
+
+# What a stage's line says, of its figures.
+_LINES = {
+    "sentences": "{kept:,} sentences kept of {read:,}",
+    "vocabulary": "{words:,} words, {tokens:,} tokens",
+    "selection": "{sentences:,} sentences for the teacher to read, {held_out:,} more held out",
+    "extraction": "{teacher_tokens:,} tokens read, teacher agreement {teacher_agreement:.2f}",
+    "pca": "{dimension} dimensions, teacher agreement {teacher_agreement:.2f}",
+    "distillation": "{steps:,} steps, teacher agreement {teacher_agreement:.2f}",
+}
+
+
+def describe(stage: str, figures: Mapping[str, Any]) -> str:
+    """What a complete stage did, in a few words.
+
+    Example:
+        >>> describe("vocabulary", {"words": 8000, "tokens": 29820, "distinct_words": 17495})
+        '8,000 words, 29,820 tokens'
+        >>> describe("target", {"texts": 300000})
+        'texts 300,000'
+    """
+    try:
+        return _LINES[stage].format(**figures)
+    except KeyError:
+        numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
+        return ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in numbers.items())
+
+
+def duration(seconds: float) -> str:
+    """A time as one reads it.
+
+    Example:
+        >>> [duration(seconds) for seconds in (3.14, 75.2, 3725)]
+        ['3.1 s', '1 min 15 s', '1 h 2 min']
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -72,7 +73,7 @@ class BuiltStage:
         name: The stage.
         folder: Its files.
         figures: What it measured.
-        seconds: How long it took; of an interrupted one, its last run.
+        seconds: How long it took, in all its runs.
     """
 
     name: str
@@ -88,10 +89,12 @@ class BuildResult:
     Attributes:
         output: The folder that SentenceTransformer() loads.
         stages: The stages, in order.
+        seconds: How long this run took; stages that were complete before took it no time.
     """
 
     output: Path
     stages: list[BuiltStage]
+    seconds: float = 0.0
 
     def stage(self, name: str) -> BuiltStage:
         """The stage of that name."""
@@ -116,9 +119,11 @@ def build(config: BuildConfig) -> BuildResult:
             teacher, dimensions that do not fit, an output folder that holds something else, too
             little disk, or a corpus that is too small.
     """
+    start = time.perf_counter()
     run = _Build(config)
     with locked(run.work_dir):
-        return run.run()
+        run.run()
+    return BuildResult(run.output, run.stages, time.perf_counter() - start)
 
 
 def select_sentences(config: BuildConfig) -> BuildResult:
@@ -173,7 +178,7 @@ class _Build:
         self._stage("vocabulary", vocabulary_key, self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
 
-    def run(self) -> BuildResult:
+    def run(self) -> None:
         """Run all stages and export the model."""
         config = self.config
         self.run_corpus_stages()
@@ -183,7 +188,6 @@ class _Build:
         if config.distillation.max_steps:
             self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
         self._export()
-        return BuildResult(self.output, self.stages)
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
         previous = stage_hash(self.stages[-1].folder) if self.stages else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,33 +12,64 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 
 from st_static.build.recipe import BuildResult
 from st_static.build.sentences import sentence_shards
+from st_static.model.export import own_files
 from st_static.model.files import read_table
+from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS
 
 _SPEED_SENTENCES = 20_000
 _SEARCHED_SENTENCES = 200_000
 
 
-def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
-    """Print the table of a build, then the best answer to each question.
+def print_report(
+    result: BuildResult, questions: Sequence[str] = (), work_dir: str | Path = "work"
+) -> None:
+    """Print the table of a build, the best answers to each question, and what can be done next.
 
     Args:
         result: The build.
         questions: Answered by searching the corpus's sentences.
+        work_dir: The recipe's work_dir.
     """
     model = SentenceTransformer(str(result.output), device="cpu")
     sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
     console = Console()
     console.print(report_table(result, encoding_speed(model, sentences)))
-    if not questions:
-        return
-    console.print(f"\nThree nearest of {len(sentences):,} sentences of the corpus:")
-    for question, answers in zip(questions, search(model, sentences, questions), strict=True):
-        console.print(f"\n{question}", style="bold", highlight=False, markup=False)
-        for score, sentence in answers:
-            console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
+    console.print(rows_explained(result), highlight=False, markup=False)
+    if questions:
+        nearest = f"\nThree nearest of {len(sentences):,} sentences of the corpus:"
+        console.print(nearest, highlight=False)
+        for question, answers in zip(questions, search(model, sentences, questions), strict=True):
+            console.print(f"\n{question}", style="bold", highlight=False, markup=False)
+            for score, sentence in answers:
+                console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
+    console.print(
+        "\n" + next_steps(result.output, Path(work_dir)),
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def next_steps(output: Path, work_dir: Path) -> str:
+    """The commands that one gives after a build, to be copied as they are."""
+    model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
+    results = shlex.quote(f"results/local__{output.resolve().name}")
+    load = f"model = SentenceTransformer({str(output)!r})"
+    return "\n".join(
+        [
+            "Next, in Python:",
+            "  from sentence_transformers import SentenceTransformer",
+            f"  {load}",
+            '  embeddings = model.encode(["A sentence.", "Another one."])',
+            "On the command line:",
+            f"  st-static evaluate {model} --tasks STS12 STS13",
+            f"  st-static card {model} --results {results}/* --work_dir {work}",
+        ]
+    )
 
 
 def report_table(result: BuildResult, sentences_per_second: float) -> Table:
@@ -52,13 +84,14 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
             stage.name, "" if agreement is None else f"{agreement:.2f}", f"{stage.seconds:.1f}"
         )
     table.add_section()
-    table.add_row("whole build", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
+    table.add_row("all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
+    table.add_row("this run", "", f"{result.seconds:.1f}")
     table.add_section()
-    size = sum(f.stat().st_size for f in result.output.rglob("*") if f.is_file())
     for name, value in (
         ("vocabulary", f"{result.stage('vocabulary').figures['words']:,} words"),
-        ("dimension", f"{result.stage('pca').figures['dimension']}"),
-        ("size on disk", f"{size / 1e6:.1f} MB"),
+        ("vectors", f"{result.stage('vocabulary').figures['tokens']:,}"),
+        ("dimensions", f"{result.stage('pca').figures['dimension']}"),
+        ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
         ("speed", f"{sentences_per_second:,.0f} sentences/s"),
     ):
         table.add_row(name, value)
@@ -67,6 +100,31 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
         "held-out sentences."
     )
     return table
+
+
+def rows_explained(result: BuildResult) -> str:
+    """Why the word table has more rows than the vocabulary has words."""
+    n_words = result.stage("vocabulary").figures["words"]
+    tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    first = len(SPECIAL_TOKENS) + n_words
+    others = [t.removeprefix(CONTINUATION) for t, i in tokenizer.get_vocab().items() if i >= first]
+    n_characters = sum(len(text) == 1 for text in others)
+    n_pieces = len(others) - n_characters
+    pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
+    text = (
+        f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
+        f"single characters, which spell all other words; {len(SPECIAL_TOKENS)} special tokens."
+    )
+    hint = (
+        " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
+        "corpus."
+    )
+    return text + hint if n_pieces else text
+
+
+def size_on_disk(model: Path) -> int:
+    """Bytes of the files that a build writes; a card and other files beside them do not count."""
+    return sum(file.stat().st_size for file in own_files(model))
 
 
 def corpus_sentences(result: BuildResult, limit: int) -> list[str]:

@@ -15,12 +15,13 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from st_static.build.progress import describe, duration
 from st_static.model.files import read_json, write_json
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 Figures = dict[str, Any]
 
 _RECORD = "stage.json"
+_TIME = "time.json"  # of the runs so far, while a stage is not complete
 
 
 def digest(key: Any) -> str:
@@ -58,14 +60,43 @@ def run_stage(
     partial.mkdir(parents=True, exist_ok=True)
     for leftover in partial.rglob(".*.tmp"):  # of a process that was killed while writing
         leftover.unlink()
-    logger.info("%s: running", name)
-    start = time.perf_counter()
-    figures = compute(partial)
-    record = {"key": key, "figures": figures, "seconds": round(time.perf_counter() - start, 2)}
+    logger.info("%s: %s", name, "going on" if (partial / _TIME).exists() else "running")
+    with _timed(partial) as seconds:
+        figures = compute(partial)
+    (partial / _TIME).unlink()
+    record = {"key": key, "figures": figures, "seconds": round(seconds(), 2)}
     write_json(partial / _RECORD, record)
     partial.replace(folder)
-    logger.info("%s: %s", name, figures)
+    logger.info("%s: %s in %s", name, describe(name, figures), duration(seconds()))
     return folder
+
+
+@contextmanager
+def _timed(partial: Path) -> Iterator[Callable[[], float]]:
+    """Give the seconds that a stage has taken so far, in all its runs.
+
+    Of a run that was killed, they are those up to the last file that it wrote.
+    """
+    before = 0.0
+    if (partial / _TIME).exists():
+        left = read_json(partial / _TIME)
+        before = left["seconds"]
+        if left["started"] is not None:
+            last = max(file.stat().st_mtime for file in partial.rglob("*"))
+            before += max(0.0, last - left["started"])
+    start = time.perf_counter()
+
+    def seconds() -> float:
+        """Of all runs, this one included."""
+        return before + time.perf_counter() - start
+
+    write_json(partial / _TIME, {"seconds": before, "started": time.time()})
+    try:
+        yield seconds
+    except BaseException:
+        with suppress(OSError):  # such as a full disk, which is what is to be told
+            write_json(partial / _TIME, {"seconds": seconds(), "started": None})
+        raise
 
 
 @contextmanager
@@ -96,7 +127,7 @@ def stage_figures(folder: Path) -> Figures:
 
 
 def stage_seconds(folder: Path) -> float:
-    """How long a complete stage took; of an interrupted one, its last run only."""
+    """How long a complete stage took, in all its runs."""
     return float(read_json(folder / _RECORD)["seconds"])
 
 

@@ -73,6 +73,11 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         read_notes(there / CARD_FILE)
 
 
+def own_files(folder: Path) -> list[Path]:
+    """The files of a model that are its own: not its card, and nothing of the user's."""
+    return [folder / name for name in _OWN_FILES if (folder / name).is_file()]
+
+
 def _check_names(folder: Path) -> None:
     """Check that a model's files and folders find no folder or file of the user in their place."""
     files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]

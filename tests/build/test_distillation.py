@@ -1,8 +1,11 @@
 """Distillation through the Trainer: it learns, stops, resumes to the same bytes."""
 
 import gc
+import io
 import itertools
 import json
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -301,6 +304,34 @@ def test_a_run_that_ended_before_its_result_was_kept_gives_the_same_result(
         table, figures = problem.distill(tmp_path / "killed", config)
         assert table.tobytes() == expected.tobytes()
         assert figures == expected_figures
+
+
+def test_where_there_is_no_terminal_training_prints_nothing(problem, tmp_path, capfd):
+    problem.distill(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
+    """Also after an interrupt, from which it goes on."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 22)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path)
+    screen.truncate(screen.seek(0))
+    problem.distill(tmp_path)
+    drawn = [line for line in re.split(r"[\r\n]+", screen.getvalue()) if line.strip()]
+    assert {line.partition(":")[0] for line in drawn} == {"distillation", "clusters"}
+    steps = [re.search(r"(\d+)/(\d+) steps", line) for line in drawn if "steps" in line]
+    assert int(steps[0][1]) == 20
+    assert {step[2] for step in steps} == {str(CONFIG.max_steps)}
+    assert re.search(r"loss=\d+\.\d{4}, held-out=\d+\.\d{4}", drawn[-1])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def break_newest(folder: Path, damage: str) -> None:

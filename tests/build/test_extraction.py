@@ -433,6 +433,56 @@ def test_sums_of_a_version_that_cut_other_batches_are_not_gone_on_with(
     assert model_bytes(tmp_path / "old") == model_bytes(tmp_path / "whole")
 
 
+class RecordedBar:
+    """What a progress bar is told."""
+
+    def __init__(self, label: str, total: int, unit: str, initial: int = 0) -> None:
+        self.label, self.total, self.unit, self.steps = label, total, unit, [initial]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def update(self, n: int) -> None:
+        self.steps.append(n)
+
+
+@pytest.mark.parametrize("module", ["extraction", "pieces"])
+def test_the_bar_goes_by_padded_tokens(
+    extract_into, pieces_into, counted, tmp_path, monkeypatch, module
+):
+    """Short sentences come first: their number would promise an end that is far too near."""
+    work = {"extraction": extract_into, "pieces": pieces_into}[module]
+    bars: list[RecordedBar] = []
+
+    def recorded(*arguments: object, **options: object) -> RecordedBar:
+        bars.append(RecordedBar(*arguments, **options))
+        return bars[-1]
+
+    monkeypatch.setattr(f"st_static.build.{module}.bar", recorded)
+    sizes: list[int] = []
+    forward = Teacher.forward
+
+    def sized(self, input_ids, attention_mask):
+        sizes.append(input_ids.numel())
+        if len(sizes) == 4 and len(bars) == 1:
+            raise KeyboardInterrupt
+        return forward(self, input_ids, attention_mask)
+
+    monkeypatch.setattr(Teacher, "forward", sized)
+    with pytest.raises(KeyboardInterrupt):
+        work(tmp_path)
+    del sizes[3]
+    work(tmp_path)
+    first, second = bars
+    assert first.unit == second.unit == "token"
+    assert first.steps == [0, *sizes[:3]]
+    assert second.steps == [sum(sizes[:3]), *sizes[3:]]
+    assert first.total == second.total == sum(sizes) == sum(second.steps)
+
+
 # -- sums ------------------------------------------------------------------------------
 
 

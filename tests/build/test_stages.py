@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,13 +91,56 @@ def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(
     with pytest.raises(RuntimeError, match="power"):
         run_stage(tmp_path, "count", KEY, Count(fails_after=2))
     assert names(tmp_path) == {folder.name + ".partial"}
-    assert names(tmp_path / (folder.name + ".partial")) == {"0.json", "1.json"}
+    assert names(tmp_path / (folder.name + ".partial")) == {"0.json", "1.json", "time.json"}
 
     compute = Count()
     compute.calls = 1
     assert run_stage(tmp_path, "count", KEY, compute) == folder
     assert names(tmp_path) == {folder.name}
     assert [read_json(folder / f"{number}.json") for number in range(3)] == [1, 1, 2]
+
+
+def test_the_time_of_all_runs_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: now)
+
+    def run(seconds: float, fails: bool) -> None:
+        def compute(folder: Path) -> dict[str, int]:
+            nonlocal now
+            now += seconds
+            if fails:
+                raise KeyboardInterrupt
+            return {}
+
+        run_stage(tmp_path, "count", KEY, compute)
+
+    for seconds in (20, 300):
+        with pytest.raises(KeyboardInterrupt):
+            run(seconds, fails=True)
+    run(4, fails=False)
+    assert stage_seconds(tmp_path / f"count-{digest(KEY)}") == 324
+
+
+def test_of_a_killed_run_the_time_to_its_last_file_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: 0.0)
+    partial = tmp_path / f"count-{digest(KEY)}.partial"
+    partial.mkdir()
+    write_json(partial / "time.json", {"seconds": 20, "started": 1_000_000.0})
+    write_json(partial / "0.json", 0)
+    for path in (partial, *partial.iterdir()):
+        os.utime(path, (1_000_000, 1_000_000))
+    os.utime(partial / "0.json", (1_000_300, 1_000_300))
+    folder = run_stage(tmp_path, "count", KEY, Count())
+    assert stage_seconds(folder) == 320
+
+
+def test_a_stage_ends_in_a_line_to_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    figures = {"words": 8000, "tokens": 29820, "distinct_words": 17495}
+    with caplog.at_level("INFO"):
+        run_stage(tmp_path, "vocabulary", KEY, lambda folder: figures)
+    assert re.fullmatch(r"vocabulary: 8,000 words, 29,820 tokens in \d\.\d s", caplog.messages[-1])
 
 
 def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
