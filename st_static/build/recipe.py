@@ -225,7 +225,8 @@ class _Build:
 
     def _vocabulary(self, folder: Path) -> Figures:
         shards = sentence_shards(self._folder("sentences"))
-        counts = count_shards(shards, self.config.workers)
+        require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
+        counts = count_shards(shards, self.config.workers, folder)
         words = choose_words(counts, self.config.vocabulary)
         vocabulary = words["text"].to_pylist()
         kind = self.config.vocabulary.pieces

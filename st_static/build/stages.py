@@ -148,7 +148,8 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
         ValueError: Too few bytes are free.
     """
     free = shutil.disk_usage(folder).free
-    present = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != _TIME)
+    present = sum(file.stat().st_size for file in files)
     if free < n_bytes - present:
         raise ValueError(
             f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "

@@ -18,7 +18,7 @@ from st_static.build.config import VocabularyConfig
 from st_static.build.workers import map_shards
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.chunks import split_chunks
-from st_static.model.files import read_table
+from st_static.model.files import read_table, write_table
 from st_static.model.tokenizer import (
     CONTINUATION,
     MAX_WORD_CHARACTERS,
@@ -84,18 +84,34 @@ def _count_shard(path: Path) -> pa.Table:
     return count_chunks(read_table(path)["text"].combine_chunks())
 
 
-def count_shards(shards: Sequence[Path], workers: int) -> pa.Table:
+def _write_counts(item: tuple[Path, Path]) -> None:
+    shard, file = item
+    write_table(file, _count_shard(shard))
+
+
+def count_shards(shards: Sequence[Path], workers: int, folder: Path) -> pa.Table:
     """Count the words of all sentence shards.
+
+    Args:
+        shards: The sentence shards.
+        workers: Processes; 0 is one a processor.
+        folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
+            all are removed at the end.
 
     Returns:
         Columns `text` (the word) and `count`; the most frequent word first, equals in
         alphabetical order.
     """
-    counted = map_shards(_count_shard, shards, workers, "word counts", len(shards))
-    chunks = _merge_stream(counted).combine_chunks()
+    files = [folder / f"counts-{number:05d}.arrow" for number in range(len(shards))]
+    missing = [item for item in zip(shards, files, strict=True) if not item[1].exists()]
+    for _ in map_shards(_write_counts, missing, workers, "word counts", len(missing)):
+        pass
+    chunks = _merge_stream(map(read_table, files)).combine_chunks()
     starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)
     parts = [chunks.slice(start, _CHUNKS_AT_A_TIME) for start in starts]
     words = _merge_stream(map_shards(words_of_chunks, parts, workers, "words", len(parts)))
+    for file in files:
+        file.unlink()
     return words.sort_by([("count", "descending"), ("text", "ascending")])
 
 

@@ -151,6 +151,19 @@ def test_only_complete_stages_are_left(built: BuildResult, config: BuildConfig) 
     assert beside == ["model", "work"]
 
 
+def test_the_default_pieces_are_no_part_of_a_stages_key(
+    built: BuildResult, own_copy: BuildConfig
+) -> None:
+    """So that stages of before there was a choice stay valid; every other choice is one."""
+    key = read_json(built.stage("vocabulary").folder / "stage.json")["key"]
+    assert set(key) == {"size", "min_count", "teacher_tokenizer", "format", "previous"}
+    used = build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, pieces="used")))
+    assert used.stage("sentences").folder.name == built.stage("sentences").folder.name
+    assert used.stage("vocabulary").folder.name != built.stage("vocabulary").folder.name
+    rows = built.stage("vocabulary").figures["tokens"]
+    assert 120 < used.stage("vocabulary").figures["tokens"] <= rows
+
+
 # -- the same bytes --------------------------------------------------------------------
 
 
@@ -428,7 +441,7 @@ def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Pa
 def test_an_output_folder_that_holds_something_else(config: BuildConfig, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/thesis.txt").write_text("years of work")
-    assert is_refused(anew(config, tmp_path), "holds something that is no model of st_static")
+    assert is_refused(anew(config, tmp_path), "holds something that is not a model of st_static")
     assert (tmp_path / "model/thesis.txt").read_text() == "years of work"
 
 

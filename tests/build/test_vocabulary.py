@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from st_static.build import vocabulary
 from st_static.build.config import VocabularyConfig
 from st_static.build.docstrings import read_docstrings
 from st_static.build.sentences import split_sentences
@@ -123,7 +124,7 @@ def test_shards_are_counted_in_the_order_of_frequency_then_alphabet(
     tmp_path: Path, workers: int
 ) -> None:
     shards = [["b a c", "d b"], [], ["a b c e"], ["f f f f"]]
-    counts = count_shards(write_shards(tmp_path, shards), workers)
+    counts = count_shards(write_shards(tmp_path, shards), workers, tmp_path)
     assert counts.to_pydict() == {
         "text": ["f", "b", "a", "c", "d", "e"],
         "count": [4, 3, 2, 2, 1, 1],
@@ -135,8 +136,30 @@ def test_the_cut_into_shards_makes_no_difference(tmp_path: Path, cut: int) -> No
     sentences = split_sentences(read_docstrings(["json"]))[:200]
     whole = table_of(reference_counts(sentences))
     shards = [sentences[start::cut] for start in range(cut)]
-    counts = count_shards(write_shards(tmp_path, shards), workers=1)
+    counts = count_shards(write_shards(tmp_path, shards), 1, tmp_path)
     assert counts.to_pydict() == whole.to_pydict()
+
+
+def test_counting_that_was_interrupted_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = write_shards(tmp_path, [["b a c", "d b"], [], ["a b c e"], ["f f f f"]])
+    counted: list[int] = []
+    count = vocabulary.count_chunks
+
+    def interrupt_third(texts: pa.Array) -> pa.Table:
+        counted.append(len(texts))
+        if len(counted) == 3:
+            raise KeyboardInterrupt
+        return count(texts)
+
+    monkeypatch.setattr(vocabulary, "count_chunks", interrupt_third)
+    with pytest.raises(KeyboardInterrupt):
+        count_shards(shards, 1, tmp_path)
+    counts = count_shards(shards, 1, tmp_path)
+    assert counted == [2, 0, 1, 1, 1]
+    assert dict(zip(*counts.to_pydict().values(), strict=True))["b"] == 3
+    assert sorted(tmp_path.iterdir()) == shards
 
 
 # -- choosing --------------------------------------------------------------------------
