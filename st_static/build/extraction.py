@@ -163,7 +163,7 @@ class Selected(NamedTuple):
 
     def rows(self, rows: slice) -> Selected:
         """The given sentences."""
-        numbers = np.arange(len(self.lengths))[rows]
+        numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
         return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
 
