@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 import yaml
 from jsonargparse import ArgumentParser
 
-from st_static.build.config import BuildConfig
+from st_static.build.config import BuildConfig, without_false_facts
 from st_static.build.ensemble_config import EnsembleConfig
 
 if TYPE_CHECKING:
@@ -61,7 +61,21 @@ def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> 
     parser = build_parser(kind)
     values = parser.instantiate(parser.parse_args(arguments)).as_dict()
     del values["config"]
-    return kind(**values)
+    return _without_false_facts(kind(**values), parser, arguments)
+
+
+def _without_false_facts(config: Recipe, parser: ArgumentParser, arguments: list[str]) -> Recipe:
+    """Drop what a recipe states about a corpus or teacher in whose place options name another."""
+    configs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    configs.add_argument("--config", action="append", default=[])
+    known, options = configs.parse_known_args(arguments)
+    for other in known.config[1:]:
+        options += ["--config", other]
+    if not known.config or not options:
+        return config
+    recipe = parser.parse_args(["--config", known.config[0]]).as_dict()
+    given = parser.parse_args(options, defaults=False).as_dict()
+    return without_false_facts(config, recipe, given)
 
 
 def _names_members(arguments: Sequence[str]) -> bool:

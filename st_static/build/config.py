@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 PACKAGE_PREFIX = "package:"
+LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
 
 
 def _require(condition: bool, message: str) -> None:
@@ -36,6 +38,7 @@ class TeacherConfig:
         batch_tokens: Tokens in one batch, padding included. Smaller needs less memory; a batch
             that does not fit is halved until it does.
         license: The teacher's licence, for the model card.
+        description: What the teacher is, for the model card, when it is not on the Hub.
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
@@ -49,6 +52,7 @@ class TeacherConfig:
     prompt: str | None = None
     batch_tokens: int = 4096
     license: str | None = None
+    description: str | None = None
 
     def __post_init__(self) -> None:
         _require(
@@ -84,6 +88,7 @@ class CorpusConfig:
         max_documents: Stop after this many documents.
         description: What the text is, for the model card: kinds of text and where they come from.
         license: Its licence, for the model card.
+        language: Its language, as an ISO 639 code such as `en`, or several; for the model card.
         redistributable: Whether the text may be passed on. Where it may not, the model card says
             that the model is rebuilt from an open corpus before it is uploaded.
     """
@@ -98,9 +103,17 @@ class CorpusConfig:
     max_documents: int | None = None
     description: str | None = None
     license: str | None = None
+    language: str | list[str] | None = None
     redistributable: bool = True
 
     def __post_init__(self) -> None:
+        languages = [self.language] if isinstance(self.language, str) else self.language or []
+        for code in languages:
+            _require(
+                bool(re.fullmatch(LANGUAGE_CODE, code)),
+                "corpus.language must be an ISO 639 code of two or three letters, such as en, or a "
+                f"list of them, but got {code!r}.",
+            )
         _require(
             self.max_documents is None or self.max_documents > 0,
             f"corpus.max_documents must be positive or null, but it is {self.max_documents}.",
@@ -110,6 +123,20 @@ class CorpusConfig:
     def patterns(self) -> list[str]:
         """`files` as a list."""
         return [self.files] if isinstance(self.files, str) else list(self.files or [])
+
+    @property
+    def source(self) -> tuple[object, ...]:
+        """What the text is read from; two corpora with the same source are the same text."""
+        if self.files:
+            return ("files", *self.patterns)
+        if self.docstrings:
+            return ("docstrings", *self.docstrings)
+        return ("dataset", self.dataset, self.dataset_config)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any text is named."""
+        return bool(self.files or self.docstrings or self.dataset)
 
 
 @dataclass(frozen=True)
@@ -361,3 +388,61 @@ class BuildConfig:
         if Path(self.teacher.model).is_dir():
             recipe["teacher"]["model"] = Path(self.teacher.model).name
         return recipe
+
+
+# What a recipe states about its own corpus and teacher; of any other it may be false.
+_CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
+_CORPUS_FACTS = ("description", "license", "language", "redistributable")
+_TEACHER_FACTS = ("hub_id", "license", "description")
+# Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
+_TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
+
+# A `BuildConfig`, or another recipe with `corpus`, `teacher` and `export`.
+AnyRecipe = TypeVar("AnyRecipe", bound=Any)
+
+
+def without_false_facts(
+    config: AnyRecipe, recipe: Mapping[str, Any], given: Mapping[str, Any]
+) -> AnyRecipe:
+    """Drop what a recipe states about a corpus or teacher that options have replaced.
+
+    A description, a licence and a language belong to a text, not to a recipe. The teacher's
+    licence, and the model's, stay if the teacher is the same model from another place.
+
+    Args:
+        config: The recipe with the options of the command line.
+        recipe: The values of the recipe alone, nested.
+        given: The values that those options give, nested; they are kept.
+    """
+    of = {
+        name: {key: value for key, value in (given.get(name) or {}).items() if value is not None}
+        for name in ("corpus", "teacher", "export")
+    }
+    corpus, teacher, export = config.corpus, config.teacher, config.export
+    before = CorpusConfig(**{name: recipe["corpus"][name] for name in _CORPUS_SOURCE})
+    if before.is_named and not _is_same_source(corpus.source, before.source):
+        corpus = _with_defaults(corpus, set(_CORPUS_FACTS) - set(of["corpus"]))
+    model, hub_id = recipe["teacher"]["model"], recipe["teacher"]["hub_id"]
+    if not _is_same_source((teacher.model,), (model,)):
+        dropped = set(_TEACHER_ON_HUB)
+        if (of["teacher"].get("hub_id") or teacher.model) != (hub_id or model):  # its name
+            dropped |= set(_TEACHER_FACTS)
+            export = _with_defaults(export, {"license"} - set(of["export"]))
+        teacher = _with_defaults(teacher, dropped - set(of["teacher"]))
+    changed: AnyRecipe = replace(config, corpus=corpus, teacher=teacher, export=export)
+    return changed
+
+
+def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
+    """Whether sources are equal, or are the files or folder that a card's recipe only names."""
+
+    def is_found(place: object, name: object) -> bool:
+        is_bare = isinstance(name, str) and Path(name).name == name and ":" not in name
+        return place == name or (is_bare and Path(str(place)).name == name)
+
+    return len(now) == len(recipe) and all(map(is_found, now, recipe))
+
+
+def _with_defaults(config: Any, names: Collection[str]) -> Any:
+    """A configuration with the defaults of some of its values."""
+    return replace(config, **{f.name: f.default for f in fields(config) if f.name in names})

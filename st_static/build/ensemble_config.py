@@ -74,4 +74,4 @@ class EnsembleConfig:
     @property
     def has_corpus(self) -> bool:
         """Whether any text is named."""
-        return bool(self.corpus.files or self.corpus.docstrings or self.corpus.dataset)
+        return self.corpus.is_named
