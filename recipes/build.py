@@ -60,19 +60,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
-    """Fail now where publishing would: an extra that is missing, no token, text or a licence that
-    does not allow it."""
+    """Fail now where publishing would: an extra that is missing, no token, or a recipe that does
+    not say, or does not allow, what a card states."""
     from st_static.publish.card_check import check_licence
     from st_static.publish.hub import check_request, find_token
+    from st_static.publish.record_check import check_recipe
 
     for package in ("mteb", "jinja2", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             raise ValueError(f'--publish needs {package}: pip install "st-static[publish]".')
-    if not config.corpus.redistributable:
-        raise ValueError(
-            "corpus.redistributable says that the text may not be redistributed: build from open "
-            "text, or without --publish."
-        )
+    for problem in check_recipe(config.recipe()):
+        raise ValueError(problem)
     for problem in check_licence({"license": config.export.license or "unknown"}):
         raise ValueError(f"export.license: {problem}")
     check_request(repo_id)

@@ -95,8 +95,7 @@ def distill_into(
     figures = stage_figures(folder)
     trained = read_arrays(folder / _TABLE_FILE)["table"]
     record = fused.record("distilled") | {"distillation": figures}
-    remark = f"It was distilled from them into {dim} dimensions, with one vector a word."
-    card = fused.card(remark)
+    card = fused.card("distilled", Path(path).resolve().name)
     export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
     return figures
 

@@ -19,10 +19,12 @@ from st_static.build.sentences import sentence_shards, split_sentences, write_se
 from st_static.build.stages import Figures, locked, run_stage
 from st_static.build.teacher import Teacher
 from st_static.model.ensemble import Ensemble, Member
-from st_static.model.export import check_output
+from st_static.model.ensemble_card import ensemble_card
+from st_static.model.export import RECORD_FILE, check_output
 from st_static.model.fast_encoder import FastEncoder
-from st_static.model.files import read_table
+from st_static.model.files import atomic, read_json, read_table, write_json
 from st_static.model.named import read_named
+from st_static.model.notes import CARD_FILE, notes_of
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +98,19 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
             "words by what stands beside them. Measure it on text like yours with "
             "st_static.build.cosine_agreement."
         )
+    _record_agreement(output, figures)
     return EnsembleResult(output, figures)
+
+
+def _record_agreement(folder: Path, figures: Figures) -> None:
+    """Add what was measured to the model's record and card."""
+    names = ("random_pairs", "fused_agreement", "model_agreement")
+    record = read_json(folder / RECORD_FILE)
+    record["ensemble"]["agreement"] = {name: figures[name] for name in names}
+    write_json(folder / RECORD_FILE, record)
+    with atomic(folder / CARD_FILE) as partial:
+        notes = notes_of((folder / CARD_FILE).read_text("utf-8"))
+        partial.write_text(ensemble_card(record, folder.resolve().name, notes), "utf-8")
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:

@@ -74,7 +74,8 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
 
     Args:
         folder: `results/<org__name>/<revision>`.
-        benchmark: Its splits and subsets count; other ones only where a task has none of these.
+        benchmark: Its splits and subsets count; other splits only where a task has none of these,
+            and other subsets, which may be in other languages, never.
 
     Raises:
         ValueError: The folder holds no results.
@@ -82,35 +83,50 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
     tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
     name = folder.resolve().parent.name.replace("__", "/")
     model = ModelScores(name, "measured", revision=folder.resolve().name)
-    other_splits = []
+    other_splits, n_files = [], 0
     for file in sorted(folder.glob("*.json")):
         try:
             result = json.loads(file.read_text("utf-8"))
             if "scores" not in result:
                 continue
             score = _main_score(result["scores"], tasks.get(result["task_name"]))
+            n_files += 1
         except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
             raise ValueError(f"{file} is no whole result file of mteb: {error!r}.") from error
+        if score is None:
+            continue
         task = tasks.get(result["task_name"])
         if task is not None and not set(result["scores"]) & set(task.eval_splits):
             other_splits.append(f"{result['task_name']} on {'/'.join(result['scores'])}")
         model.scores[result["task_name"]] = score
         model.is_local |= result["dataset_revision"] == LOCAL_REVISION
     model.origin = ", ".join(["measured", *["local data"] * model.is_local, *other_splits])
-    if not model.scores:
+    if not n_files:
         raise ValueError(
             f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
         )
     return model
 
 
-def _main_score(scores: Mapping[str, Sequence[Mapping[str, Any]]], task: AbsTask | None) -> float:
+def is_counted(task: AbsTask | None, split: str, subset: str) -> bool:
+    """Whether a benchmark's task is scored on a split and subset; None is no task of it."""
+    return task is not None and split in task.eval_splits and subset in task.hf_subsets
+
+
+def _main_score(
+    scores: Mapping[str, Sequence[Mapping[str, Any]]], task: AbsTask | None
+) -> float | None:
+    """The mean over splits and subsets; None if the benchmark has none of the subsets."""
     rows = [
         (split, row["hf_subset"], row["main_score"]) for split in scores for row in scores[split]
     ]
-    if task is not None:
-        official = [r for r in rows if r[0] in task.eval_splits and r[1] in task.hf_subsets]
-        rows = official or rows
+    if not rows:
+        raise ValueError("it has no scores")
+    if task is not None:  # other subsets are mostly in other languages
+        official = [r for r in rows if is_counted(task, r[0], r[1])]
+        rows = official or [r for r in rows if r[1] in task.hf_subsets]
+        if not rows:
+            return None
     return 100 * float(sum(score for _, _, score in rows)) / len(rows)
 
 

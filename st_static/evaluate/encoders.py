@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.model.export import RECORD_FILE
 from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means
 
@@ -58,7 +59,9 @@ def revision_of(model: str) -> str:
     """The Hub's commit of a downloaded model, or a hash of what determines a folder's vectors."""
     folder = Path(model)
     if folder.is_dir():
-        return hash_files(sorted(file for kind in _DETERMINING for file in folder.rglob(kind)))
+        files = (file for kind in _DETERMINING for file in folder.rglob(kind))
+        # What is recorded of a build changes no vector: its results stay valid.
+        return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 
     for file in ("modules.json", "config.json"):

@@ -14,14 +14,13 @@ from safetensors.numpy import save
 from tokenizers import Tokenizer
 
 from st_static.model.files import write_json
-from st_static.model.notes import read_notes, with_notes
+from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.replacement import check_place, present, replacing
 from st_static.model.static_model import Segment
 from st_static.model.vectors import in_format
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
-CARD_FILE = "README.md"
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"

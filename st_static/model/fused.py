@@ -10,16 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.model.ensemble_card import ensemble_card
 from st_static.model.export import check_output, export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_model import Segment, StaticModel
-
-# Ids of the Hub for licences that let everybody pass on what was changed.
-_OPEN_LICENSES = """
-    apache-2.0 mit bsd bsd-2-clause bsd-3-clause cc0-1.0 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0
-    cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 odc-by odbl pddl
-    unlicense isc zlib mpl-2.0 gpl-3.0 lgpl-3.0 agpl-3.0
-""".split()  # noqa: SIM905 (a list of words reads better)
 
 
 class FusedMember(NamedTuple):
@@ -27,7 +21,7 @@ class FusedMember(NamedTuple):
 
     Attributes:
         name: The model.
-        license: Its licence, if its card names one.
+        license: Its licence, if its card or the record of its build names one.
         width: Number of its dimensions D_i.
         weight: Its weight a_i.
     """
@@ -83,12 +77,7 @@ class FusedEnsemble:
             self.record("exact"),
             dtype,
             segments=self.model.segments,
-            card=self.card(
-                "Its module's code is in this repository: load it with `trust_remote_code=True` "
-                "and sentence-transformers 5.4 or later, and not with Model2Vec, which does not "
-                "know it. The dot product of two vectors is the mean of their parts' cosines, "
-                "weighted by the squared weights."
-            ),
+            card=self.card("exact", Path(path).resolve().name),
         )
 
     def export_calibrated(
@@ -117,7 +106,7 @@ class FusedEnsemble:
             self.tokenizer,
             self.record("calibrated"),
             dtype,
-            card=self.card("Members are scaled to their mean length: nearly the exact ensemble."),
+            card=self.card("calibrated", Path(path).resolve().name),
         )
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
@@ -147,53 +136,6 @@ class FusedEnsemble:
             "versions": {"st-static": metadata.version("st-static")},
         }
 
-    def card(self, remark: str) -> str:
-        """A short model card: members, weights, licences, and what these do not allow."""
-        licenses = {member.license for member in self.members}
-        lines = [
-            "---",
-            "language: en",
-            *_license_lines(licenses.pop() if len(licenses) == 1 else None),
-            "library_name: sentence-transformers",
-            "pipeline_tag: sentence-similarity",
-            "tags:",
-            "- sentence-transformers",
-            "- static-embeddings",
-            "- st_static",
-            "---",
-            "",
-            f"# Ensemble of {len(self.members)} static models",
-            "",
-            "A static sentence encoder, the weighted ensemble of the models below over one table "
-            "of words: a member that tells capitals apart, or splits words by what stands beside "
-            f"them, is not quite what it is alone. {remark}",
-            "",
-            "| member | dimensions | weight | licence |",
-            "|---|---|---|---|",
-            *(
-                f"| {m.name} | {m.width} | {m.weight:g} | {m.license or '?'} |"
-                for m in self.members
-            ),
-        ]
-        notes = [f"- {m.name} {note}" for m in self.members if (note := _caution(m.license))]
-        if notes:
-            lines += ["", "Before you pass this model on:", "", *notes]
-        return "\n".join(lines) + "\n"
-
-
-def _license_lines(license_id: str | None) -> list[str]:
-    """The card's metadata on one licence, or on several or an unknown one."""
-    if str(license_id).lower() in _OPEN_LICENSES:
-        return [f"license: {str(license_id).lower()}"]
-    return ["license: other", "license_name: those-of-the-members", "license_link: README.md"]
-
-
-def _caution(license_id: str | None) -> str:
-    """What a licence, by its id on the Hub, does not allow; empty for an open one."""
-    terms = str(license_id).lower()
-    if "nd" in terms.split("-"):
-        return f"({license_id}) may not be redistributed in a changed form, as it is here."
-    if terms not in _OPEN_LICENSES:
-        named = f"has the licence {license_id}" if license_id else "names no licence"
-        return f"{named}: see whether it may be redistributed, or ask its authors."
-    return f"({license_id}) may not be used commercially." if "nc" in terms.split("-") else ""
+    def card(self, form: str, name: str) -> str:
+        """A short model card: use, members, weights, licences, and what these do not allow."""
+        return ensemble_card(self.record(form), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+CARD_FILE = "README.md"
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
 
 

@@ -41,7 +41,7 @@ class StaticModel:
         truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
         segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
         name: Folder or Hub id.
-        license: As the model's card names it, if it does.
+        license: As the model's card names it, or else the record of its build; if either does.
     """
 
     tokenizer: Tokenizer
@@ -219,8 +219,20 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
 
 
 def _license(folder: Path) -> str | None:
-    """The licence in the model card's header; none of a card that cannot be read."""
-    card = folder / "README.md"
+    """The licence in the model card's header, or else the one that its recipe gave it."""
+    return _license_of_card(folder / "README.md") or _license_of_record(folder / "st_static.json")
+
+
+def _license_of_record(record: Path) -> str | None:
+    try:
+        license_id = read_json(record)["recipe"]["export"]["license"]
+    except (OSError, ValueError, KeyError, TypeError):  # of a model without a recipe
+        return None
+    return license_id if isinstance(license_id, str) else None
+
+
+def _license_of_card(card: Path) -> str | None:
+    """None of a card that cannot be read, or that says that it is not known."""
     if not card.is_file():
         return None
     from huggingface_hub import metadata_load
@@ -230,7 +242,7 @@ def _license(folder: Path) -> str | None:
     except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
         return None
     license_id = (header or {}).get("license")
-    return license_id if isinstance(license_id, str) else None
+    return license_id if isinstance(license_id, str) and license_id != "unknown" else None
 
 
 def _default_prompt(config: dict[str, Any]) -> str:

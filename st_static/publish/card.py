@@ -1,23 +1,30 @@
-"""Writing a model's card: into the model's folder, and beside the other cards."""
+"""Writing a model's card: into the model's folder and, if asked for, beside other cards."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from st_static.model.files import atomic
-from st_static.model.notes import notes_of
+from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
 from st_static.publish.card_check import check_card
+from st_static.publish.card_place import check_same_model, identity_of_built, identity_of_ensemble
+from st_static.publish.ensemble import EnsembleFacts, gather_ensemble, render_ensemble
 from st_static.publish.examples import HEAT_MAP_PAIR
 from st_static.publish.explain import explain
-from st_static.publish.figures import draw_all
-from st_static.publish.folder_check import CARD_FILE
+from st_static.publish.facts import CardFacts
+from st_static.publish.figures import FIGURE_FILES, draw_all
 from st_static.publish.gather import (
     CardInputs,
     gather,
+    name_of,
     official_results,
     own_results,
     read_record,
@@ -26,9 +33,10 @@ from st_static.publish.render import render
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"
+_FIGURE_LINK = re.compile(rf"\]\(({FIGURES_FOLDER}/[^/)]+/({'|'.join(FIGURE_FILES)}))\)")
 
 
-def write_card(folder: Path, inputs: CardInputs, cards: Path) -> list[Path]:
+def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> list[Path]:
     """Write a model's card, its figures and its results.
 
     What a person wrote between the card's markers stays.
@@ -36,50 +44,91 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path) -> list[Path]:
     Args:
         folder: The model: gets `README.md`, `figures/` and `.eval_results/`.
         inputs: What the card is made from.
-        cards: Folder of all cards: gets the same card as `NAME.md`, its facts as `NAME.json` and
-            the figures.
+        cards: Folder of all cards, if there is one: gets the same card as `NAME.md`, its facts as
+            `NAME.json` and the figures.
 
     Returns:
         The files written.
 
     Raises:
         ValueError: Something the card is made from is missing or of another model, the card that
-            is there has no markers, or the new card would not be valid.
+            is there has no markers or is another model's, or the new card would not be valid.
     """
-    name = folder.resolve().name
     record = read_record(folder)
-    inputs = replace(inputs, results=own_results(inputs.results, folder))
-    notes = find_notes([folder / CARD_FILE, cards / f"{name}.md"])
-    facts = gather(folder, record, inputs)
-    explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
-    homes = [home / FIGURES_FOLDER / name for home in (folder, cards)]
-    results = {
-        folder / RESULTS_FOLDER / file: text
-        for home in inputs.results
-        for file, text in official_results(home).items()
-    }
+    name, is_ensemble = name_of(folder, inputs.hub_id), "ensemble" in record
+    places = [folder / CARD_FILE]
+    if cards is not None:
+        identity = identity_of_ensemble if is_ensemble else identity_of_built
+        check_same_model(cards, name, identity(record, inputs.hub_id))
+        places.append(cards / f"{name}.md")
+    if inputs.results or not is_ensemble:
+        inputs = replace(inputs, results=own_results(inputs.results, folder))
+    notes = find_notes(places)
     with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
-        drawn = Path(temporary) / name
-        facts = replace(facts, figures=draw_all(facts, explanation, drawn))
-        card = render(facts, notes)
+        drawn = Path(temporary)
+        facts: CardFacts | EnsembleFacts
+        if is_ensemble:
+            facts = gather_ensemble(folder, record, inputs)
+            card, figures = render_ensemble(facts, notes), []
+        else:
+            facts, card = _built_card(folder, record, inputs, notes, drawn)
+            figures = [figure["file"] for figure in facts.figures]
         problems = check_card(card)
         if problems:
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
-        for home in homes:
-            shutil.rmtree(home, ignore_errors=True)  # figures that are drawn no more
-            shutil.copytree(drawn, home)
-    texts = {
-        folder / CARD_FILE: card,
-        cards / f"{name}.md": card,
-        cards / f"{name}.json": facts.to_json(),
-        **results,
-    }
+        homes = [path.parent / FIGURES_FOLDER / name for path in places]
+        for path, home in zip(places, homes, strict=True):
+            _remove_figures(path, home)
+            for file in figures:
+                home.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(drawn / file, home / file)
+    texts = {**dict.fromkeys(places, card), **_results(folder, inputs.results)}
+    if cards is not None:
+        texts[cards / f"{name}.json"] = facts.to_json()
     shutil.rmtree(folder / RESULTS_FOLDER, ignore_errors=True)
+    _write(texts)
+    return [*texts, *(home / file for home in homes for file in figures)]
+
+
+def _built_card(
+    folder: Path, record: dict[str, Any], inputs: CardInputs, notes: str, drawn: Path
+) -> tuple[CardFacts, str]:
+    """Facts and text of the card of a model that was built from a teacher; draws its figures."""
+    facts = gather(folder, record, inputs)
+    explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
+    facts = replace(facts, figures=draw_all(facts, explanation, drawn))
+    return facts, render(facts, notes)
+
+
+def _results(folder: Path, results: Iterable[Path]) -> dict[Path, str]:
+    """The files of `.eval_results/` with their texts."""
+    return {
+        folder / RESULTS_FOLDER / file: text
+        for home in results
+        for file, text in official_results(home).items()
+    }
+
+
+def _write(texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic(path) as partial:
             partial.write_text(text, "utf-8")
-    return [*texts, *(home / figure["file"] for home in homes for figure in facts.figures)]
+
+
+def _remove_figures(card: Path, home: Path) -> None:
+    """Remove the figures of the card that is replaced, also those under the model's former name.
+
+    Other files, and those that a person's notes show, stay.
+    """
+    text = card.read_text("utf-8") if card.is_file() else ""
+    notes = notes_of(text) if text else ""
+    kept = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(notes)}
+    linked = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(text)}
+    for figure in (linked | {home / file for file in FIGURE_FILES}) - kept:
+        figure.unlink(missing_ok=True)
+        if figure.parent.is_dir() and not any(figure.parent.iterdir()):
+            figure.parent.rmdir()
 
 
 def find_notes(cards: list[Path]) -> str:

@@ -14,6 +14,8 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.build.config import LANGUAGE_CODE
+
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
@@ -62,14 +64,24 @@ def check_card(text: str) -> list[str]:
     return problems
 
 
+def model_name(text: str) -> str | None:
+    """What a card's model-index calls the model, if it has one that can be read."""
+    front_matter = _FRONT_MATTER.match(text)
+    try:
+        name = yaml.safe_load(front_matter[1])["model-index"][0]["name"] if front_matter else None
+    except (yaml.YAMLError, KeyError, IndexError, TypeError):
+        return None
+    return name if isinstance(name, str) else None
+
+
 def _fields(data: dict[str, Any]) -> Iterator[str]:
-    languages = data.get("language")
+    languages = data.get("language", [])  # may be left out
     languages = [languages] if isinstance(languages, str) else languages
-    if not isinstance(languages, list) or not languages:
-        yield f"Expected a language, such as en, but got {data.get('language')!r}."
+    if not isinstance(languages, list) or (not languages and "language" in data):
+        yield f"Expected a language, such as en, but got {data['language']!r}."
     else:
         for code in languages:
-            if not re.fullmatch("[a-z]{2,3}|code|multilingual", str(code)):
+            if not re.fullmatch(LANGUAGE_CODE, str(code)):
                 yield f"Expected a language's code of two or three letters, but got {code!r}."
     for key, expected in (
         ("library_name", "sentence-transformers"),

@@ -65,8 +65,8 @@ def run_explain(arguments: Sequence[str]) -> int:
 def _card_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static card",
-        description="Write a model's card with its figures: README.md in the model's folder, and "
-        "the same among the cards. What stands between its markers stays.",
+        description="Write a model's card with its figures: README.md in the model's folder. What "
+        "stands between its markers stays.",
         allow_abbrev=False,
     )
     parser.add_argument("model", type=Path, help="Folder of the model.")
@@ -74,8 +74,9 @@ def _card_parser() -> ArgumentParser:
         "--results",
         nargs="+",
         type=Path,
-        required=True,
-        help="Folders of the model's results, results/MODEL/REVISION.",
+        default=[],
+        help="Folders of the model's results, results/MODEL/REVISION; only an ensemble's card can "
+        "be written without.",
     )
     parser.add_argument(
         "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."
@@ -102,7 +103,9 @@ def _card_parser() -> ArgumentParser:
     )
     parser.add_argument("--hub_id", type=str | None, help="Where it will be published: ORG/NAME.")
     parser.add_argument(
-        "--cards", type=Path, default=Path("model_cards"), help="Folder of all cards."
+        "--cards",
+        type=Path | None,
+        help="Folder of all cards, if you keep one: gets a copy, and the facts it was made from.",
     )
     return parser
 

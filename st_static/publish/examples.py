@@ -14,15 +14,6 @@ Encode = Callable[[list[str]], NDArray[np.floating]]
 
 HEAT_MAP_PAIR = ("How do I read rows from a CSV file?", "Parse a table of comma separated values.")
 
-_ANSWER = "The museum is closed on Mondays."
-_DOCUMENT = (
-    "The museum was founded in 1887 by a merchant who collected clocks. Its oldest hall shows "
-    "paintings of ships and harbours. A garden with old apple trees lies behind the house. The "
-    "café serves soup and fresh bread at noon. School classes may book a guide who speaks three "
-    f"languages. {_ANSWER} Bicycles can be left in the yard, and dogs must wait outside. A new "
-    "roof was built last year with money from the city."
-)
-
 
 @dataclass(frozen=True)
 class Limit:
@@ -53,12 +44,6 @@ LIMITS = (
         "low: they say the opposite",
         "The film is worth seeing.",
         "The film is not worth seeing.",
-    ),
-    Limit(
-        "long documents",
-        "high: the document holds the sentence",
-        _ANSWER,
-        _DOCUMENT,
     ),
     Limit(
         "other languages",

@@ -12,8 +12,9 @@ class CardFacts:
     """What a card says; every value is plain JSON.
 
     Attributes:
-        name: The model's name.
+        name: The model's name: the last part of `hub_id`, else its folder's.
         hub_id: Where it will be published, or null.
+        fingerprint: Of the model's files, see `fingerprint.py`; null of older facts.
         license: Its licence as the Hub spells it; `unknown` if the recipe does not say it.
         dimension: D.
         tokens: Rows of the table, V.
@@ -45,6 +46,7 @@ class CardFacts:
 
     name: str
     hub_id: str | None
+    fingerprint: str | None
     license: str
     dimension: int
     tokens: int

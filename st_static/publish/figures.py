@@ -6,6 +6,7 @@ They stand on a white plate of their own, so that they read alike on light and d
 from __future__ import annotations
 
 import itertools
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,21 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from st_static.model.files import atomic
 from st_static.publish.explain import Explanation
 from st_static.publish.facts import CardFacts
+from st_static.publish.fonts import fonts_for
+from st_static.publish.labels import Point, label_points
 
 _SIZE = (7.0, 3.8)  # inches
 _OURS, _TEACHER = "#1d5fbf", "#d97706"
 _PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
 _METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
-_MARKERS = ("o", "^", "s", "D")  # of one model's encoders
+_LONGEST = 24  # letters of a word
+_LONGEST_MODEL = 30  # of a label beside a point
+_EM = 0.09  # inches that a letter takes
 _ANNOTATED = 144  # cells of a heat map that still have room for their numbers
 _SMALL = 0.005  # shares that would read 0.00
 
@@ -37,14 +43,24 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
     shown = explanation.of_known_words()
     if not shown.contributions.size:
         raise ValueError("There is nothing to draw: one of the texts has no known word.")
+    words = [[shortened(word.text) for word in text] for text in (shown.first, shown.second)]
+    with fonts_for("".join(itertools.chain(*words))):
+        _draw_shares(shown, words, explanation.similarity, file)
+
+
+def _draw_shares(shown: Explanation, words: list[list[str]], similarity: float, file: Path) -> None:
     rows, columns = shown.contributions.shape
-    figure = Figure(figsize=(2.2 + 0.75 * columns, 1.4 + 0.45 * rows), layout="constrained")
+    widest = [max(map(_width, of_text)) for of_text in words]
+    size = (
+        1.4 + _EM * widest[0] + max(0.75 * columns, _EM * widest[1]),
+        1.0 + 0.5 * _EM * widest[1] + 0.45 * rows,
+    )
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     limit = float(np.abs(shown.contributions).max()) or 1.0
     image = axes.imshow(shown.contributions, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     # A dollar sign in a word begins no formula.
     plain = {"parse_math": False}
-    words = [[word.text for word in text] for text in (shown.first, shown.second)]
     axes.set_yticks(range(rows), words[0], **plain)
     axes.set_xticks(range(columns), words[1], rotation=30, ha="right", **plain)
     axes.spines[:].set_visible(False)
@@ -56,8 +72,18 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
             color = "white" if abs(share) > 0.6 * limit else "black"
             axes.text(j, i, f"{share:+.2f}", ha="center", va="center", color=color, fontsize=8)
     figure.colorbar(image, label="share in the cosine").outline.set_visible(False)
-    axes.set_title(f"{explanation.similarity:.3f} = the sum of all shares", fontsize=11)
+    axes.set_title(f"{similarity:.3f} = the sum of all shares", fontsize=11)
     save(figure, file)
+
+
+def shortened(word: str) -> str:
+    """A word as a figure has room for it."""
+    return word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"
+
+
+def _width(text: str) -> int:
+    """The room that a text takes, in columns; characters of East Asian scripts take two."""
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
@@ -87,23 +113,29 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     colors = _colors(facts)
     figure, axes = _axes()
     points = [entry for entry in facts.speed if entry["model"] in quality]
-    for entry, marker in zip(points, itertools.cycle(_MARKERS), strict=False):
-        model, ours = entry["model"], entry["model"] == facts.name
-        axes.plot(
-            entry["speed"],
-            quality[model],
-            marker if ours else "o",
-            markersize=8,
-            color=colors[model],
-            label=f"{model}, {entry['encoder']}" if ours else model,
-        )
+    labelled = []
+    for entry in points:
+        model, speed = entry["model"], entry["speed"]
+        axes.plot(speed, quality[model], "o", markersize=8, color=colors[model])
+        labelled.append(Point(speed, quality[model], _speed_label(entry, facts), colors[model]))
     axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.margins(x=0.1, y=0.15)
-    _legend_above(axes)
+    axes.margins(x=0.2, y=0.3)
+    halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
+    label_points(axes, labelled, fontsize=8, path_effects=[halo])
     save(figure, file)
     said = [f"{e['model']} by {e['encoder']} {e['speed']:,}" for e in points]
     return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
+
+
+def _speed_label(entry: dict[str, Any], facts: CardFacts) -> str:
+    """What is written beside a point: the model, and of several encoders which one."""
+    model = str(entry["model"])
+    if model == facts.name:
+        return f"{model}\n{entry['encoder']}"
+    if len(model) > _LONGEST_MODEL:
+        model = model.rpartition("/")[2]
+    return f"{model} (teacher)" if entry["model"] == facts.teacher_id else model
 
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
@@ -174,6 +206,9 @@ FIGURES: tuple[
 )
 
 
+FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
+
+
 def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[dict[str, str]]:
     """Draw every figure of a card for which there are facts.
 
@@ -186,10 +221,12 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[d
         An entry of `file`, `title` and `alt` for each.
     """
     figures = []
-    for name, title, draw, has_facts in FIGURES:
-        if has_facts(facts):
-            file = folder / f"{name}.png"
-            figures.append({"file": file.name, "title": title, "alt": draw(facts, file)})
+    names = "".join(row["model"] for row in [*facts.scores["rows"], *facts.speed])
+    with fonts_for(names):
+        for name, title, draw, has_facts in FIGURES:
+            if has_facts(facts):
+                file = folder / f"{name}.png"
+                figures.append({"file": file.name, "title": title, "alt": draw(facts, file)})
     if explanation.of_known_words().contributions.size:
         file = folder / "words.png"
         draw_heat_map(explanation, file)

@@ -10,16 +10,18 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.files import read_json
+from st_static.model.notes import CARD_FILE
 from st_static.model.static_model import read_static_model
-from st_static.publish.card_check import check_card, check_results_file
+from st_static.publish.card_check import check_card, check_results_file, model_name
+from st_static.publish.fingerprint import SLOW_MARK, fingerprint, marked
+from st_static.publish.record_check import check_recipe
 from st_static.publish.secret_check import find_secrets
 
-CARD_FILE = "README.md"
 MODULES_FILE = "modules.json"
 TABLE_FILE = "model.safetensors"
 _REQUIRED = (CARD_FILE, MODULES_FILE)
@@ -41,6 +43,7 @@ _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model
 # A link to a file of the repository, and what an example in the card loads.
 _LINK = re.compile(r"\]\((?![\w+.-]+:|[#/])([^)\s#]+)[^)]*\)")
 _LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
+_DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
 _BINARY = (".safetensors", ".png")
 _BUILT_IN = "sentence_transformers."
 # Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
@@ -98,6 +101,7 @@ def check_folder(
         *_check_tensors(folder, files),
         *_check_texts(folder, files),
         *_check_references(folder, files, repo_id),
+        *_check_card_facts(folder, repo_id),
         *_check_record(folder),
     ]
     if problems:
@@ -255,17 +259,54 @@ def _check_references(folder: Path, files: list[ModelFile], repo_id: str | None)
 
 
 def _check_record(folder: Path) -> Iterator[str]:
-    """Whether the text that the model was built from allows it to be passed on."""
+    """What the record leaves open, or forbids, about the text and the teacher."""
     try:
-        recipe = read_json(folder / RECORD_FILE)["recipe"]
-        allowed = recipe["corpus"].get("redistributable", True)
+        problems = check_recipe(read_json(folder / RECORD_FILE)["recipe"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return  # of an ensemble, or an older one
-    if not allowed:
+    yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
+
+
+def _check_card_facts(folder: Path, repo_id: str | None) -> Iterator[str]:
+    """What the card states that is not so of this model, as far as that can be checked."""
+    again = "Write it again: st-static card."
+    try:
+        card = (folder / CARD_FILE).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return  # which is said elsewhere
+    written_for = marked(card)
+    if written_for not in (None, fingerprint(folder)):
         yield (
-            f"{RECORD_FILE} says that the text of the model may not be redistributed "
-            "(corpus.redistributable). Build it again from open text."
+            f"{CARD_FILE} was written for another build: weights, tokenizer or {RECORD_FILE} have "
+            f"changed since. {again}"
         )
+    if SLOW_MARK in card:
+        yield (
+            f"{CARD_FILE} has speeds that were measured while the machine was too busy: slower "
+            "than Model2Vec. Measure again on an idle machine: st-static card."
+        )
+    name = model_name(card)
+    if repo_id and name and name != repo_id.rpartition("/")[2]:
+        yield (
+            f"{CARD_FILE} names the model {name} in its model-index, which is not {repo_id}. "
+            f"Change it: st-static card … --hub_id {repo_id}, or by hand."
+        )
+    dimension, named = _dimension(folder), set(_DIMENSION.findall(card))
+    if written_for is None and dimension and named and str(dimension) not in named:
+        yield (
+            f"{CARD_FILE} speaks of {' and '.join(sorted(named))} dimensions, but the model has "
+            f"{dimension}."
+        )
+
+
+def _dimension(folder: Path) -> int | None:
+    """The dimension of the model's table; None if it cannot be read."""
+    try:
+        with safe_open(folder / TABLE_FILE, "np") as tensors:
+            shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None
+    return int(shapes[0][1]) if len(shapes) == 1 and len(shapes[0]) == 2 else None
 
 
 def _check_card_file(path: Path) -> list[str]:

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import math
 import shlex
-from importlib import resources
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from st_static.build.config import PACKAGE_PREFIX
 from st_static.build.loss import CITATION
 from st_static.publish.facts import CardFacts
+from st_static.publish.fingerprint import SLOW_MARK, mark
+from st_static.publish.speed import is_believable
 
 _TEMPLATE = "card.md.jinja"
+# Of ISO 639 codes that are met often; of others the code itself is written.
+_LANGUAGES = {
+    **{"ar": "Arabic", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German"},
+    **{"el": "Greek", "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish"},
+    **{"fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian", "id": "Indonesian"},
+    **{"it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "no": "Norwegian"},
+    **{"pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish"},
+    **{"sw": "Swahili", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese"},
+    **{"zh": "Chinese", "code": "source code", "multilingual": "many languages"},
+}
+# mteb's codes for them.
+_ISO_639_3 = {
+    **{"ara": "ar", "ben": "bn", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en"},
+    **{"spa": "es", "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hun": "hu"},
+    **{"ind": "id", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "nob": "no"},
+    **{"pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "swe": "sv", "swa": "sw", "tha": "th"},
+    **{"tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh", "cmn": "zh"},
+}
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 
 
@@ -28,23 +49,42 @@ def render(facts: CardFacts, notes: str = "") -> str:
     Returns:
         YAML and Markdown, as the Hub wants a README.md.
     """
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters["cell"] = _cell
-    template = resources.files("st_static.publish").joinpath(_TEMPLATE).read_text("utf-8")
-    body = environment.from_string(template).render(
+    body = render_template(
+        _TEMPLATE,
         facts=facts,
         notes=notes.strip("\n"),
         figures={figure["file"].partition(".")[0]: figure for figure in facts.figures},
         model_id=facts.hub_id or f"models/{facts.name}",
+        languages=name_languages(languages_of(facts.recipe["corpus"])),
+        teacher_name=describe_teacher(facts),
+        is_believable=is_believable(facts.speed, facts.name),
+        marks=[
+            *([mark(facts.fingerprint)] if facts.fingerprint else []),
+            *([] if is_believable(facts.speed, facts.name) else [SLOW_MARK]),
+        ],
         recipe=yaml.safe_dump(facts.recipe, sort_keys=False, allow_unicode=True, width=90),
         corpus=describe_corpus(facts.recipe["corpus"]),
         rebuild=_rebuild_command(facts),
-        results=_by_task(facts),
         citation=CITATION.strip(),
     )
     return str(ModelCard(f"---\n{card_data(facts).to_yaml()}\n---\n\n{body}"))
+
+
+def render_template(name: str, facts: Any, **values: Any) -> str:
+    """Fill in a template of this folder with facts, their results by task, and other values."""
+    environment = Environment(
+        loader=PackageLoader("st_static.publish", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["cell"] = _cell
+    teacher_id = getattr(facts, "teacher_id", None)
+    template = environment.get_template(name)
+    return template.render(
+        facts=facts, teacher_id=teacher_id, results=_by_task(facts.results), **values
+    )
 
 
 def card_data(facts: CardFacts) -> ModelCardData:
@@ -54,21 +94,23 @@ def card_data(facts: CardFacts) -> ModelCardData:
     if facts.teacher_id:
         # Of the Hub's four relations the nearest: weights that were trained after another model.
         lineage = {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
+    languages = languages_of(corpus)
     from_hub = corpus["dataset"] and not (corpus["files"] or corpus["docstrings"])
     return ModelCardData(
-        language="en",
+        language=languages[0] if len(languages) == 1 else languages or None,
         license=facts.license,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         datasets=[corpus["dataset"]] if from_hub else None,
         tags=[*_TAGS, "mteb"],
         model_name=facts.name,
-        eval_results=[_eval_result(entry) for entry in facts.results],
+        eval_results=[eval_result(entry) for entry in facts.results],
         **lineage,
     )
 
 
-def _eval_result(entry: dict[str, Any]) -> EvalResult:
+def eval_result(entry: dict[str, Any]) -> EvalResult:
+    """A result as the Hub's model-index has it."""
     local = " (local copy)" if entry["is_local"] else ""
     config = "" if entry["config"] == "default" else f" ({entry['config']})"
     return EvalResult(
@@ -82,6 +124,31 @@ def _eval_result(entry: dict[str, Any]) -> EvalResult:
         metric_type=entry["metric"],
         metric_value=entry["value"],
     )
+
+
+def languages_of(corpus: dict[str, Any]) -> list[str]:
+    """The codes of a corpus's languages; none where the recipe does not say them."""
+    language = corpus.get("language")
+    return [language] if isinstance(language, str) else list(language or [])
+
+
+def name_languages(codes: Sequence[str]) -> str:
+    """Languages by name: `German`, `German and English`; empty for none."""
+    names = [_LANGUAGES.get(code, f"`{code}`") for code in codes]
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def describe_teacher(facts: CardFacts) -> str:
+    """The teacher as a link, or as the recipe describes or names it."""
+    teacher = facts.recipe["teacher"]
+    if facts.teacher_id:
+        return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
+    if teacher.get("description"):
+        return str(teacher["description"])
+    package, is_package, place = teacher["model"].partition(PACKAGE_PREFIX)
+    if is_package:
+        return f"a model in the Python package `{place.partition('/')[0]}`"
+    return f"a local model, `{package}`"
 
 
 def describe_corpus(corpus: dict[str, Any]) -> str:
@@ -110,9 +177,16 @@ def _rebuild_command(facts: CardFacts) -> str:
     return shlex.join([*command, "--output", f"models/{facts.name}"])
 
 
-def _by_task(facts: CardFacts) -> list[dict[str, Any]]:
-    """The results, those of a type together."""
-    return sorted(facts.results, key=lambda e: (e["type"], e["task"], e["config"], e["split"]))
+def _by_task(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results, those of a type together, with their languages by name."""
+    results = [{**e, "language": _language(e)} for e in entries]
+    return sorted(results, key=lambda e: (e["type"], e["task"], e["config"], e["split"]))
+
+
+def _language(entry: dict[str, Any]) -> str:
+    """The languages of a result's texts; mteb's codes are those of ISO 639-3."""
+    codes = dict.fromkeys(entry["languages"])
+    return name_languages([_ISO_639_3.get(code, code) for code in codes])
 
 
 def _cell(value: Any) -> str:

@@ -136,7 +136,7 @@ def test_a_distilled_table_agrees_better_than_its_start(ensemble, tmp_path):
     assert after > before + 1
     model = SentenceTransformer(str(tmp_path / "model"))  # built-ins only
     assert model.encode(TEXTS[:3]).shape == (3, 4)
-    assert "distilled" in (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert "was distilled from" in (tmp_path / "model" / "README.md").read_text("utf-8")
     again = distill_into(
         ensemble.fuse(), tmp_path / "again", 4, TEXTS, ensemble, tmp_path / "work", QUICK, 64
     )

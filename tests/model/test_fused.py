@@ -253,7 +253,9 @@ def test_the_card_names_members_that_may_not_be_passed_on(fused, tmp_path):
     ],
 )
 def test_what_a_licence_does_not_allow_is_said(license_id, says):
-    card = Ensemble([member(WORDS, 2, 0, name="ours", license=license_id)]).fuse().card("")
+    card = (
+        Ensemble([member(WORDS, 2, 0, name="ours", license=license_id)]).fuse().card("exact", "two")
+    )
     note = card.partition("Before you pass this model on:")[2]
     assert says in note
     assert bool(note) == bool(says)

@@ -22,6 +22,7 @@ def facts():
     return CardFacts(
         name="tiny",
         hub_id=None,
+        fingerprint=None,
         license="mit",
         dimension=8,
         tokens=100,

@@ -223,7 +223,7 @@ def test_a_table_of_another_model_is_found(
 # -- card ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["license", "library_name", "pipeline_tag", "language"])
+@pytest.mark.parametrize("key", ["license", "library_name", "pipeline_tag"])
 def test_a_card_without_a_required_key_is_found(folder: Path, key: str) -> None:
     (folder / "README.md").write_text(re.sub(rf"(?m)^{key}:.*\n", "", CARD))
     [problem] = problems_of(folder)
@@ -364,7 +364,8 @@ def test_the_folder_is_left_as_it_is(folder: Path) -> None:
 
 
 def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> None:
-    record = {"recipe": {"corpus": {"redistributable": False}}}
+    corpus = {"files": None, "license": "mit", "redistributable": False}
+    record = {"recipe": {"corpus": corpus, "teacher": {"model": "org/teacher"}}}
     (folder / "st_static.json").write_text(json.dumps(record))
     [problem] = problems_of(folder)
     assert "may not be redistributed" in problem

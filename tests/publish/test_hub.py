@@ -25,8 +25,8 @@ from small_model import write_model
 from st_static.build.config import BuildConfig
 from st_static.cli import main
 from st_static.model.fast_encoder import FastEncoder
+from st_static.publish import gather, load_alone, render
 from st_static.publish import hub as hub_module
-from st_static.publish import load_alone
 from st_static.publish.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.hub import Published, publish
 
@@ -677,7 +677,16 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
     run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
+    monkeypatch.setattr(gather, "is_believable", lambda rows, model: True)  # on a busy machine, too
+    monkeypatch.setattr(render, "is_believable", lambda rows, model: True)
     scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
+    with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):
+        run(["recipe.yaml", "--publish", REPO, *scored])
+    scored += ["--corpus.description", "invented words", "--corpus.license", "cc0-1.0"]
+    with pytest.raises(ValueError, match=r"--teacher\.hub_id ORG/NAME"):
+        run(["recipe.yaml", "--publish", REPO, *scored])
+    assert not (tmp_path / "models").exists()
+    scored += ["--teacher.description", "a transformer with random weights"]
     assert run(["recipe.yaml", "--publish", REPO, *scored]) == 0
     [commit] = history(hub)
     assert_holds(commit, tmp_path / "models/tiny")
@@ -687,6 +696,10 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     [score] = json.loads(file.read_text())["scores"]["test"]
     assert result.metric_value == pytest.approx(score["main_score"], abs=1e-6)
     assert f'SentenceTransformer("{REPO}")' in card.text
+    assert "# ours-256\n" in card.text  # and not the folder's name
+    assert card.data.model_name == "ours-256"
+    assert "distilled from a transformer with random weights" in card.text
+    assert not (tmp_path / "model_cards").exists()
 
 
 def test_nothing_is_built_that_cannot_be_published(

@@ -1,0 +1,104 @@
+"""Labels beside the points of a figure, so that no legend has to be looked up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
+
+_DISTANCES = (7, 14, 22, 32, 44, 58, 74)  # of a label from its point, in points
+_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_LINE_FROM = 14  # from this distance on, a line leads to the point
+_POINT = 6  # how much room a point takes, in pixels to each side
+
+
+class Point(NamedTuple):
+    """A point of a figure.
+
+    Attributes:
+        x: Where it is, in data.
+        y: Likewise.
+        label: What is written beside it.
+        color: Of the label.
+    """
+
+    x: float
+    y: float
+    label: str
+    color: str
+
+
+def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annotation]:
+    """Write each point's label where it covers no point and no other label, if there is room.
+
+    Args:
+        axes: Where the points are drawn already, with limits that stay.
+        points: The points.
+        **text: How the labels are written, as of `Axes.annotate`.
+    """
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        raise ValueError("Expected axes of a figure, but they have none.")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()  # now the axes are where they will be
+    inside = axes.get_window_extent(renderer)
+    centers = [axes.transData.transform((point.x, point.y)) for point in points]
+    taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
+    labels = []
+    for point in points:
+        label = axes.annotate(
+            point.label,
+            (point.x, point.y),
+            xytext=(0, 0),
+            textcoords="offset points",
+            color=point.color,
+            arrowprops={"arrowstyle": "-", "color": "#b0b0b0", "linewidth": 0.7, "shrinkB": 4},
+            **text,
+        )
+        label.set_in_layout(False)
+        places = itertools.product(_DISTANCES, _DIRECTIONS)
+        best = min(places, key=lambda place: _cost(label, place, inside, taken, renderer))
+        _put(label, best)
+        taken.append(text_box(label, renderer))
+        labels.append(label)
+    return labels
+
+
+def _put(label: Annotation, place: tuple[int, tuple[int, int]]) -> None:
+    """Put a label at a distance and in a direction from its point."""
+    distance, (right, up) = place
+    label.set_position((right * distance, up * distance))
+    label.set(
+        horizontalalignment={1: "left", 0: "center", -1: "right"}[right],
+        verticalalignment={1: "bottom", 0: "center", -1: "top"}[up],
+    )
+    if label.arrow_patch is not None:
+        label.arrow_patch.set_visible(distance >= _LINE_FROM)
+
+
+def _cost(
+    label: Annotation,
+    place: tuple[int, tuple[int, int]],
+    inside: Bbox,
+    taken: Sequence[Bbox],
+    renderer: Any,
+) -> tuple[float, int]:
+    """What a place covers, in square pixels, and then its distance; the first of equals is best."""
+    _put(label, place)
+    box = text_box(label, renderer)
+    within = Bbox.intersection(box, inside)
+    outside = box.width * box.height - (within.width * within.height if within else 0)
+    parts = [Bbox.intersection(box, other) for other in taken]
+    covered = sum(part.width * part.height for part in parts if part)
+    return round(outside + covered, 3), place[0]
+
+
+def text_box(label: Annotation, renderer: Any) -> Bbox:
+    """Where a label's text is, in pixels, without the line to its point."""
+    label.update_positions(renderer)
+    return Text.get_window_extent(label, renderer)
