@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+from safetensors.numpy import load_file, save_file
+
 from st_static.evaluate.encoders import revision_of
+from st_static.publish.facts import CardFacts
 
 STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
 
@@ -45,3 +48,16 @@ def write_results(model: Path) -> None:
         ("STSBenchmark", "validation", "default"),
     ):
         write_result(peer, task, "local", {split: [(subset, 0.5)]})
+
+
+def change_weights(model: Path) -> None:
+    """Change one value of a model's table, as another build does."""
+    table = load_file(model / "model.safetensors")
+    table["embedding.weight"][5, 0] += 1
+    save_file(table, model / "model.safetensors")
+
+
+def facts_of(model: Path) -> CardFacts:
+    """The facts of a model's card among the cards beside it."""
+    text = (model.parent / f"model_cards/{model.name}.json").read_text("utf-8")
+    return CardFacts.from_json(text)

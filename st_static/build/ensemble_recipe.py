@@ -108,8 +108,11 @@ def _record_agreement(folder: Path, figures: Figures) -> None:
     record = read_json(folder / RECORD_FILE)
     record["ensemble"]["agreement"] = {name: figures[name] for name in names}
     write_json(folder / RECORD_FILE, record)
-    with atomic(folder / CARD_FILE) as partial:
+    try:
         notes = notes_of((folder / CARD_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return  # not a card of ours
+    with atomic(folder / CARD_FILE) as partial:
         partial.write_text(ensemble_card(record, folder.resolve().name, notes), "utf-8")
 
 

@@ -17,7 +17,7 @@ def identity_of_built(record: Mapping[str, Any], hub_id: str | None) -> dict[str
     teacher, corpus = recipe["teacher"], recipe["corpus"]
     return {
         "hub_id": hub_id,
-        "teacher": teacher["hub_id"] or teacher["model"],
+        "teacher": [teacher["model"], teacher["hub_id"] or teacher["model"]],
         **{key: corpus[key] for key in _CORPUS},
         "dimension": recipe["pca"]["n_components"],
     }
@@ -53,13 +53,23 @@ def check_same_model(cards: Path, name: str, identity: Mapping[str, Any]) -> Non
         ) from error
     if there == identity or (there["hub_id"] and there["hub_id"] == identity["hub_id"]):
         return
-    rest = {key: value for key, value in identity.items() if key != "hub_id"}
     differs = [
-        f"{key} {there.get(key)!r} instead of {value!r}"
-        for key, value in rest.items()
-        if there.get(key) != value
+        f"{key} {_said(key, there.get(key))} instead of {_said(key, value)}"
+        for key, value in identity.items()
+        if key != "hub_id" and not _is_same(key, there.get(key), value)
     ]
     if there["hub_id"] and identity["hub_id"]:
         differs.append(f"{there['hub_id']} instead of {identity['hub_id']} on the Hub")
     if differs:
         raise ValueError(f"{card} is another model's card: {', '.join(differs)}. {elsewhere}")
+
+
+def _is_same(key: str, there: Any, here: Any) -> bool:
+    """Whether values of an identity agree; a teacher's do if its place or its name is the same."""
+    if key == "teacher" and there:
+        return any(one == other for one, other in zip(there, here, strict=True))
+    return bool(there == here)
+
+
+def _said(key: str, value: Any) -> str:
+    return str(value[-1]) if key == "teacher" and value else repr(value)

@@ -83,11 +83,9 @@ def render_ensemble(facts: EnsembleFacts, notes: str = "") -> str:
     metadata = card_metadata(record)
     if facts.results:
         metadata["tags"].append("mteb")
-    data = ModelCardData(
-        **metadata,
-        model_name=facts.name,
-        eval_results=[eval_result(entry) for entry in facts.results],
-    )
+        metadata["model_name"] = facts.name
+        metadata["eval_results"] = [eval_result(entry) for entry in facts.results]
+    data = ModelCardData(**metadata)
     scores = render_template(_TEMPLATE, facts=facts, figures={}) if facts.results else ""
     body = ensemble_body(record, facts.name, notes, facts.hub_id or "", scores)
     return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}\n{mark(facts.fingerprint)}\n"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from card_results import STS12_REVISION, write_results
+from card_results import STS12_REVISION, change_weights, facts_of
 from huggingface_hub import ModelCard
 from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, small_config
@@ -25,52 +25,6 @@ from st_static.publish.render import render
 ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))
 FIGURES = {"scores", "speed", "lengths", "variance", "distillation", "words"}
-TEXTS = ["baba bade figo.", "Baba!", "kuku bade", "how do i read rows from a csv file"] * 20
-
-
-@pytest.fixture(scope="module")
-def write(built):
-    """Runs `st-static card` on a model, where its teacher is found by the recorded name."""
-
-    def run(model, *more):
-        results = model.parent / "results"
-        arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
-        arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(built / "teacher")
-            patch.setattr(gather, "speed_texts", lambda: TEXTS)
-            cards = model.parent / "model_cards"
-            return main(["card", *map(str, arguments), "--cards", str(cards)])
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def written(write, built, tmp_path_factory):
-    """A model with its card; not to be changed."""
-    home = tmp_path_factory.mktemp("home")
-    shutil.copytree(built / "model", home / "tiny")
-    write_results(home / "tiny")
-    assert write(home / "tiny", "--work_dir", built / "work") == 0
-    return home / "tiny"
-
-
-@pytest.fixture
-def model(written, tmp_path):
-    """A copy of it, with its results and the folder of cards."""
-    return shutil.copytree(written.parent, tmp_path / "home") / "tiny"
-
-
-def change_weights(model):
-    """Change one value of a model's table, as another build does."""
-    table = load_file(model / "model.safetensors")
-    table["embedding.weight"][5, 0] += 1
-    save_file(table, model / "model.safetensors")
-
-
-def facts_of(model):
-    text = (model.parent / f"model_cards/{model.name}.json").read_text("utf-8")
-    return CardFacts.from_json(text)
 
 
 def test_the_card_is_valid_and_the_same_in_both_places(written):
