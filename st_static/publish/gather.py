@@ -42,6 +42,7 @@ from st_static.publish.fingerprint import fingerprint
 from st_static.publish.record_check import teacher_id as find_teacher_id
 from st_static.publish.speed import (
     MODEL2VEC,
+    NEW,
     WARM,
     Encode,
     is_believable,
@@ -333,7 +334,7 @@ def _speed(
     warm.encode(texts)
     makers: dict[tuple[str, str], Callable[[], Encode]] = {
         (name, WARM): lambda: warm.encode,
-        (name, "FastEncoder, texts new"): lambda: FastEncoder(model).encode,
+        (name, NEW): lambda: FastEncoder(model).encode,
         (name, "sentence-transformers"): _always(load_model(str(folder))),
     }
     if _has_package("model2vec"):

@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.path import Path
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
@@ -15,6 +17,9 @@ _DISTANCES = (7, 14, 22, 32, 44, 58, 74)  # of a label from its point, in points
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _LINE_FROM = 14  # from this distance on, a line leads to the point
 _POINT = 6  # how much room a point takes, in pixels to each side
+
+
+Place = tuple[int, tuple[int, int]]
 
 
 class Point(NamedTuple):
@@ -33,6 +38,15 @@ class Point(NamedTuple):
     color: str
 
 
+class _Scene(NamedTuple):
+    """Where labels may be, and what is there already: points and labels, and lines to points."""
+
+    renderer: Any
+    inside: Bbox
+    taken: list[Bbox]
+    lines: list[Path]
+
+
 def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annotation]:
     """Write each point's label where it covers no point and no other label, if there is room.
 
@@ -49,8 +63,10 @@ def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annot
     inside = axes.get_window_extent(renderer)
     centers = [axes.transData.transform((point.x, point.y)) for point in points]
     taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
+    lines: list[Path] = []
+    scene = _Scene(renderer, inside, taken, lines)
     labels = []
-    for point in points:
+    for point, center in zip(points, centers, strict=True):
         label = axes.annotate(
             point.label,
             (point.x, point.y),
@@ -62,14 +78,32 @@ def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annot
         )
         label.set_in_layout(False)
         places = itertools.product(_DISTANCES, _DIRECTIONS)
-        best = min(places, key=lambda place: _cost(label, place, inside, taken, renderer))
+        best = min((_cost(label, place, center, scene), place) for place in places)[1]
         _put(label, best)
         taken.append(text_box(label, renderer))
+        lines += _line(center, best, figure.dpi)
         labels.append(label)
     return labels
 
 
-def _put(label: Annotation, place: tuple[int, tuple[int, int]]) -> None:
+def _cost(
+    label: Annotation, place: Place, center: Any, scene: _Scene
+) -> tuple[float, int, int, int]:
+    """What a place covers, in square pixels, and what its line crosses; then its distance."""
+    _put(label, place)
+    box = text_box(label, scene.renderer)
+    within = Bbox.intersection(box, scene.inside)
+    outside = _area(box) - (_area(within) if within else 0)
+    covered = sum(_area(part) for b in scene.taken if (part := Bbox.intersection(box, b)))
+    crossed = sum(line.intersects_bbox(box) for line in scene.lines)
+    # A label's own line begins at its own point, which is no crossing.
+    others = [b for b in scene.taken if not b.contains(*center)]
+    for line in _line(center, place, scene.renderer.dpi):
+        crossed += sum(line.intersects_bbox(b) for b in others)
+    return round(outside + covered, 3), crossed, place[0], _DIRECTIONS.index(place[1])
+
+
+def _put(label: Annotation, place: Place) -> None:
     """Put a label at a distance and in a direction from its point."""
     distance, (right, up) = place
     label.set_position((right * distance, up * distance))
@@ -81,21 +115,16 @@ def _put(label: Annotation, place: tuple[int, tuple[int, int]]) -> None:
         label.arrow_patch.set_visible(distance >= _LINE_FROM)
 
 
-def _cost(
-    label: Annotation,
-    place: tuple[int, tuple[int, int]],
-    inside: Bbox,
-    taken: Sequence[Bbox],
-    renderer: Any,
-) -> tuple[float, int]:
-    """What a place covers, in square pixels, and then its distance; the first of equals is best."""
-    _put(label, place)
-    box = text_box(label, renderer)
-    within = Bbox.intersection(box, inside)
-    outside = box.width * box.height - (within.width * within.height if within else 0)
-    parts = [Bbox.intersection(box, other) for other in taken]
-    covered = sum(part.width * part.height for part in parts if part)
-    return round(outside + covered, 3), place[0]
+def _line(center: Any, place: Place, dpi: float) -> list[Path]:
+    """The line that leads from a label to its point, in pixels, where there is one."""
+    distance, direction = place
+    if distance < _LINE_FROM:
+        return []
+    return [Path([center, center + np.array(direction) * distance * dpi / 72])]
+
+
+def _area(box: Bbox) -> float:
+    return float(box.width * box.height)
 
 
 def text_box(label: Annotation, renderer: Any) -> Bbox:

@@ -63,6 +63,16 @@ def test_other_splits_count_where_there_are_no_official_ones(results):
     assert model.origin == "measured, local data, STSBenchmark on validation"
 
 
+def test_subsets_in_other_languages_never_count(results):
+    write_result(results, "STS17", {"test": [row(0.1, "ko-ko")]})
+    write_result(results, "MTOPDomainClassification", {"test": [row(0.9, "de")]})
+    assert set(read_results(results, V1).scores) == {"STS12", "Banking77Classification"}
+    only = results.parent / "5678"
+    write_result(only, "STS17", {"test": [row(0.1, "ko-ko")]})
+    with pytest.raises(ValueError, match="org/model has 0"):
+        compare([read_results(only, V1)], V1)
+
+
 def test_two_revisions_of_a_model_are_told_apart(results, tmp_path):
     other = results.parent / "5678"
     write_result(other, "STS12", {"test": [row(0.7)]})

@@ -22,6 +22,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def as_if_idle(makers, texts):
+    """Measures, and then says what a machine with time for it would have said."""
+    from st_static.publish import speed
+
+    speeds = speed.sentences_per_second(makers, texts)
+    fastest = max(speeds.values())
+    return {n: 2 * fastest if "FastEncoder" in n else s for n, s in speeds.items()}
+
+
 @pytest.fixture(scope="session")
 def write(built):
     """Runs `st-static card` on a model, where its teacher is found by the recorded name."""
@@ -30,11 +39,13 @@ def write(built):
         results = model.parent / "results"
         arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
         arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
-        from st_static.publish import gather
+        from st_static.publish import gather, speed
 
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(built / "teacher")
             patch.setattr(gather, "speed_texts", lambda: TEXTS)
+            if gather.sentences_per_second is speed.sentences_per_second:
+                patch.setattr(gather, "sentences_per_second", as_if_idle)
             cards = model.parent / "model_cards"
             return main(["card", *map(str, arguments), "--cards", str(cards)])
 

@@ -26,7 +26,7 @@ from st_static.publish.fingerprint import SLOW_MARK
 from st_static.publish.folder_check import check_folder
 from st_static.publish.record_check import check_recipe
 from st_static.publish.render import render
-from st_static.publish.speed import MODEL2VEC, WARM, is_believable
+from st_static.publish.speed import MODEL2VEC, NEW, WARM, is_believable
 
 ROOT = Path(__file__).parents[2]
 
@@ -229,6 +229,8 @@ def speeds(warm, model2vec):
 def test_speeds_that_cannot_be():
     assert is_believable(speeds(200, 100), "tiny")
     assert not is_believable(speeds(99, 100), "tiny")
+    slow = {"model": "tiny", "encoder": NEW, "speed": 99}
+    assert not is_believable([*speeds(200, 100), slow], "tiny")
     assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
     assert is_believable(speeds(99, 100), "another")
 
