@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,9 @@ _OWN_FILES = (
     "1_SegmentNormalize/config.json",
 )
 _OWN_FOLDERS = ("1_Normalize", "1_SegmentNormalize")
+# The oldest releases that load what is written here; they warn of models from newer ones.
+_OLDEST_RELEASE = "3.2.0"
+_OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
 
 
 def check_output(folder: Path, with_card: bool = False) -> None:
@@ -162,7 +164,8 @@ def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:
     if segments:
         scaling = {"path": "1_SegmentNormalize", "type": "segment_normalize.SegmentNormalize"}
         shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
-    modules = [{"path": "", "type": f"{_BUILT_IN}.StaticEmbedding"}, scaling]
+    # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
+    modules = [{"path": ".", "type": f"{_BUILT_IN}.StaticEmbedding"}, scaling]
     numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
     write_json(folder / "modules.json", numbered)
     (folder / scaling["path"]).mkdir()
@@ -173,8 +176,9 @@ def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:
 
 
 def _config(is_ensemble: bool) -> dict[str, Any]:
+    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE
     return {
-        "__version__": {"sentence_transformers": metadata.version("sentence-transformers")},
+        "__version__": {"sentence_transformers": oldest},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,

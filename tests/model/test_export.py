@@ -17,7 +17,9 @@ from safetensors import safe_open
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
+import st_static
 from st_static.model.export import PCA_FILE, RECORD_FILE, check_output, export_model
+from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_model import Segment
 from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
@@ -123,9 +125,26 @@ def test_loads_where_st_static_cannot_be_imported(exported, texts, expected, tmp
 def test_module_types_are_the_older_spelling(exported):
     modules = json.loads((exported / "modules.json").read_text())
     assert [(module["type"], module["path"]) for module in modules] == [
-        ("sentence_transformers.models.StaticEmbedding", ""),
+        ("sentence_transformers.models.StaticEmbedding", "."),
         ("sentence_transformers.models.Normalize", "1_Normalize"),
     ]
+
+
+def test_the_oldest_release_that_loads_a_model_is_the_one_it_names(exported):
+    """A later one would make sentence-transformers warn of a newer version."""
+    config = json.loads((exported / "config_sentence_transformers.json").read_text())
+    assert config["__version__"] == {"sentence_transformers": "3.2.0"}
+
+
+def test_a_folder_with_an_empty_path_is_read_as_well(exported, texts, expected, tmp_path):
+    """As older versions of st_static wrote it, and as sentence-transformers saves it."""
+    folder = shutil.copytree(exported, tmp_path / "model")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = ""
+    (folder / "modules.json").write_text(json.dumps(modules))
+    model = st_static.accelerate(SentenceTransformer(str(folder), device="cpu"))
+    for encode in (FastEncoder.from_pretrained(folder).encode, model.encode):
+        np.testing.assert_allclose(encode(texts), expected, atol=1e-6)
 
 
 def test_files_of_the_folder(exported):

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from card_results import STS12_REVISION, change_weights, facts_of
 from huggingface_hub import ModelCard
-from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, small_config
 
 from st_static.cli import main, parse_build

@@ -61,6 +61,14 @@ def test_a_whole_folder_is_fit_and_its_files_are_listed(folder: Path) -> None:
     assert ".eval_results/sts12.yaml" in {file.path for file in files}
 
 
+def test_an_empty_path_is_fit_as_well(folder: Path) -> None:
+    """As sentence-transformers saves a model."""
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = ""
+    (folder / "modules.json").write_text(json.dumps(modules))
+    check_folder(folder)
+
+
 def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> None:
     save_file({"components": np.eye(4)}, folder / "sentence_pca.safetensors")
     (folder / "figures" / "dark").mkdir()

@@ -1,0 +1,107 @@
+"""Models load in older sentence-transformers, each in an environment of its own.
+
+`ST_STATIC_ENVIRONMENTS` names a folder of virtual environments, one for each file of pins in
+`tests/environments`; `.ci/run` makes them.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hub_server import Hub
+from hub_store import Blob, Repository
+
+from st_static import FastEncoder
+from st_static.model.export import export_model
+from st_static.publish import load_alone
+
+pytestmark = pytest.mark.slow
+
+VARIABLE = "ST_STATIC_ENVIRONMENTS"
+PINS = sorted((Path(__file__).parents[1] / "environments").glob("*.txt"))
+ODD_TEXTS = [
+    "",
+    " \n",
+    "!!!",
+    "qqqqzzzz",
+    "THE OLD LIGHTHOUSE Keeper",
+    "東京タワー と りんご",
+    "😀👩‍👩‍👧",
+    "the keeper " * 2000,
+]
+
+
+@pytest.fixture(params=[file.stem for file in PINS])
+def older_python(request: pytest.FixtureRequest) -> Path:
+    """The Python of an environment with an older sentence-transformers."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        pytest.skip(f"Set {VARIABLE} to a folder of environments, as .ci/run does.")
+    python = Path(folder) / request.param / "bin" / "python"
+    assert python.is_file(), f"{VARIABLE} is set, but there is no {python}."
+    return python
+
+
+@pytest.fixture(scope="module")
+def exported(student, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("older") / "model"
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 16))
+    table[:2] = 0  # [PAD] and [UNK]
+    export_model(folder, table.astype(np.float32), student, {})
+    return folder
+
+
+def encode_in(python: Path, model: str, texts: list[str], folder: Path, endpoint: str = ""):
+    """Vectors [B, D] from another environment, and what it says on stderr."""
+    output = folder / "vectors.npy"
+    options = {"cache_folder": str(folder / "cache")}
+    request = {"model": model, "texts": texts, "output": str(output), "options": options}
+    hub = {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0"} if endpoint else {}
+    result = subprocess.run(
+        [str(python), "-P", load_alone.__file__],
+        input=json.dumps(request),
+        env={**os.environ, **hub, "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return np.load(output), result.stderr
+
+
+def test_there_are_older_releases_to_test() -> None:
+    assert [file.stem for file in PINS] == [
+        "sentence-transformers-3.4",
+        "sentence-transformers-4.1",
+    ]
+
+
+def test_a_folder_gives_equal_vectors_and_no_warning(older_python, exported, sentences, tmp_path):
+    texts = [*sentences, *ODD_TEXTS]
+    vectors, said = encode_in(older_python, str(exported), texts, tmp_path)
+    expected = FastEncoder.from_pretrained(exported).encode(texts)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+    assert np.linalg.norm(vectors, axis=1).max() == pytest.approx(1, abs=1e-5)
+    assert said == ""
+
+
+def test_a_repository_gives_equal_vectors_and_no_warning(
+    older_python, exported, sentences, tmp_path
+):
+    """The Hub keeps files only: the folder of Normalize, which is empty, is not there."""
+    hub = Hub()
+    repository = hub.repositories["org/older"] = Repository("org/older", private=False)
+    files = {
+        str(path.relative_to(exported)): Blob(path.read_bytes(), False)
+        for path in exported.rglob("*")
+        if path.is_file()
+    }
+    repository.heads["main"] = repository._store(None, files, "a model")
+    with hub.running():
+        vectors, said = encode_in(older_python, "org/older", sentences, tmp_path, hub.url)
+    expected = FastEncoder.from_pretrained(exported).encode(sentences)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+    assert said == ""
