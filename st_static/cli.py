@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
-import yaml
-from jsonargparse import ArgumentParser
-
 from st_static.build.config import BuildConfig, without_false_facts
 from st_static.build.ensemble_config import EnsembleConfig
+from st_static.usage_errors import CommandParser, read_yaml
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -29,14 +27,14 @@ Recipe = BuildConfig | EnsembleConfig
 DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
 
 
-def build_parser(config: type[Recipe] = BuildConfig) -> ArgumentParser:
+def build_parser(config: type[Recipe] = BuildConfig) -> CommandParser:
     """The parser of `build`: a recipe, and an option for every value in it."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="st-static build",
         usage="%(prog)s [RECIPE] [--OPTION VALUE ...]",
         description="Build a static sentence encoder from a teacher and a corpus; or, from a "
         "recipe that names `members`, an ensemble of static models.",
-        allow_abbrev=False,
+        recipe=config,
     )
     parser.add_argument(
         "--config", action="config", help="A recipe: a YAML file; the same as RECIPE."
@@ -59,12 +57,12 @@ def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> 
         arguments[:0] = ["--config", default_recipe]
     kind = EnsembleConfig if _names_members(arguments) else BuildConfig
     parser = build_parser(kind)
-    values = parser.instantiate(parser.parse_args(arguments)).as_dict()
+    values = parser.instantiate(parser.read(arguments)).as_dict()
     del values["config"]
     return _without_false_facts(kind(**values), parser, arguments)
 
 
-def _without_false_facts(config: Recipe, parser: ArgumentParser, arguments: list[str]) -> Recipe:
+def _without_false_facts(config: Recipe, parser: CommandParser, arguments: list[str]) -> Recipe:
     """Drop what a recipe states about a corpus or teacher in whose place options name another."""
     configs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     configs.add_argument("--config", action="append", default=[])
@@ -87,8 +85,9 @@ def _names_members(arguments: Sequence[str]) -> bool:
     recipe = Path(known.config) if known.config else None
     if recipe is None or not recipe.is_file():
         return known.members is not None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
-        return "members" in (yaml.safe_load(recipe.read_text("utf-8")) or {})
+    with contextlib.suppress(UnicodeDecodeError):
+        values = read_yaml(recipe.read_text("utf-8"))
+        return isinstance(values, dict) and "members" in values
     return False
 
 
@@ -150,10 +149,9 @@ def _build_ensemble(config: EnsembleConfig) -> int:
 
 def run_evaluate(arguments: Sequence[str]) -> int:
     """Run `evaluate`; the exit status is 1 if a task failed."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="st-static evaluate",
         description="Score a model on MTEB tasks. Finished tasks are not run again.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "model",
@@ -168,7 +166,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
         "--folder", type=Path, default=Path(), help="Results go to results/ in this folder."
     )
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
-    options = parser.parse_args(list(arguments))
+    options = parser.read(arguments)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
@@ -192,10 +190,9 @@ def run_evaluate(arguments: Sequence[str]) -> int:
 
 def run_compare(arguments: Sequence[str]) -> int:
     """Run `compare`."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="st-static compare",
         description="Put measured and published scores side by side.",
-        allow_abbrev=False,
     )
     parser.add_argument("results", nargs="*", type=Path, help="Folders results/MODEL/REVISION.")
     parser.add_argument("--benchmark", type=str, default="MTEB(eng, v1)", help="Which tasks count.")
@@ -204,7 +201,7 @@ def run_compare(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--update", nargs="+", type=Path, default=[], help="Add these folders to the published."
     )
-    options = parser.parse_args(list(arguments))
+    options = parser.read(arguments)
     if not (options.results or options.published or options["update"]):
         raise ValueError("Name folders of results, models with --published, or both.")
     with _extra("eval"):
@@ -229,10 +226,9 @@ def run_compare(arguments: Sequence[str]) -> int:
 
 def run_analyse(arguments: Sequence[str]) -> int:
     """Run `analyse`."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="st-static analyse",
         description="Write tables and figures about a built model, from the stages of its recipe.",
-        allow_abbrev=False,
     )
     parser.add_argument("model", type=Path, help="Folder of the model.")
     parser.add_argument("--work_dir", type=Path, required=True, help="The recipe's work_dir.")
@@ -265,7 +261,7 @@ def run_analyse(arguments: Sequence[str]) -> int:
         help="MTEB tasks: score the table after each stage.",
     )
     parser.add_argument("--data", type=Path | None, help="Local copies of the tasks' datasets.")
-    options = parser.parse_args(list(arguments))
+    options = parser.read(arguments)
     with _extra("eval"):
         from st_static.evaluate.analyse import BuiltModel, Inputs, analyse
     values = options.as_dict()
@@ -291,11 +287,10 @@ def run_card(arguments: Sequence[str]) -> int:
         return commands.run_card(arguments)
 
 
-def _encode_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _encode_parser() -> CommandParser:
+    parser = CommandParser(
         prog="st-static encode",
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
-        allow_abbrev=False,
     )
     parser.add_argument("model", help="A folder or Hub id of a static model.")
     parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
@@ -325,7 +320,7 @@ def _encode_parser() -> ArgumentParser:
 
 def run_encode(arguments: Sequence[str]) -> int:
     """Run `encode`."""
-    options = _encode_parser().parse_args(list(arguments))
+    options = _encode_parser().read(arguments)
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
     if options.output and not options.output.parent.is_dir():

@@ -77,7 +77,8 @@ class CorpusConfig:
 
     Args:
         files: Paths or glob patterns of .txt (a document a line), .jsonl and .parquet files; .txt
-            and .jsonl also compressed as .gz or .xz. They take the place of the other two.
+            and .jsonl also compressed as .gz or .xz. A folder stands for all such files in it.
+            They take the place of the other two.
         docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
             Python's standard library. They take the place of a dataset.
         dataset: Hub id of a dataset, streamed.
@@ -384,7 +385,9 @@ class BuildConfig:
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "questions"):
             del recipe[key]
-        recipe["corpus"]["files"] = [Path(pattern).name for pattern in self.corpus.patterns] or None
+        recipe["corpus"]["files"] = [
+            Path(pattern).name or "." for pattern in self.corpus.patterns
+        ] or None
         if Path(self.teacher.model).is_dir():
             recipe["teacher"]["model"] = Path(self.teacher.model).name
         return recipe

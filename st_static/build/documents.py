@@ -30,13 +30,18 @@ _FORMATS = (".txt", ".jsonl", ".parquet")
 
 
 def find_files(patterns: list[str]) -> list[Path]:
-    """Expand paths and glob patterns into a sorted list of files.
+    """Expand paths, glob patterns and folders into a sorted list of files.
+
+    A folder stands for all files of known formats in it, and in the folders in it.
 
     Raises:
         ValueError: A pattern matches no file, or a file is of an unknown format.
     """
     files: list[Path] = []
     for pattern in patterns:
+        if Path(pattern).is_dir():
+            files.extend(_files_in(Path(pattern)))
+            continue
         literal = [pattern] if Path(pattern).is_file() else glob(pattern, recursive=True)
         matches = [Path(p) for p in literal if Path(p).is_file()]
         if not matches:
@@ -49,6 +54,23 @@ def find_files(patterns: list[str]) -> list[Path]:
                 "with .gz or .xz). Convert it, or leave it out of the pattern."
             )
     return sorted(set(files))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of known formats in a folder, at any depth; hidden ones are no text of a user's."""
+    found = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and _format_of(path) in _FORMATS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not found:
+        raise ValueError(
+            f"corpus.files: the folder {folder} holds no .txt, .jsonl or .parquet file (.txt and "
+            ".jsonl also with .gz or .xz). Check the path."
+        )
+    return found
 
 
 def _format_of(file: Path) -> str:

@@ -80,14 +80,15 @@ def check_weights(folder: str, expected: str) -> None:
     if not path.is_file():
         raise ValueError(
             f"teacher.sha256 is given, but {folder!r} is no local folder with a {WEIGHTS_FILE}. "
-            "For a Hub id, pin teacher.revision instead."
+            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
         )
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise ValueError(
             f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
-            "the weights that the recipe was written for."
+            "the weights that the recipe was written for. If you mean another teacher, give "
+            "--teacher.sha256 null."
         )
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jsonargparse import ArgumentParser
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from st_static.usage_errors import CommandParser
 
 if TYPE_CHECKING:
     from st_static.publish.explain import Explanation
@@ -24,10 +25,9 @@ _CELL = len("+0.123")
 
 def run_explain(arguments: Sequence[str]) -> int:
     """Run `explain`."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="st-static explain",
         description="Show which words make two texts similar: the cosine as a sum over word pairs.",
-        allow_abbrev=False,
     )
     parser.add_argument("model", help="A folder or Hub id of a static model.")
     parser.add_argument("first", help="A text.")
@@ -35,7 +35,7 @@ def run_explain(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--figure", type=Path | None, help="Also draw it: a file .png, .svg or .pdf."
     )
-    options = parser.parse_args(list(arguments))
+    options = parser.read(arguments)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from st_static.model.static_model import read_static_model
     from st_static.publish.explain import explain
@@ -62,12 +62,11 @@ def run_explain(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _card_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _card_parser() -> CommandParser:
+    parser = CommandParser(
         prog="st-static card",
         description="Write a model's card with its figures: README.md in the model's folder. What "
         "stands between its markers stays.",
-        allow_abbrev=False,
     )
     parser.add_argument("model", type=Path, help="Folder of the model.")
     parser.add_argument(
@@ -112,7 +111,7 @@ def _card_parser() -> ArgumentParser:
 
 def run_card(arguments: Sequence[str]) -> int:
     """Run `card`."""
-    options = _card_parser().parse_args(list(arguments))
+    options = _card_parser().read(arguments)
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
@@ -137,11 +136,10 @@ def run_card(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _publish_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _publish_parser() -> CommandParser:
+    parser = CommandParser(
         prog="st-static publish",
         description="Put a model on the Hugging Face Hub, in one commit, and check that it loads.",
-        allow_abbrev=False,
     )
     parser.add_argument("model", type=Path, help="Folder of the model, with its card.")
     parser.add_argument("repo_id", metavar="ORG/NAME", help="The repository.")
@@ -172,7 +170,7 @@ def _publish_parser() -> ArgumentParser:
 
 def run_publish(arguments: Sequence[str]) -> int:
     """Run `publish`."""
-    options = _publish_parser().parse_args(list(arguments))
+    options = _publish_parser().read(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for library in ("httpx", "httpx2", "sentence_transformers"):
         logging.getLogger(library).setLevel(logging.WARNING)

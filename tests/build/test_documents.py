@@ -57,6 +57,23 @@ def test_reads_a_document_a_line(tmp_path: Path, name: str, content: bytes) -> N
     assert read(tmp_path / name) == DOCUMENTS
 
 
+def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS[:1]))
+    (tmp_path / "deep" / "er" / "b.jsonl.xz").write_bytes(lzma.compress(jsonl(DOCUMENTS[1:])))
+    for other in ("notes.md", "c.parquet.gz", ".hidden.txt", ".cache/d.txt"):
+        (tmp_path / other).write_text("no text of the corpus")
+    assert read(tmp_path) == DOCUMENTS
+    assert read([tmp_path / "deep", tmp_path / "a.txt"]) == DOCUMENTS
+
+
+def test_a_folder_without_any_such_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("no text of the corpus")
+    with pytest.raises(ValueError, match=r"corpus.files: the folder .* holds no \.txt, \.jsonl or"):
+        read(tmp_path)
+
+
 def test_last_line_needs_no_line_end(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\ntwo")
     assert read(tmp_path / "a.txt") == ["one", "two"]

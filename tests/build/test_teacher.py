@@ -344,10 +344,13 @@ def test_another_hash_stops_the_load_and_names_both(package):
     with pytest.raises(ValueError, match=sha256(package)) as caught:
         Teacher.load(config)
     assert "0" * 64 in str(caught.value)
+    assert "another teacher, give --teacher.sha256 null" in str(caught.value)
 
 
 def test_a_hash_of_a_hub_id_is_refused():
-    with pytest.raises(ValueError, match=r"pin teacher\.revision instead"):
+    with pytest.raises(
+        ValueError, match=r"--teacher\.sha256 null; for a Hub id, pin teacher\.revision"
+    ):
         check_weights("sentence-transformers/all-MiniLM-L6-v2", "0" * 64)
 
 

@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,7 +25,8 @@ TOKEN = "hf_" + "w" * 34
 READ_TOKEN = "hf_" + "r" * 34
 """May only read."""
 _USERS = {TOKEN: "writer", READ_TOKEN: "reader"}
-_API = r"/api/models/(?P<repo>[^/]+/[^/]+)"
+_REPO = r"(?P<repo>(?:datasets/)?[^/]+/[^/]+)"
+_API = rf"/api/(?:models/)?{_REPO}"
 
 
 @dataclass
@@ -65,6 +66,14 @@ class Hub:
     def storage_url(self) -> str:
         """Where large files are: on another host, as with the Hub."""
         return f"http://localhost:{self._server.server_address[1]}/storage"
+
+    def add(self, name: str, files: Mapping[str, bytes], tag: str | None = None) -> None:
+        """Add a repository that everybody may read; a dataset's name begins with `datasets/`."""
+        repository = Repository(name, private=False)
+        repository.fill(files)
+        if tag:
+            repository.tags[tag] = repository.heads["main"]
+        self.repositories[name] = repository
 
     @contextmanager
     def running(self) -> Iterator[Hub]:
@@ -259,8 +268,11 @@ class _Handler(BaseHTTPRequestHandler):
         description = {"id": repo.name, "sha": commit.oid, "private": repo.private}
         self._answer(200, {**description, "tags": [], "siblings": siblings})
 
-    def _tree(self, repo: Repository, revision: str, query: dict[str, str], **_: Any) -> None:
-        self._answer(200, repo.tree(revision, query.get("recursive", "").lower() == "true"))
+    def _tree(
+        self, repo: Repository, revision: str, query: dict[str, str], folder: str = "", **_: Any
+    ) -> None:
+        is_recursive = query.get("recursive", "").lower() == "true"
+        self._answer(200, repo.tree(revision, is_recursive, folder))
 
     def _paths_info(self, repo: Repository, revision: str, body: bytes, **_: Any) -> None:
         files = repo.find(revision).files
@@ -398,7 +410,7 @@ _ROUTES: list[tuple[str, Callable[..., None]]] = [
     (r"POST /api/validate-yaml", _Handler._validate_yaml),
     (rf"GET {_API}", _Handler._info),
     (rf"GET {_API}/revision/{_REVISION}", _Handler._info),
-    (rf"GET {_API}/tree/{_REVISION}", _Handler._tree),
+    (rf"GET {_API}/tree/{_REVISION}(?:/(?P<folder>.+))?", _Handler._tree),
     (rf"POST {_API}/paths-info/{_REVISION}", _Handler._paths_info),
     (rf"GET {_API}/refs", _Handler._refs),
     (rf"GET {_API}/discussions", _Handler._discussions),
@@ -409,6 +421,6 @@ _ROUTES: list[tuple[str, Callable[..., None]]] = [
     (rf"POST {_GIT}/batch", _Handler._lfs_batch),
     (rf"POST {_GIT}/verify", _Handler._lfs_verify),
     (rf"PUT {_STORED}", _Handler._upload),
-    (rf"(GET|HEAD) /(?P<repo>[^/]+/[^/]+)/resolve/{_REVISION}/(?P<path>.+)", _Handler._resolve),
+    (rf"(GET|HEAD) /{_REPO}/resolve/{_REVISION}/(?P<path>.+)", _Handler._resolve),
     (rf"(GET|HEAD) {_STORED}", _Handler._storage),
 ]

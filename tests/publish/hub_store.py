@@ -6,6 +6,7 @@ import base64
 import hashlib
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +95,11 @@ class Repository:
         self.commits[oid] = Commit(oid, parent, files, title)
         return oid
 
+    def fill(self, files: Mapping[str, bytes]) -> None:
+        """Put files on the main branch without going through uploads."""
+        blobs = {path: Blob(content, is_lfs=False) for path, content in files.items()}
+        self.heads["main"] = self._store(self.heads["main"], blobs, "files")
+
     def find(self, revision: str) -> Commit:
         """The commit of a branch, tag, pull request or commit id."""
         for refs in (self.heads, self.tags, self.pulls):
@@ -164,8 +170,8 @@ class Repository:
         else:
             raise RefusedError(400, f"Unknown operation {key}")
 
-    def tree(self, revision: str, recursive: bool) -> list[dict[str, Any]]:
-        """The entries of a revision, folders included."""
+    def tree(self, revision: str, recursive: bool, folder: str = "") -> list[dict[str, Any]]:
+        """The entries of a revision, or of a folder in it, folders included."""
         files = self.find(revision).files
         parents = {path.rpartition("/")[0] for path in files if "/" in path}
         folders = sorted(
@@ -177,4 +183,9 @@ class Repository:
         )
         entries = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": f} for f in folders]
         entries += [blob.describe(path) for path, blob in sorted(files.items())]
-        return [entry for entry in entries if recursive or "/" not in entry["path"]]
+        inside = f"{folder}/" if folder else ""
+        found = [entry for entry in entries if entry["path"].startswith(inside)]
+        if not found:
+            raise RefusedError(404, f"There is no folder {folder}", "EntryNotFound")
+        depth = inside.count("/")
+        return [entry for entry in found if recursive or entry["path"].count("/") == depth]

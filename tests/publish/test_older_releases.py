@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hub_server import Hub
-from hub_store import Blob, Repository
 
 from st_static import FastEncoder
 from st_static.model.export import export_model
@@ -93,13 +92,8 @@ def test_a_repository_gives_equal_vectors_and_no_warning(
 ):
     """The Hub keeps files only: the folder of Normalize, which is empty, is not there."""
     hub = Hub()
-    repository = hub.repositories["org/older"] = Repository("org/older", private=False)
-    files = {
-        str(path.relative_to(exported)): Blob(path.read_bytes(), False)
-        for path in exported.rglob("*")
-        if path.is_file()
-    }
-    repository.heads["main"] = repository._store(None, files, "a model")
+    files = [path for path in exported.rglob("*") if path.is_file()]
+    hub.add("org/older", {str(path.relative_to(exported)): path.read_bytes() for path in files})
     with hub.running():
         vectors, said = encode_in(older_python, "org/older", sentences, tmp_path, hub.url)
     expected = FastEncoder.from_pretrained(exported).encode(sentences)

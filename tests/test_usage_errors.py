@@ -1,0 +1,209 @@
+"""What a user reads after a slip in a command or a recipe: one line, with what to do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from st_static.cli import main
+
+RECIPE = """\
+output: models/mine
+teacher:
+  model: some/teacher
+vocabulary:
+  size: 100
+"""
+
+
+def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) -> str:
+    """The one line on stderr of a command that is refused."""
+    with pytest.raises(SystemExit) as status:
+        main([word.format(**values) for word in command.split()])
+    assert status.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    name = command.split()[0]
+    assert line.startswith("Error: ")
+    assert line.endswith(f" See st-static {name} --help.")
+    return line.removeprefix("Error: ").removesuffix(f" See st-static {name} --help.")
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        # Options that are unknown, nearly right, or elsewhere.
+        (
+            "build --vocabulary.sise 3",
+            "There is no option --vocabulary.sise. Did you mean --vocabulary.size?",
+        ),
+        (
+            "build --n_components=64",
+            "There is no option --n_components. Did you mean --pca.n_components?",
+        ),
+        ("build --xyzzy 1", "There is no option --xyzzy."),
+        ("evaluate m --task STS12", "There is no option --task. Did you mean --tasks?"),
+        ("compare --publishd x", "There is no option --publishd. Did you mean --published?"),
+        ("analyse m --workdir w", "There is no option --workdir. Did you mean --work_dir?"),
+        ("encode m --colum text", "There is no option --colum. Did you mean --column?"),
+        ("card m --hub-id a/b", "There is no option --hub-id. Did you mean --hub_id?"),
+        ("explain m a b --figur p", "There is no option --figur. Did you mean --figure?"),
+        ("publish m a/b --dryrun", "There is no option --dryrun. Did you mean --dry_run?"),
+        # Values of another kind.
+        (
+            "build --pca.n_components many",
+            "--pca.n_components: expected a whole number or null, but got 'many'.",
+        ),
+        (
+            "build --pca.n_remove=some",
+            "--pca.n_remove: expected a whole number or auto, but got 'some'.",
+        ),
+        (
+            "build --export.dtype float8",
+            "--export.dtype: expected float32 or float16, but got 'float8'.",
+        ),
+        (
+            "build --distillation.learning_rate fast",
+            "--distillation.learning_rate: expected a number, but got 'fast'.",
+        ),
+        (
+            "build --corpus.docstrings numpy",
+            "--corpus.docstrings: expected a list of texts or null, but got 'numpy'.",
+        ),
+        (
+            "evaluate m --trust_remote_code maybe",
+            "--trust_remote_code: expected true or false, but got 'maybe'.",
+        ),
+        ("encode m --dtype int8", "--dtype: expected float32 or float16, but got 'int8'."),
+        (
+            "build --vocabulary.size null",
+            "--vocabulary.size: expected a whole number, but got null.",
+        ),
+        (
+            "build --vocabulary 3",
+            "--vocabulary is a section, and cannot be '3': give its values, such as "
+            "--vocabulary.size.",
+        ),
+        (
+            "build --vocabulary {{sise:3}}",
+            "--vocabulary, line 1: there is no key vocabulary.sise:3. "
+            "Did you mean vocabulary.size?",
+        ),
+        # Values that are missing, too many, or given twice.
+        ("build --seed", "--seed needs a value: a whole number."),
+        ("evaluate m --tasks", "--tasks needs a value: text."),
+        ("publish m", "Missing: ORG/NAME."),
+        ("explain m", "Missing: FIRST, SECOND."),
+        ("card m", "Missing: --results."),
+        ("publish m a/b c", "Expected no more arguments, but got c."),
+        ("build --seed 1 --seed=2", "--seed is given twice. Give it once."),
+        (
+            "build --corpus.files a.txt b.txt c.txt --seed 1",
+            "--corpus.files takes one value, but got 'a.txt' and 'b.txt'. Quote a pattern, so "
+            "that the shell does not expand it: --corpus.files 'data/*.txt'.",
+        ),
+        (
+            "encode m --input a.txt b.txt",
+            "--input takes one value, but got 'a.txt' and 'b.txt'. Quote a pattern, so that the "
+            "shell does not expand it: --input 'data/*.txt'.",
+        ),
+    ],
+)
+def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(command, capsys) == says
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            RECIPE.replace("model:", "modle:"),
+            "{file}, line 3: there is no key teacher.modle. Did you mean teacher.model?",
+        ),
+        (
+            RECIPE + "n_components: 64\n",
+            "{file}, line 6: there is no key n_components. Did you mean pca.n_components?",
+        ),
+        (RECIPE + "zzz: 64\n", "{file}, line 6: there is no key zzz."),
+        (
+            RECIPE.replace("100", "many"),
+            "{file}, vocabulary.size: expected a whole number, but got 'many'.",
+        ),
+        (
+            RECIPE.replace("100", "[1, 2]"),
+            "{file}, vocabulary.size: expected a whole number, but got '[1, 2]'.",
+        ),
+        (
+            RECIPE.replace("100", "null"),
+            "{file}, vocabulary.size: expected a whole number, but got null.",
+        ),
+        (
+            "vocabulary: 3\n",
+            "{file}, line 1: expected the section vocabulary with keys such as size, but got '3'.",
+        ),
+        (
+            "# empty\nteacher:\n",
+            "{file}, line 2: expected the section teacher with keys such as model, but got ''.",
+        ),
+        (
+            "- models/one\n- models/two\n",
+            "{file}, line 1: expected a recipe with keys such as output, but got a list.",
+        ),
+        ("3", "{file}, line 1: expected a recipe with keys such as output, but got '3'."),
+        (RECIPE + "seed: [1\npca: 3\n", r"{file}, line 7 is not YAML: .*"),
+        (RECIPE + "\tseed: 1\n", r"{file}, line 6 is not YAML: .*"),
+        (
+            RECIPE + "output: models/other\n",
+            "{file}, line 6: output is given twice, first in line 1.",
+        ),
+        (
+            RECIPE + "  size: 200\n",
+            "{file}, line 6: vocabulary.size is given twice, first in line 5.",
+        ),
+        (
+            "members: [a, b]\nweight: [1, 2]\n",
+            "{file}, line 2: there is no key weight. Did you mean weights?",
+        ),
+        (b"\xff\xfe\x00", "The recipe {file} is not text in UTF-8."),
+    ],
+)
+def test_a_slip_in_a_recipe(
+    text: str | bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    said = refused("build {file}", capsys, file=file)
+    if ".*" in says:
+        assert re.fullmatch(says.format(file=re.escape(str(file))), said)
+    else:
+        assert said == says.format(file=file)
+
+
+def test_a_value_is_looked_for_where_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(RECIPE)
+    said = refused("build {file} --vocabulary.size few", capsys, file=file)
+    assert said == "--vocabulary.size: expected a whole number, but got 'few'."
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused("build {folder}/none.yaml", capsys, folder=tmp_path)
+    assert said == f"The recipe {tmp_path}/none.yaml does not exist. Expected a YAML file."
+    said = refused("build {folder}", capsys, folder=tmp_path)
+    assert said == f"The recipe {tmp_path} is a folder. Expected a YAML file."
+
+
+def test_a_text_may_begin_like_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "models/none", "--a text", "--another one"]) == 1
+    assert "models/none" in capsys.readouterr().err
+
+
+def test_the_options_of_the_main_command_are_checked_as_well(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["build", "--teacher.sha", "null"])
+    assert "Did you mean --teacher.sha256?" in capsys.readouterr().err
