@@ -9,15 +9,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import yaml
 from jsonargparse import ArgumentParser
 
-_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_PLAIN |= {Path: "a path", NoneType: "null"}
-_PLURAL = {int: "whole numbers", float: "numbers", str: "texts", Path: "paths"}
+from st_static.model.arguments import in_words
+
 # As jsonargparse reads YAML: libyaml takes a little more than PyYAML's own parser.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # What jsonargparse and argparse say, with what our sentences need of it.
@@ -59,7 +58,7 @@ class CommandParser(ArgumentParser):
                 # jsonargparse takes null for anything.
                 if options.get(key) is None and NoneType not in get_args(hint):
                     where = _where(key, "null", self._given)
-                    raise UsageError(f"{where}: expected {expected(hint)}, but got null.")
+                    raise UsageError(f"{where}: expected {in_words(hint)}, but got null.")
         except UsageError as error:
             self._refuse(str(error))
         return options
@@ -83,19 +82,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
         by_last = {other.rpartition(".")[2].lstrip("-"): other for other in known}
         found = [by_last[near] for near in difflib.get_close_matches(last, by_last, 1, 0.75)]
     return f" Did you mean {found[0]}?" if found else ""
-
-
-def expected(hint: Any) -> str:
-    """A type in words, such as "a whole number or null"."""
-    if get_origin(hint) in (Union, UnionType):
-        parts = [expected(part) for part in get_args(hint)]
-        return " or ".join(sorted(dict.fromkeys(parts), key="null".__eq__))
-    if get_origin(hint) is Literal:
-        return " or ".join(map(str, get_args(hint)))
-    if get_origin(hint) is list:
-        [part] = get_args(hint)
-        return f"a list of {_PLURAL.get(part, expected(part))}"
-    return _PLAIN.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 # -- the command line ------------------------------------------------------------------
@@ -173,7 +159,7 @@ def _reworded(message: str, arguments: Sequence[str], parser: CommandParser) -> 
         return f"Missing: {', '.join(_shown(name, parser) for name in names)}."
     if match := _WITHOUT_A_VALUE.match(message):
         option = match["option"]
-        return f"{option} needs a value: {expected(_hint_of(option, parser))}."
+        return f"{option} needs a value: {in_words(_hint_of(option, parser))}."
     if match := _OF_A_KEY.match(message):
         key, value = match["key"], match["value"]
         if key == "config":
@@ -181,7 +167,7 @@ def _reworded(message: str, arguments: Sequence[str], parser: CommandParser) -> 
         value = "null" if value == "None" else value
         shown = value if value == "null" else repr(value)
         where = _where(key, value, arguments)
-        return f"{where}: expected {expected(_hint_of(key, parser))}, but got {shown}."
+        return f"{where}: expected {in_words(_hint_of(key, parser))}, but got {shown}."
     return f"{' '.join(message.split()).rstrip('.')}."
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.model.ensemble import Member
+from st_static.model.arguments import as_matrix, check_texts
+from st_static.model.ensemble import Member, check_member
 from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means, unit_rows
 
@@ -93,14 +94,22 @@ class TeacherAgreement:
     vectors: NDArray[np.floating]
 
     def __post_init__(self) -> None:
+        check_texts(self.texts)
+        vectors = as_matrix(self.vectors, "the teacher's vectors [H, d]")
+        object.__setattr__(self, "vectors", vectors)
         if len(self.texts) != len(self.vectors) or len(self.texts) < 3:
             raise ValueError(
                 f"Expected at least three texts, with a vector each, but got {len(self.texts)} "
                 f"texts and {len(self.vectors)} vectors."
             )
+        if not np.isfinite(self.vectors).all():
+            raise ValueError(
+                "Expected finite vectors of the teacher, but some are NaN or infinite."
+            )
 
     def __call__(self, encoder: Member) -> float:
         """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
+        check_member(encoder, "the encoder")
         student = np.asarray(encoder.encode(self.texts))
         return _agreement(self._pairs, student, self.vectors)
 
@@ -121,6 +130,10 @@ def cosine_agreement(one: Member, other: Member, first: list[str], second: list[
     Raises:
         ValueError: There are fewer than two pairs, or not as many second texts as first ones.
     """
+    for encoder, name in ((one, "the first"), (other, "the second")):
+        check_member(encoder, name)
+    check_texts(first)
+    check_texts(second)
     if len(first) != len(second) or len(first) < 2:
         raise ValueError(
             f"Expected two pairs or more, but got {len(first)} and {len(second)} texts."

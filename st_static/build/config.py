@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from st_static.model.arguments import check_fields
+
 PACKAGE_PREFIX = "package:"
 LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
 
@@ -55,6 +57,7 @@ class TeacherConfig:
     description: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(
             not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
             "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
@@ -108,6 +111,7 @@ class CorpusConfig:
     redistributable: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         languages = [self.language] if isinstance(self.language, str) else self.language or []
         for code in languages:
             _require(
@@ -158,6 +162,7 @@ class SentencesConfig:
     max_remembered: int = 1_000_000_000
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(
             1 <= self.min_words <= self.max_words,
             "Expected 1 <= sentences.min_words <= sentences.max_words, but they are "
@@ -190,6 +195,7 @@ class VocabularyConfig:
     pieces: Literal["all", "used", "none"] = "all"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(self.size > 0, f"vocabulary.size must be positive, but it is {self.size}.")
 
 
@@ -217,6 +223,7 @@ class SelectionConfig:
     held_out: int = 4096
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(
             1 <= self.sentences_per_word <= self.max_candidates,
             "Expected 1 <= selection.sentences_per_word <= selection.max_candidates, but they are "
@@ -239,6 +246,9 @@ class SentencePCAConfig:
     n_components: int | None = 256
     n_remove: int | Literal["auto"] = "auto"
     n_sentences: int = 100_000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -283,6 +293,7 @@ class DistillationConfig:
     log_steps: int = 100
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(
             self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
         )
@@ -319,6 +330,9 @@ class ExportConfig:
     dtype: Literal["float32", "float16"] = "float32"
     license: str | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class BuildConfig:
@@ -348,6 +362,7 @@ class BuildConfig:
     questions: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _require(
             self.workers >= 0, f"workers must be positive, or 0 for all, but it is {self.workers}."
         )

@@ -40,6 +40,7 @@ from st_static.build.batches import batch_sampler
 from st_static.build.config import DistillationConfig
 from st_static.build.loss import SimilarityDistillationLoss
 from st_static.build.progress import bar
+from st_static.model.arguments import check_type
 from st_static.model.ragged import Ragged
 from st_static.model.static_word_embedding import StaticWordEmbedding
 
@@ -59,10 +60,15 @@ class SparseTrainer(SentenceTransformerTrainer):
 
     Raises:
         ValueError: `max_grad_norm` is not 0.
+        TypeError: The model is not one.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, model: SentenceTransformer | None = None, *args: Any, **kwargs: Any) -> None:
+        if "model_init" not in kwargs:
+            check_type(
+                model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…)."
+            )
+        super().__init__(model, *args, **kwargs)
         if self.args.max_grad_norm:
             raise ValueError(
                 "Sparse gradients cannot be clipped: set max_grad_norm=0 in the training "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,9 @@ from st_static.build.distillation import TrainingData, distill
 from st_static.build.progress import bar
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.stages import Figures, require_disk, run_stage, stage_figures
+from st_static.model.arguments import as_path, check_texts, check_type
 from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.ensemble import Member
+from st_static.model.ensemble import Member, check_member
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.files import read_arrays, write_arrays
 from st_static.model.fused import FusedEnsemble
@@ -72,8 +74,19 @@ def distill_into(
     Raises:
         ValueError: The folder holds something else, the dimension does not fit, or there are too
             few sentences.
+        TypeError: An argument is of the wrong kind.
     """
-    check_output(Path(path), with_card=True)
+    path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
+    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
+    check_member(target, "the target")
+    check_texts(texts)
+    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
+        check_type(number, Integral, f"a whole number as {name}")
+    if config is not None:
+        check_type(config, DistillationConfig, "a DistillationConfig")
+    check_output(path, with_card=True)
+    if held_out < 2:
+        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
     if not 1 <= dim <= fused.table.shape[1]:
         raise ValueError(
             f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
@@ -88,10 +101,10 @@ def distill_into(
     rng = np.random.default_rng(seed)
     kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
-    vectors = _vectors_of(target, texts, Path(work_dir))
+    vectors = _vectors_of(target, texts, work_dir)
     data = TrainingData(ids, vectors)
     config = config or DistillationConfig()
-    folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, Path(work_dir))
+    folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
     figures = stage_figures(folder)
     trained = read_arrays(folder / _TABLE_FILE)["table"]
     record = fused.record("distilled") | {"distillation": figures}

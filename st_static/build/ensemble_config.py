@@ -12,6 +12,7 @@ from st_static.build.config import (
     SentencesConfig,
     TeacherConfig,
 )
+from st_static.model.arguments import check_fields
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class EnsembleConfig:
     workers: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.members:
             raise ValueError("Expected at least one model in members, but there is none.")
         if self.form != "exact" and not self.has_corpus:

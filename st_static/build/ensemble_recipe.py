@@ -18,6 +18,7 @@ from st_static.build.ensemble_config import EnsembleConfig
 from st_static.build.sentences import sentence_shards, split_sentences, write_sentences
 from st_static.build.stages import Figures, locked, run_stage
 from st_static.build.teacher import Teacher
+from st_static.model.arguments import check_type
 from st_static.model.ensemble import Ensemble, Member
 from st_static.model.ensemble_card import ensemble_card
 from st_static.model.export import RECORD_FILE, check_output
@@ -57,6 +58,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     Raises:
         ValueError: Something in the recipe cannot work, such as a member that is not there.
     """
+    check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir = Path(config.output), Path(config.work_dir)
     check_output(output, with_card=True)
     for member in config.members:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from st_static.model.arguments import check_type
 
 CITATION = """
 @inproceedings{wada-etal-2025-static,
@@ -49,6 +52,7 @@ class SimilarityDistillationLoss(nn.Module):
 
     Raises:
         ValueError: The temperature is not positive.
+        TypeError: The student is not a model, or the temperature is not a number.
 
     Example:
         ::
@@ -64,6 +68,8 @@ class SimilarityDistillationLoss(nn.Module):
 
     def __init__(self, model: SentenceTransformer, temperature: float = 0.05) -> None:
         super().__init__()
+        check_type(model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…).")
+        check_type(temperature, Real, "a number as the temperature")
         if not temperature > 0:
             raise ValueError(f"Expected a positive temperature, but got {temperature}.")
         self.model = model

@@ -46,6 +46,7 @@ from st_static.build.stages import (
 )
 from st_static.build.teacher import Teacher
 from st_static.build.vocabulary import choose_pieces, choose_words, count_shards
+from st_static.model.arguments import check_type
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.files import read_arrays, read_table, write_arrays, write_table
@@ -118,6 +119,7 @@ def build(config: BuildConfig) -> BuildResult:
         ValueError: Something in the recipe cannot work: a missing file or package, an unfit
             teacher, dimensions that do not fit, an output folder that holds something else, too
             little disk, or a corpus that is too small.
+        TypeError: The recipe is not a `BuildConfig`.
     """
     start = time.perf_counter()
     run = _Build(config)
@@ -148,6 +150,13 @@ class _Build:
     """One run of a recipe: knows each stage's folder and hands it to the next."""
 
     def __init__(self, config: BuildConfig) -> None:
+        check_type(
+            config,
+            BuildConfig,
+            "a BuildConfig",
+            "Make one: BuildConfig(corpus=CorpusConfig(files=…)); a recipe's file is built with "
+            "st-static build.",
+        )
         self.config = config
         self.work_dir = Path(config.work_dir)
         self.output = Path(config.output)

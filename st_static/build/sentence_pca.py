@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 from typing import Self
 
@@ -9,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted
 
+from st_static.model.arguments import as_matrix, check_type
 from st_static.model.files import read_arrays, write_arrays
 
 
@@ -57,9 +60,9 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
         Raises:
             ValueError: D + n_remove > d, fewer sentences than directions, or values that are not
                 finite.
+            TypeError: X is not an array of numbers.
         """
-        if X.ndim != 2:
-            raise ValueError(f"Expected sentence vectors [M, d], but got the shape {X.shape}.")
+        X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
         n_remove, n_components = resolve_components(self.n_components, self.n_remove, X.shape[1])
         if len(X) < n_remove + n_components:
             raise ValueError(
@@ -75,12 +78,30 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
         return self
 
     def transform(self, table: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Map word or sentence vectors [V, d] to [V, D]."""
+        """Map word or sentence vectors [V, d] to [V, D].
+
+        Raises:
+            NotFittedError: `fit` comes first.
+            ValueError: The vectors have another dimension than those it was fitted on.
+            TypeError: They are not an array of numbers.
+        """
+        check_is_fitted(self, "mean_")
+        table = as_matrix(table, "vectors [V, d]")
+        if table.shape[1] != len(self.mean_):
+            raise ValueError(
+                f"Expected vectors of {len(self.mean_)} dimensions, as the PCA was fitted on, but "
+                f"got {table.shape[1]}."
+            )
         centred = np.asarray(table, dtype=np.float32) - self.mean_
         return (centred @ self.components_.T).astype(np.float32, copy=False)
 
     def save(self, path: Path) -> None:
-        """Write the fitted transform as safetensors, so that words can be added later."""
+        """Write the fitted transform as safetensors, so that words can be added later.
+
+        Raises:
+            NotFittedError: `fit` comes first.
+        """
+        check_is_fitted(self, "mean_")
         write_arrays(
             path,
             {
@@ -111,7 +132,12 @@ def resolve_components(
 
     Raises:
         ValueError: There are not that many.
+        TypeError: They are not whole numbers.
     """
+    if n_components is not None:
+        check_type(n_components, Integral, "a whole number as n_components, or None")
+    if n_remove != "auto":
+        check_type(n_remove, Integral, 'a whole number as n_remove, or "auto"')
     dropped = dimension // 100 if n_remove == "auto" else int(n_remove)
     kept = dimension - dropped if n_components is None else n_components
     if dropped < 0 or kept < 1 or dropped + kept > dimension:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from st_static.model.arguments import as_path, check_type
 from st_static.model.ensemble import Tuning
 
 _SIZE = (6.4, 4.0)  # inches
@@ -43,12 +44,19 @@ def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
     return _save(figure, stem)
 
 
-def draw_tuning(tuning: Tuning, stem: Path) -> list[Path]:
+def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
     """The score of each trial over each weight but the first, a panel a weight.
+
+    Args:
+        tuning: What `Ensemble.tune` returned.
+        stem: File to write, without its suffix: an SVG and a PNG are written.
 
     Raises:
         ValueError: There is one member only.
+        TypeError: An argument is of the wrong kind.
     """
+    check_type(tuning, Tuning, "what Ensemble.tune returns")
+    stem = as_path(stem, "a file to write")
     if len(tuning.ensemble.weights) < 2:
         raise ValueError("There is no curve to draw: an ensemble of one member has no weights.")
     weights = np.array([trial.weights for trial in tuning.trials])

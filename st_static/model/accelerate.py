@@ -10,6 +10,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from st_static.model.arguments import check_type
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.static_model import StaticModel
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
@@ -32,7 +33,11 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 
     Raises:
         ValueError: The model does not begin with a `StaticEmbedding`.
+        TypeError: It is not a SentenceTransformer.
     """
+    check_type(
+        model, SentenceTransformer, "a SentenceTransformer", "Load it: SentenceTransformer(…)."
+    )
     module = model[0]
     if not isinstance(module, StaticEmbedding):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, cast
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from st_static.model.arguments import check_texts, check_type, shown
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.fused import FusedEnsemble, FusedMember
 from st_static.model.fusion import fused_tokenizer, token_rows
@@ -72,6 +73,7 @@ class Ensemble:
 
     Raises:
         ValueError: There are no members, or the weights do not fit.
+        TypeError: Members or weights are not a list.
 
     Example:
         >>> class Letters:
@@ -85,26 +87,17 @@ class Ensemble:
     """
 
     def __init__(self, members: Sequence[Member], weights: Sequence[float] | None = None) -> None:
+        if isinstance(members, str | Mapping | Set) or not isinstance(members, Iterable):
+            raise TypeError(
+                f"Expected a list of members, but got {shown(members)}. Put one into a list."
+            )
         members = list(members)
         if not members:
             raise ValueError("Expected at least one member, but got none.")
         for i, member in enumerate(members):
-            if isinstance(member, str) or not hasattr(member, "encode"):
-                given = repr(member) if isinstance(member, str) else type(member).__name__
-                raise ValueError(
-                    f"Expected models that encode texts, but member {i} is {given}. "
-                    "Load it, for example with FastEncoder.from_pretrained."
-                )
-        weights = [1.0] * len(members) if weights is None else list(weights)
-        if len(weights) != len(members):
-            raise ValueError(
-                f"Expected a weight for each of the {len(members)} members, but got {len(weights)}."
-            )
-        for i, weight in enumerate(weights):
-            if not (isinstance(weight, SupportsFloat) and math.isfinite(weight) and weight > 0):
-                raise ValueError(f"Expected positive weights, but weight {i} is {weight!r}.")
+            check_member(member, f"member {i}")
         self.members = members
-        self.weights = [float(weight) for weight in weights]
+        self.weights = _checked_weights(weights, len(members))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Encode texts.
@@ -118,9 +111,9 @@ class Ensemble:
         Raises:
             ValueError: A member gives another number of vectors than there are texts, or one that
                 is not finite; or texts is a single one.
+            TypeError: Texts are not a list.
         """
-        if isinstance(texts, str):
-            raise ValueError("Expected a list of texts, but got one str. Put it into a list.")
+        check_texts(texts)
         scale = 1 / math.hypot(*self.weights)
         segments = []
         for i, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
@@ -154,14 +147,24 @@ class Ensemble:
 
         Raises:
             ValueError: The score is not finite.
+            TypeError: The objective is not a function, or does not return a number.
         """
+        if not callable(objective):
+            raise TypeError(
+                f"Expected a function that scores an ensemble, but got {shown(objective)}."
+            )
         members = [_Remembering(member) for member in self.members]
         trials: list[Trial] = []
 
         def loss(logs: NDArray[np.float64]) -> float:
             """The score with its sign turned, of the logarithms of all weights but the first."""
             weights = [1.0, *np.exp(logs).tolist()]
-            score = float(objective(Ensemble(members, weights)))
+            result = objective(Ensemble(members, weights))
+            if not _is_number(result):
+                raise TypeError(
+                    f"Expected a number from the objective, but it returned {shown(result)}."
+                )
+            score = float(result)
             if not math.isfinite(score):
                 raise ValueError(f"The objective is {score} for the weights {weights}.")
             trials.append(Trial(weights, score))
@@ -194,9 +197,12 @@ class Ensemble:
         Raises:
             ValueError: A member has no table of tokens, puts a prompt before texts or has fewer
                 dimensions than its table; or there is no vocabulary, see above.
+            TypeError: The vocabulary is not a list of words.
         """
         if isinstance(vocabulary, str):
             raise ValueError("Expected a list of words as the vocabulary, but got one str.")
+        if vocabulary is not None:
+            vocabulary = _checked_words(vocabulary)
         models = [_static_model(i, member) for i, member in enumerate(self.members)]
         tokenizer = fused_tokenizer(vocabulary, models[0])
         vocabulary_ids = tokenizer.get_vocab()
@@ -207,6 +213,53 @@ class Ensemble:
             for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
         ]
         return FusedEnsemble(tokenizer, table, members)
+
+
+def check_member(member: Any, name: str) -> None:
+    """Check that a model encodes texts.
+
+    Raises:
+        ValueError: It does not, or it is a class.
+    """
+    if isinstance(member, str | type) or not hasattr(member, "encode"):
+        raise ValueError(
+            f"Expected models that encode texts, but {name} is {shown(member)}. "
+            "Load it, for example with FastEncoder.from_pretrained."
+        )
+
+
+def _checked_weights(weights: Any, n_members: int) -> list[float]:
+    """One positive number for each member; by default 1."""
+    if weights is None:
+        return [1.0] * n_members
+    if isinstance(weights, str | Mapping | Set) or not isinstance(weights, Iterable):
+        raise TypeError(
+            f"Expected a list of weights, one for each member, but got {shown(weights)}."
+        )
+    listed = list(weights)
+    if len(listed) != n_members:
+        raise ValueError(
+            f"Expected a weight for each of the {n_members} members, but got {len(listed)}."
+        )
+    for i, weight in enumerate(listed):
+        if not (_is_number(weight) and math.isfinite(weight) and weight > 0):
+            raise ValueError(f"Expected positive weights, but weight {i} is {weight!r}.")
+    return [float(weight) for weight in listed]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is one number, of Python, numpy or torch."""
+    return isinstance(value, SupportsFloat) and not getattr(value, "ndim", 0)
+
+
+def _checked_words(vocabulary: Any) -> list[str]:
+    """A vocabulary as a list of words."""
+    if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Iterable):
+        raise TypeError(f"Expected a list of words as the vocabulary, but got {shown(vocabulary)}.")
+    words = list(vocabulary)
+    for i, word in enumerate(words):
+        check_type(word, str, f"a word as a str at position {i} of the vocabulary")
+    return words
 
 
 class _Remembering:

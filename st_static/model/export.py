@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 from tokenizers import Tokenizer
 
+from st_static.model.arguments import as_path
 from st_static.model.files import write_json
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.replacement import check_place, present, replacing
@@ -129,7 +130,7 @@ def export_model(
         ValueError: As `check_output`; table and tokenizer do not fit, or values are too large for
             the number format.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
     if dtype not in ("float32", "float16"):
         raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.model.arguments import check_type
 from st_static.model.ensemble_card import ensemble_card
 from st_static.model.export import check_output, export_model
 from st_static.model.fast_encoder import FastEncoder
@@ -113,6 +115,7 @@ class FusedEnsemble:
         """The table with each member's part scaled by a_i / E|E_i(z)|, [V, D]."""
         if isinstance(texts, str):
             raise ValueError("Expected a list or column of texts, but got one str.")
+        check_type(texts, Iterable, "a list or column of texts")
         unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
         means = FastEncoder(unscaled).encode(texts)
         table = self.table.copy()

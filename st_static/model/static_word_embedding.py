@@ -13,6 +13,7 @@ from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from st_static.model.arguments import check_type, shown
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.ragged import Ragged
 
@@ -34,6 +35,7 @@ class StaticWordEmbedding(InputModule):
     Raises:
         ValueError: The table is not a matrix or has another number of rows than the tokenizer
             has tokens.
+        TypeError: The tokenizer is of another kind, or the table is not of numbers.
 
     Example:
         >>> from sentence_transformers import SentenceTransformer
@@ -53,7 +55,13 @@ class StaticWordEmbedding(InputModule):
         self, tokenizer: Tokenizer, table: NDArray[np.floating] | Tensor, sparse: bool = True
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        weights = torch.as_tensor(table).clone()  # training must not change the caller's table
+        check_type(
+            tokenizer,
+            Tokenizer,
+            "a Tokenizer of the package tokenizers",
+            "One of transformers holds it as backend_tokenizer.",
+        )
+        weights = _as_weights(table)
         if weights.ndim != 2 or len(weights) != tokenizer.get_vocab_size():
             raise ValueError(
                 f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of "
@@ -127,6 +135,15 @@ class StaticWordEmbedding(InputModule):
         config = {k: v for k, v in cls.load_config(**source).items() if k in cls.config_keys}
         weights = cls.load_torch_weights(**source)
         return cls(Tokenizer.from_file(tokenizer_path), weights["embedding.weight"], **config)
+
+
+def _as_weights(table: Any) -> Tensor:
+    """A copy of a table, which training may change, in floats."""
+    try:
+        weights = torch.as_tensor(table).clone()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"Expected a table of numbers, [V, D], but got {shown(table)}.") from error
+    return weights if weights.is_floating_point() else weights.float()
 
 
 def features_of(ids: Ragged) -> dict[str, Tensor]:

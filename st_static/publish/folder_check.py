@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
+from st_static.model.arguments import as_path
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.files import read_json
 from st_static.model.notes import CARD_FILE
@@ -90,7 +91,7 @@ def check_folder(
         ValueError: There is no such folder.
         UnfitFolderError: Something is wrong with it.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "the model's folder")
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
     files = list_files(folder)

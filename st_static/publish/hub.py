@@ -13,6 +13,7 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.model.arguments import as_path, check_type
 from st_static.publish.folder_check import ModelFile, check_folder
 from st_static.publish.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.repository import MAIN, ModelRepository, UploadError
@@ -82,8 +83,9 @@ def publish(
         ValueError: The folder is not fit, the request cannot be, or the published model does not
             load or gives other vectors.
         OSError: The Hub cannot be reached, or does not take the model.
+        TypeError: An argument is of the wrong kind.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "the model's folder")
     check_request(repo_id, revision, create_pr, tag)
     files = check_folder(folder, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
@@ -127,6 +129,10 @@ def check_request(
     Raises:
         ValueError: It is no name of a repository, or the arguments exclude each other.
     """
+    check_type(repo_id, str, "the repository as ORG/NAME")
+    for value, name in ((revision, "a branch"), (tag, "a tag")):
+        if value is not None:
+            check_type(value, str, f"{name} as a str")
     validate_repo_id(repo_id)
     if "/" not in repo_id:
         raise ValueError(f"Expected the repository as ORG/NAME, but got {repo_id!r}.")
@@ -143,6 +149,8 @@ def find_token(token: str | None = None) -> str:
     Raises:
         ValueError: There is none, or it is none; does not repeat it.
     """
+    if token is not None and not isinstance(token, str):  # whose value is not for messages
+        raise TypeError(f"Expected the token as a str, but got a {type(token).__name__}.")
     token = token or get_token()
     if not token:
         raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {_LOGIN}")

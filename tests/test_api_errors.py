@@ -1,0 +1,352 @@
+"""Arguments of the wrong kind: one clear sentence, before any work, from every public function."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sklearn.exceptions import NotFittedError
+from transformers import PreTrainedTokenizerFast
+
+from st_static import (
+    Ensemble,
+    FastEncoder,
+    SentencePCA,
+    SimilarityDistillationLoss,
+    SparseTrainer,
+    StaticWordEmbedding,
+    accelerate,
+)
+from st_static.build import (
+    BuildConfig,
+    CorpusConfig,
+    DistillationConfig,
+    SentencePCAConfig,
+    TeacherAgreement,
+    VocabularyConfig,
+    build,
+    cosine_agreement,
+    distill_into,
+)
+from st_static.build.ensemble_config import EnsembleConfig
+from st_static.build.ensemble_recipe import build_ensemble
+from st_static.build.recipe import select_sentences
+from st_static.evaluate.figures import draw_tuning
+from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer
+from st_static.publish.folder_check import check_folder
+from st_static.publish.hub import check_request, find_token, publish
+
+TEXTS = ["the", "old ships", "ships", "the old", "old"]
+
+
+@pytest.fixture(scope="module")
+def x(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Small things of each right kind."""
+    folder = tmp_path_factory.mktemp("api")
+    tokenizer = build_tokenizer(["the", "old", "ships"])
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 8))
+    export_model(folder / "model", table.astype(np.float32), tokenizer, {})
+    encoder = FastEncoder.from_pretrained(folder / "model")
+    ensemble = Ensemble([encoder, encoder])
+    return SimpleNamespace(
+        folder=folder,
+        tokenizer=tokenizer,
+        table=table,
+        encoder=encoder,
+        ensemble=ensemble,
+        fused=ensemble.fuse(),
+        tuning=ensemble.tune(lambda trial: trial.weights[1]),
+        pca=SentencePCA(2).fit(table),
+        model=SentenceTransformer(str(folder / "model"), device="cpu"),
+        vectors=table[:5],
+    )
+
+
+def distill(x: SimpleNamespace, **changes: Any) -> None:
+    arguments = {
+        "fused": x.fused,
+        "path": x.folder / "distilled",
+        "dim": 2,
+        "texts": TEXTS,
+        "target": x.ensemble,
+        "work_dir": x.folder / "work",
+        "held_out": 2,
+    }
+    distill_into(**{**arguments, **changes})  # type: ignore[arg-type]
+
+
+Call = Callable[[SimpleNamespace], object]
+A_LIST = "Expected a list of texts, but got "
+MEMBERS = "Expected a list of members, but got {}. Put one into a list."
+WEIGHTS = "Expected a list of weights, one for each member, but got {}."
+STUDENT = "Expected a SentenceTransformer, but got {}. Load it: SentenceTransformer(…)."
+NOT_FITTED = "This SentencePCA instance is not fitted yet. Call 'fit'"
+WRONG: list[tuple[Call, type[Exception], str]] = [
+    # Ensemble
+    (lambda x: Ensemble(x.encoder), TypeError, MEMBERS.format("a FastEncoder")),
+    (lambda x: Ensemble(None), TypeError, MEMBERS.format("None")),
+    (lambda x: Ensemble("models/one"), TypeError, MEMBERS.format("'models/one'")),
+    (lambda x: Ensemble({"a": x.encoder}), TypeError, MEMBERS.format("a dict")),
+    (lambda x: Ensemble([FastEncoder]), ValueError, "but member 0 is the class FastEncoder."),
+    (lambda x: Ensemble([3]), ValueError, "but member 0 is 3."),
+    (lambda x: Ensemble([x.encoder], weights=1.0), TypeError, WEIGHTS.format("1.0")),
+    (lambda x: Ensemble([x.encoder], weights="1"), TypeError, WEIGHTS.format("'1'")),
+    (lambda x: Ensemble([x.encoder], weights={1.0}), TypeError, WEIGHTS.format("a set")),
+    (
+        lambda x: Ensemble([x.encoder], weights=np.ones((1, 1))),
+        ValueError,
+        "Expected positive weights, but weight 0 is array([1.]).",
+    ),
+    (lambda x: x.ensemble.encode(None), TypeError, A_LIST + "None."),
+    (lambda x: x.ensemble.encode(3), TypeError, A_LIST + "3."),
+    (lambda x: x.ensemble.encode(b"a"), TypeError, A_LIST + "bytes."),
+    (lambda x: x.ensemble.encode({"a"}), TypeError, A_LIST + "a set."),
+    (lambda x: x.ensemble.encode({"a": 1}), TypeError, A_LIST + "a dict."),
+    (
+        lambda x: x.ensemble.encode(t for t in TEXTS),
+        TypeError,
+        A_LIST + "a generator. Make a list of it: list(texts).",
+    ),
+    (
+        lambda x: x.ensemble.encode(["a", None]),
+        TypeError,
+        "Expected a str at position 1, but got None.",
+    ),
+    (
+        lambda x: x.ensemble.tune("objective"),
+        TypeError,
+        "Expected a function that scores an ensemble, but got 'objective'.",
+    ),
+    (
+        lambda x: x.ensemble.tune(lambda trial: None),
+        TypeError,
+        "Expected a number from the objective, but it returned None.",
+    ),
+    (lambda x: x.ensemble.tune(lambda trial: np.ones(2)), TypeError, "but it returned a ndarray."),
+    (
+        lambda x: x.ensemble.fuse([1, 2]),
+        TypeError,
+        "Expected a word as a str at position 0 of the vocabulary, but got 1.",
+    ),
+    (
+        lambda x: x.ensemble.fuse(3),
+        TypeError,
+        "Expected a list of words as the vocabulary, but got 3.",
+    ),
+    (lambda x: x.ensemble.fuse(b"the"), TypeError, "as the vocabulary, but got bytes."),
+    # a fused ensemble
+    (
+        lambda x: x.fused.save_pretrained(None),
+        TypeError,
+        "Expected a folder to write, as a str or Path, but got None.",
+    ),
+    (
+        lambda x: x.fused.export_calibrated(x.folder / "c", None),
+        TypeError,
+        "Expected a list or column of texts, but got None.",
+    ),
+    (lambda x: x.fused.export_calibrated(TEXTS, x.folder / "c"), TypeError, "but got PosixPath("),
+    (
+        lambda x: distill(x, fused=x.ensemble),
+        TypeError,
+        "Expected a fused ensemble, but got an Ensemble. Make one: ensemble.fuse().",
+    ),
+    (lambda x: distill(x, path=None), TypeError, "Expected a folder to write, as a str or Path"),
+    (lambda x: distill(x, work_dir=None), TypeError, "Expected a work_dir, as a str or Path"),
+    (
+        lambda x: distill(x, dim=2.0),
+        TypeError,
+        "Expected a whole number as the dimension, but got 2.0.",
+    ),
+    (lambda x: distill(x, held_out=True), TypeError, "as held_out, but got True."),
+    (lambda x: distill(x, held_out=0), ValueError, "at least 2 sentences as held_out, but got 0."),
+    (lambda x: distill(x, texts="the"), ValueError, A_LIST + "one str. Put it into a list."),
+    (lambda x: distill(x, texts=iter(TEXTS)), TypeError, "Make a list of it: list(texts)."),
+    (lambda x: distill(x, texts=[1, 2, 3, 4]), TypeError, "Expected a str at position 0, but"),
+    (lambda x: distill(x, target="teacher"), ValueError, "but the target is 'teacher'. Load it"),
+    (
+        lambda x: distill(x, config={"max_steps": 2}),
+        TypeError,
+        "Expected a DistillationConfig, but got a dict.",
+    ),
+    # SentencePCA
+    (lambda x: SentencePCA().transform(x.table), NotFittedError, NOT_FITTED),
+    (lambda x: SentencePCA().save(x.folder / "pca"), NotFittedError, NOT_FITTED),
+    (
+        lambda x: SentencePCA().fit(None),
+        TypeError,
+        "Expected sentence vectors [M, d], in numbers, but got None.",
+    ),
+    (lambda x: SentencePCA().fit("abc"), TypeError, "in numbers, but got 'abc'."),
+    (lambda x: SentencePCA().fit(["abc"]), TypeError, "in numbers, but got a list."),
+    (lambda x: SentencePCA().fit([[1], [1, 2]]), ValueError, "but got rows of different lengths."),
+    (
+        lambda x: SentencePCA("many").fit(x.table),
+        TypeError,
+        "Expected a whole number as n_components, or None, but got 'many'.",
+    ),
+    (
+        lambda x: SentencePCA(2, n_remove=None).fit(x.table),
+        TypeError,
+        'Expected a whole number as n_remove, or "auto", but got None.',
+    ),
+    (lambda x: x.pca.transform(None), TypeError, "Expected vectors [V, d], in numbers, but got N"),
+    (
+        lambda x: x.pca.transform(np.ones((2, 5))),
+        ValueError,
+        "Expected vectors of 8 dimensions, as the PCA was fitted on, but got 5.",
+    ),
+    (lambda x: x.pca.transform(np.ones(8)), ValueError, "but got the shape (8,)."),
+    # training
+    (lambda x: SimilarityDistillationLoss("m"), TypeError, STUDENT.format("'m'")),
+    (lambda x: SimilarityDistillationLoss(None), TypeError, STUDENT.format("None")),
+    (lambda x: SimilarityDistillationLoss(x.encoder), TypeError, STUDENT.format("a FastEncoder")),
+    (
+        lambda x: SimilarityDistillationLoss(x.model, temperature="low"),
+        TypeError,
+        "Expected a number as the temperature, but got 'low'.",
+    ),
+    (lambda x: SparseTrainer("m"), TypeError, STUDENT.format("'m'")),
+    (lambda x: SparseTrainer(), TypeError, STUDENT.format("None")),
+    (lambda x: SparseTrainer(model="m"), TypeError, STUDENT.format("'m'")),
+    (lambda x: StaticWordEmbedding("m", x.table), TypeError, "Expected a Tokenizer of the package"),
+    (
+        lambda x: StaticWordEmbedding(
+            PreTrainedTokenizerFast(tokenizer_object=x.tokenizer), x.table
+        ),
+        TypeError,
+        "One of transformers holds it as backend_tokenizer.",
+    ),
+    (
+        lambda x: StaticWordEmbedding(x.tokenizer, None),
+        TypeError,
+        "Expected a table of numbers, [V, D], but got None.",
+    ),
+    (lambda x: StaticWordEmbedding(x.tokenizer, "table"), TypeError, "but got 'table'."),
+    (lambda x: accelerate("path"), TypeError, STUDENT.format("'path'")),
+    (lambda x: accelerate(None), TypeError, STUDENT.format("None")),
+    (lambda x: accelerate(x.encoder), TypeError, STUDENT.format("a FastEncoder")),
+    # agreement
+    (lambda x: TeacherAgreement(None, x.vectors), TypeError, A_LIST + "None."),
+    (lambda x: TeacherAgreement("texts", x.vectors), ValueError, A_LIST + "one str."),
+    (lambda x: TeacherAgreement([1, 2, 3], x.vectors), TypeError, "Expected a str at position 0"),
+    (
+        lambda x: TeacherAgreement(TEXTS, None),
+        TypeError,
+        "Expected the teacher's vectors [H, d], in numbers, but got None.",
+    ),
+    (lambda x: TeacherAgreement(TEXTS, np.ones(5)), ValueError, "but got the shape (5,)."),
+    (
+        lambda x: TeacherAgreement(TEXTS, np.full((5, 2), np.nan)),
+        ValueError,
+        "Expected finite vectors of the teacher",
+    ),
+    (
+        lambda x: TeacherAgreement(TEXTS, x.vectors)("path"),
+        ValueError,
+        "but the encoder is 'path'. Load it",
+    ),
+    (lambda x: cosine_agreement("a", x.encoder, TEXTS, TEXTS), ValueError, "the first is 'a'."),
+    (lambda x: cosine_agreement(x.encoder, None, TEXTS, TEXTS), ValueError, "second is None."),
+    (lambda x: cosine_agreement(x.encoder, x.encoder, "ab", "cd"), ValueError, "one str."),
+    # builds
+    (lambda x: build({}), TypeError, "Expected a BuildConfig, but got a dict. Make one: "),
+    (lambda x: build("recipe.yaml"), TypeError, "but got 'recipe.yaml'. Make one: "),
+    (lambda x: select_sentences(None), TypeError, "Expected a BuildConfig, but got None."),
+    (lambda x: build(EnsembleConfig(["a"])), TypeError, "but got an EnsembleConfig."),
+    (
+        lambda x: build_ensemble(BuildConfig()),
+        TypeError,
+        "Expected an EnsembleConfig, but got a BuildConfig.",
+    ),
+    (
+        lambda x: BuildConfig(vocabulary={"size": 3}),
+        TypeError,
+        "BuildConfig.vocabulary: expected a VocabularyConfig, but got a dict.",
+    ),
+    (lambda x: BuildConfig(output=None), TypeError, "BuildConfig.output: expected text, but got N"),
+    (
+        lambda x: VocabularyConfig(size="many"),
+        TypeError,
+        "VocabularyConfig.size: expected a whole number, but got 'many'.",
+    ),
+    (
+        lambda x: VocabularyConfig(min_count=True),
+        TypeError,
+        "VocabularyConfig.min_count: expected a whole number, but got True.",
+    ),
+    (
+        lambda x: CorpusConfig(files=Path("a.txt")),
+        TypeError,
+        "CorpusConfig.files: expected text or a list of texts or null, but got PosixPath('a.txt').",
+    ),
+    (
+        lambda x: SentencePCAConfig(n_remove="some"),
+        TypeError,
+        "SentencePCAConfig.n_remove: expected a whole number or auto, but got 'some'.",
+    ),
+    (
+        lambda x: DistillationConfig(matryoshka_dims=[8, "4"]),
+        TypeError,
+        "DistillationConfig.matryoshka_dims: expected a list of whole numbers or null, but got a",
+    ),
+    (lambda x: EnsembleConfig("a"), TypeError, "EnsembleConfig.members: expected a list of texts"),
+    # figures and the Hub
+    (
+        lambda x: draw_tuning("tuning.svg", x.folder / "tuning"),
+        TypeError,
+        "Expected what Ensemble.tune returns, but got 'tuning.svg'.",
+    ),
+    (
+        lambda x: draw_tuning(x.tuning, None),
+        TypeError,
+        "Expected a file to write, as a str or Path",
+    ),
+    (lambda x: publish(None, "org/name"), TypeError, "Expected the model's folder, as a str or"),
+    (
+        lambda x: publish(x.model, "org/name"),
+        TypeError,
+        "Expected the model's folder, as a str or Path, but got a SentenceTransformer.",
+    ),
+    (
+        lambda x: publish(x.folder, None),
+        TypeError,
+        "Expected the repository as ORG/NAME, but got None.",
+    ),
+    (lambda x: publish(x.folder, "org/name", tag=3), TypeError, "Expected a tag as a str, but got"),
+    (lambda x: check_request("org/name", revision=3), TypeError, "Expected a branch as a str, but"),
+    (lambda x: find_token(3), TypeError, "Expected the token as a str, but got a int."),
+    (lambda x: check_folder(None), TypeError, "Expected the model's folder, as a str or Path, but"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "says"), WRONG)
+def test_what_is_wrong_is_said_in_one_line(
+    call: Call, kind: type[Exception], says: str, x: SimpleNamespace
+) -> None:
+    before = sorted(x.folder.rglob("*"))
+    with pytest.raises(kind, match=re.escape(says)) as caught:
+        call(x)
+    assert "\n" not in str(caught.value)
+    assert sorted(x.folder.rglob("*")) == before
+
+
+def test_what_looks_odd_and_is_right(x: SimpleNamespace) -> None:
+    members = (encoder for encoder in [x.encoder, x.encoder])
+    ensemble = Ensemble(members, weights=np.ones(2))
+    np.testing.assert_array_equal(ensemble.encode(tuple(TEXTS)), x.ensemble.encode(TEXTS))
+    assert Ensemble([x.encoder]).encode(TEXTS).shape == (5, 8)
+    assert SentencePCA(2).fit(x.table.tolist()).transform([[1.0] * 8]).shape == (1, 2)
+    agreement = TeacherAgreement(TEXTS, x.vectors.tolist())
+    assert agreement(x.ensemble) == TeacherAgreement(TEXTS, x.vectors)(x.ensemble)
+    assert StaticWordEmbedding(
+        x.tokenizer, np.ones((5, 3), int)
+    ).embedding.weight.is_floating_point()
+    assert x.ensemble.fuse(word for word in ["the"]).table.shape[1] == 16
+    files = draw_tuning(x.tuning, str(x.folder / "tuning"))
+    assert all(file.is_file() for file in files)
