@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 from st_static.build.config import BuildConfig, without_false_facts
 from st_static.build.ensemble_config import EnsembleConfig
-from st_static.usage_errors import CommandParser, read_yaml
+from st_static.usage_errors import CommandParser, nearest, read_yaml
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -414,7 +414,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if arguments[0] not in COMMANDS:
         expected = ", ".join(COMMANDS)
-        print(f"st-static: expected one of {expected}, but got {arguments[0]!r}", file=sys.stderr)
+        hint = nearest(arguments[0], COMMANDS)
+        print(
+            f"Error: There is no command {arguments[0]!r}.{hint} Expected one of {expected}.",
+            file=sys.stderr,
+        )
         return 2
     return run_command(COMMANDS[arguments[0]][0], arguments[1:])
 

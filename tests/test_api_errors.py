@@ -127,7 +127,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         TypeError,
         "Expected a number from the objective, but it returned None.",
     ),
-    (lambda x: x.ensemble.tune(lambda trial: np.ones(2)), TypeError, "but it returned a ndarray."),
+    (lambda x: x.ensemble.tune(lambda trial: np.ones(2)), TypeError, "but it returned an ndarray."),
     (
         lambda x: x.ensemble.fuse([1, 2]),
         TypeError,
@@ -320,7 +320,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     ),
     (lambda x: publish(x.folder, "org/name", tag=3), TypeError, "Expected a tag as a str, but got"),
     (lambda x: check_request("org/name", revision=3), TypeError, "Expected a branch as a str, but"),
-    (lambda x: find_token(3), TypeError, "Expected the token as a str, but got a int."),
+    (lambda x: find_token(3), TypeError, "Expected the token as a str, but its type is int."),
     (lambda x: check_folder(None), TypeError, "Expected the model's folder, as a str or Path, but"),
 ]
 

@@ -228,7 +228,7 @@ def test_a_recipe_with_an_unknown_key_is_refused(
 
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publsh"]) == 2
-    assert "'publsh'" in capsys.readouterr().err
+    assert "no command 'publsh'. Did you mean publish?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,12 @@ class BuiltModel:
         if not (folder / RECORD_FILE).is_file():
             raise ValueError(f"{folder} is no model that st_static built: no {RECORD_FILE}.")
         self.name = folder.resolve().name
-        stages = read_json(folder / RECORD_FILE)["stages"]
+        stages = read_json(folder / RECORD_FILE).get("stages")
+        if not stages:
+            raise ValueError(
+                f"{folder} was not built in stages, so that there is nothing to analyse: expected "
+                "a model that st-static build made from a teacher, not an ensemble."
+            )
         self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
         missing = [str(f) for f in self._folders.values() if not f.is_dir()]
         if missing:

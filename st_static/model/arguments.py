@@ -33,7 +33,8 @@ def shown(value: Any) -> str:
 
 
 def _with_article(name: str) -> str:
-    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+    is_vowel = name[0].lower() in "aeiou" or name == "ndarray"
+    return f"an {name}" if is_vowel else f"a {name}"
 
 
 def check_type(value: Any, kind: type | tuple[type, ...], wanted: str, advice: str = "") -> None:

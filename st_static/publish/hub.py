@@ -150,7 +150,7 @@ def find_token(token: str | None = None) -> str:
         ValueError: There is none, or it is none; does not repeat it.
     """
     if token is not None and not isinstance(token, str):  # whose value is not for messages
-        raise TypeError(f"Expected the token as a str, but got a {type(token).__name__}.")
+        raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
     token = token or get_token()
     if not token:
         raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {_LOGIN}")

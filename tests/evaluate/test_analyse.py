@@ -150,3 +150,11 @@ def test_files_that_hold_something_else(tmp_path):
         sample_texts(file, 10)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
         read_pairs(file)
+
+
+def test_a_model_without_stages_is_refused(tmp_path, capsys):
+    """Such as an ensemble, whose record has none."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
+    assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
+    assert "model was not built in stages" in capsys.readouterr().err
