@@ -167,7 +167,10 @@ def _reworded(message: str, arguments: Sequence[str], parser: CommandParser) -> 
         value = "null" if value == "None" else value
         shown = value if value == "null" else repr(value)
         where = _where(key, value, arguments)
-        return f"{where}: expected {in_words(_hint_of(key, parser))}, but got {shown}."
+        hint = _hint_of(key, parser)
+        is_text = hint is str or str in get_args(hint)
+        advice = " Put it in quotes." if is_text and not where.startswith("--") else ""
+        return f"{where}: expected {in_words(hint)}, but got {shown}.{advice}"
     return f"{' '.join(message.split()).rstrip('.')}."
 
 

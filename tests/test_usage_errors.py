@@ -139,6 +139,10 @@ def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixt
             "{file}, vocabulary.size: expected a whole number, but got null.",
         ),
         (
+            "teacher:\n  license: no\n",
+            "{file}, teacher.license: expected text or null, but got 'False'. Put it in quotes.",
+        ),
+        (
             "vocabulary: 3\n",
             "{file}, line 1: expected the section vocabulary with keys such as size, but got '3'.",
         ),
