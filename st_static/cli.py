@@ -19,6 +19,7 @@ from jsonargparse import ArgumentParser
 
 from st_static.build.config import BuildConfig
 from st_static.build.ensemble_config import EnsembleConfig
+from st_static.hub_access import require_named
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -84,7 +85,10 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for library in ("httpx", "sentence_transformers", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # Torch takes seconds to load: not before the arguments are known to be good.
+    # Torch takes seconds to load: not before what the recipe names is known to be there.
+    from st_static.build.sources import require_sources
+
+    require_sources(config)
     if isinstance(config, EnsembleConfig):
         return _build_ensemble(config)
     from st_static.build.recipe import build
@@ -131,6 +135,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
     options = parser.parse_args(list(arguments))
+    require_named(options.model)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
@@ -294,6 +299,7 @@ def run_encode(arguments: Sequence[str]) -> int:
         raise ValueError(f"There is no folder {options.output.parent} to write to.")
     if _is_same(options.input, options.output):
         raise ValueError(f"{options.output} is the input: it would be overwritten.")
+    require_named(options.model)
     import pyarrow as pa
     from tqdm import tqdm
 

@@ -22,11 +22,12 @@ logger = logging.getLogger(__name__)
 
 RepoType = Literal["model", "dataset"]
 
+_HUB_KINDS = ("model2vec", "sentence-transformers")
 _LIMIT = 10.0
 """Seconds that the Hub has for its answer, looking up its name included."""
-# A Hub that was out of reach is not asked again for so many seconds.
+# What the Hub gives, and that it cannot be reached, is remembered for so many seconds.
 _REMEMBERED = 60.0
-_out_of_reach: dict[str, tuple[float, str]] = {}
+_answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 
 
 def require_model(
@@ -56,6 +57,19 @@ def require_model(
     if looks_like_path(name):
         raise ValueError(_no_folder(name))
     return _require("model", name, revision, token, cache_folder, otherwise)
+
+
+def require_named(name: str) -> None:
+    """Make sure that a model can be had that may have a kind before its name, as in `glove:FILE`.
+
+    Only kinds that are read from the Hub, too, are looked at.
+
+    Raises:
+        ValueError: There is no such folder, or neither the Hub nor the cache gives the model.
+    """
+    kind, separator, rest = name.partition(":")
+    if not separator or kind in _HUB_KINDS:
+        require_model(rest or name)
 
 
 def require_dataset(
@@ -177,7 +191,7 @@ _REMEDIES: dict[RepoType, str] = {
 
 
 def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | None) -> str | None:
-    """Ask the Hub once; None if it gives the repository, else why it cannot be asked.
+    """Ask the Hub, unless it has just answered; None if it gives the repository, else why not.
 
     Raises:
         ValueError: The Hub answers that it does not give it.
@@ -185,17 +199,20 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
     from huggingface_hub import constants
 
     endpoint = constants.ENDPOINT
-    asked, reason = _out_of_reach.get(endpoint, (0.0, ""))
-    if reason and time.monotonic() - asked < _REMEMBERED:
-        return reason
+    question = (endpoint, kind, name, revision, token)
+    for key in ((endpoint,), question):
+        when, reason = _answers.get(key, (-_REMEMBERED, None))
+        if time.monotonic() - when < _REMEMBERED:
+            return reason
     error = _error_of_request(kind, name, revision, token)
     if error is None:
+        _answers[question] = time.monotonic(), None
         return None
     refusal = _refusal(error, kind, name, revision, endpoint)
     if refusal:
         raise ValueError(refusal) from error
     reason = f"The Hugging Face Hub at {endpoint} {_symptom(error)}"
-    _out_of_reach[endpoint] = time.monotonic(), reason
+    _answers[endpoint,] = time.monotonic(), reason
     return reason
 
 

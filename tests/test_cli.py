@@ -15,7 +15,7 @@ import docstring_parser
 import pytest
 import yaml
 
-from st_static.build import recipe, report
+from st_static.build import recipe, report, sources
 from st_static.build.config import BuildConfig
 from st_static.cli import main, parse_build, run_command
 
@@ -86,6 +86,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[BuildConfig]:
     configs: list[BuildConfig] = []
     monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
     monkeypatch.setattr(report, "print_report", lambda result, questions: None)
+    monkeypatch.setattr(sources, "require_sources", lambda config: None)
     return configs
 
 
@@ -264,6 +265,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(config: BuildConfig) -> None:
         raise RuntimeError("a mistake of ours")
 
+    monkeypatch.setattr(sources, "require_sources", lambda config: None)
     monkeypatch.setattr(recipe, "build", fail)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         main(["build"])

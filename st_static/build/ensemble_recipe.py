@@ -16,13 +16,14 @@ from st_static.build.documents import Corpus
 from st_static.build.ensemble import distill_into
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.build.sentences import sentence_shards, split_sentences, write_sentences
+from st_static.build.sources import require_sources
 from st_static.build.stages import Figures, locked, run_stage
-from st_static.build.teacher import Teacher, require_teacher
+from st_static.build.teacher import Teacher
 from st_static.model.ensemble import Ensemble, Member
 from st_static.model.export import check_output
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.files import read_table
-from st_static.model.named import read_named, require_named
+from st_static.model.named import read_named
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     for member in config.members:
         if output.exists() and Path(member).exists() and output.samefile(member):
             raise ValueError(f"output is {output}, which is a member. Choose another folder.")
-    _require_sources(config)
+    require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     texts: list[str] = []
     if config.form != "exact":
@@ -98,16 +99,6 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
             "st_static.build.cosine_agreement."
         )
     return EnsembleResult(output, figures)
-
-
-def _require_sources(config: EnsembleConfig) -> None:
-    """Make sure that members, teacher and text can be had before any of them is loaded."""
-    for member in config.members:
-        require_named(member)
-    if config.form == "distilled" and config.target != "ensemble":
-        require_teacher(config.teacher)
-    if config.form != "exact":
-        Corpus(config.corpus)
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:

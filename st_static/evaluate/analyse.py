@@ -19,7 +19,8 @@ from st_static.build.config import TeacherConfig
 from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected
 from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
-from st_static.build.teacher import Teacher, require_teacher, token_batches
+from st_static.build.sources import require_teacher
+from st_static.build.teacher import Teacher, token_batches
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder

@@ -16,7 +16,6 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from st_static.hub_access import require_model
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.word_vectors import read_word_vectors
 
@@ -33,17 +32,6 @@ def read_named(name: str) -> StaticModel:
     if separator and kind == "glove":
         return read_word_vectors(Path(rest)).as_static_model(Path(rest).name)
     return read_static_model(rest if separator and kind == "model2vec" else name)
-
-
-def require_named(name: str) -> None:
-    """Make sure that a folder is there, or that the Hub gives its id, without reading the model.
-
-    Raises:
-        ValueError: There is no such model.
-    """
-    kind, separator, rest = name.partition(":")
-    if not separator or kind == "model2vec":
-        require_model(rest or name)
 
 
 def read_wordllama(dimension: str) -> StaticModel:

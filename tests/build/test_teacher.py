@@ -373,7 +373,7 @@ def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr("st_static.build.teacher.SentenceTransformer", refuse)
-    monkeypatch.setattr("st_static.build.teacher.require_model", lambda *_, **__: None)
+    monkeypatch.setattr("st_static.build.teacher.require_teacher", lambda config: None)
     config = TeacherConfig(
         model="someone/model",
         trust_remote_code=True,
