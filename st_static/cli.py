@@ -24,6 +24,8 @@ from st_static.hub_access import require_named
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+    from st_static.evaluate.benchmark import TaskOutcome
+
 Batch = TypeVar("Batch", bound=Sized)
 Recipe = BuildConfig | EnsembleConfig
 
@@ -140,21 +142,67 @@ def run_evaluate(arguments: Sequence[str]) -> int:
         from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
         from st_static.evaluate.tasks import find_tasks
-    # It warns of what it does not know of local models, which changes no score.
-    logging.getLogger("mteb").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="mteb")
     tasks = find_tasks(options.benchmark, options.tasks)
-    model = load_model(options.model, options.trust_remote_code)
-    outcome = run_tasks(model, tasks, options.folder, options.data)
-    for task, score in outcome.scores.items():
-        parts = outcome.parts[task]
-        mean = f" (mean of {parts} subsets and splits)" if parts > 1 else ""
-        print(f"{task}: {score:.2f}{mean}")
+    _silence_evaluation()
+    finished: list[str] = []
+
+    def on_task(outcome: TaskOutcome) -> None:
+        """Print a task's score, and remember whether it had been finished before."""
+        _print_task(outcome)
+        finished.extend([] if outcome.is_new else [outcome.task])
+
+    with _without_bars_of_libraries():
+        model = load_model(options.model, options.trust_remote_code)
+        outcome = run_tasks(model, tasks, options.folder, options.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")
-    for task, reason in outcome.failures.items():
-        print(f"Error: {task} failed: {reason}", file=sys.stderr)
+    if finished:
+        print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
+    if len(outcome.failures) > 1:
+        failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
+        print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)
     return 1 if outcome.failures else 0
+
+
+def _silence_evaluation() -> None:
+    """Let libraries say nothing that changes no score."""
+    # mteb warns of what it does not know of local models.
+    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("mteb", "datasets", "sklearn", "umap"):
+        warnings.filterwarnings("ignore", module=library)
+
+
+@contextlib.contextmanager
+def _without_bars_of_libraries() -> Iterator[None]:
+    """Draw no bars of `tqdm.auto`, which mteb, datasets and transformers use; ours are others."""
+    import tqdm.auto
+
+    bar: Any = tqdm.auto.tqdm
+    original = bar.__init__
+
+    def disabled(self: Any, *arguments: Any, **options: Any) -> None:
+        """The same bar, unseen."""
+        original(self, *arguments, **{**options, "disable": True})
+
+    bar.__init__ = disabled
+    try:
+        yield
+    finally:
+        bar.__init__ = original
+
+
+def _print_task(outcome: TaskOutcome) -> None:
+    """Print a task's score, or why it failed, without breaking the bar of all tasks."""
+    from tqdm import tqdm
+
+    if outcome.failure is not None:
+        reason = " ".join(outcome.failure.split())
+        tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
+        return
+    mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
+    tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
+    sys.stdout.flush()
 
 
 def run_compare(arguments: Sequence[str]) -> int:

@@ -30,6 +30,18 @@ _REMEMBERED = 60.0
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 
 
+class HubUnavailableError(ValueError):
+    """The Hub cannot be asked, and the cache does not have what was looked for.
+
+    Attributes:
+        cause: What was tried.
+    """
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}. {remedy}.")
+        self.cause = cause
+
+
 def require_model(
     name: str,
     revision: str | None = None,
@@ -50,7 +62,8 @@ def require_model(
         The copy in the Hub's cache if it is to be used instead of asking the Hub; else None.
 
     Raises:
-        ValueError: There is no such folder, or neither the Hub nor the cache gives the model.
+        ValueError: There is no such folder, or the Hub does not give the model.
+        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
     """
     if Path(name).exists():
         return None
@@ -87,7 +100,8 @@ def require_dataset(
         instead of asking the Hub; else None.
 
     Raises:
-        ValueError: Neither the Hub nor the cache gives the dataset.
+        ValueError: The Hub does not give the dataset.
+        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
     """
     if Path(name).exists():
         return None
@@ -150,7 +164,7 @@ def _require(
 ) -> Path | None:
     from huggingface_hub import is_offline_mode
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     try:
         validate_repo_id(name)
@@ -170,10 +184,8 @@ def _require(
     )
     if copy is None:
         remedy = "Unset it" if is_offline else _REMEDIES[kind].format(name=name)
-        raise ValueError(
-            f"{reason}, and {title} is neither a folder here nor in the cache. {remedy}, or "
-            f"{otherwise}."
-        )
+        cause = f"{reason}, and {title} is neither a folder here nor in the cache"
+        raise HubUnavailableError(cause, f"{remedy}, or {otherwise}")
     if not is_offline:
         logger.warning(
             "%s. Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked.",

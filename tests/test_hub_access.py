@@ -1,6 +1,6 @@
 """The Hub is asked once, for ten seconds at most, and what it cannot give ends in one line."""
 
-import logging
+import json
 import os
 import socket
 import subprocess
@@ -25,8 +25,17 @@ from st_static.build.config import CorpusConfig, TeacherConfig
 from st_static.build.documents import Corpus
 from st_static.build.teacher import Teacher
 from st_static.cli import main
+from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.encoders import EvaluatedModel
 from st_static.evaluate.models import load_model
-from st_static.hub_access import looks_like_path, offline, require_dataset, require_model
+from st_static.evaluate.tasks import find_tasks
+from st_static.hub_access import (
+    HubUnavailableError,
+    looks_like_path,
+    offline,
+    require_dataset,
+    require_model,
+)
 from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.tokenizer import build_tokenizer
@@ -178,8 +187,8 @@ def test_a_name_that_the_hub_does_not_know(hub: Hub) -> None:
         ValueError, match=r"'org/x' is not a folder here, and the Hub at .* has no model of .*log"
     ):
         require_model("org/x")
+    hub.fail("GET", status=404, headers={"X-Error-Code": "RepoNotFound"})
     with pytest.raises(ValueError, match="has no dataset of that name"):
-        hub.fail("GET", status=404, headers={"X-Error-Code": "RepoNotFound"})
         require_dataset("org/x")
 
 
@@ -236,7 +245,7 @@ def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"\. Did you mean models/quickstart\?$"):
         require_model("models/quikstart")
-    with pytest.raises(ValueError, match="there is a folder models here, .* not taken for a Hub"):
+    with pytest.raises(ValueError, match=r"there is a folder models here, .* not taken for a Hub"):
         require_model("models/xyz")
     assert not looks_like_path("org/x")
     assert not looks_like_path("gpt2")
@@ -283,11 +292,13 @@ def test_offline_the_cache_alone_is_looked_at(
     assert not caplog.records
 
 
-def write_cached_dataset(name: str, folder: Path, revision: str) -> None:
+def write_cached_dataset(
+    name: str, folder: Path, revision: str, table: pa.Table, split: str
+) -> None:
     """Leave a dataset in the cache of the package `datasets` as if it had come from the Hub."""
     source = folder / name.rpartition("/")[2]
     source.mkdir()
-    pq.write_table(pa.table({"text": ["One.", "Two."]}), source / "train.parquet")
+    pq.write_table(table, source / f"{split}.parquet")
     datasets.load_dataset(str(source), cache_dir=str(folder / "loaded"))
     [copy] = (path for path in (folder / "loaded").glob("*/*/*/*") if path.is_dir())
     place = Path(datasets.config.HF_DATASETS_CACHE) / name.replace("/", "___")
@@ -299,7 +310,9 @@ def test_a_cached_dataset_serves_in_its_own_revision_only(
     online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point_to(CLOSED, monkeypatch)
-    write_cached_dataset("org/web", tmp_path, REVISION)
+    write_cached_dataset(
+        "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
+    )
     for revision in (None, REVISION):
         corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
         corpus.require()
@@ -310,12 +323,81 @@ def test_a_cached_dataset_serves_in_its_own_revision_only(
 
 
 def test_offline_ends_with_its_block(online: None) -> None:
-    with pytest.raises(RuntimeError), offline():
+    with offline():
         assert constants.HF_HUB_OFFLINE
         assert datasets.config.HF_HUB_OFFLINE
-        raise RuntimeError
     assert not constants.HF_HUB_OFFLINE
     assert not datasets.config.HF_HUB_OFFLINE
+
+
+# -- evaluation ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_tasks() -> list:
+    return find_tasks(tasks=["STS13", "STS12"])
+
+
+def plain_model() -> EvaluatedModel:
+    return EvaluatedModel(
+        "test/plain", "1", lambda texts: np.eye(3)[[len(t) % 3 for t in texts]], 3
+    )
+
+
+def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(
+    hub: Hub, tmp_path: Path, two_tasks: list
+) -> None:
+    hub.fail("", status=503, times=99)
+    with pytest.raises(
+        HubUnavailableError, match=r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
+    ):
+        run_tasks(plain_model(), two_tasks, tmp_path)
+    assert len(hub.requests) == 1
+
+
+def test_a_task_whose_data_are_cached_runs_without_the_hub(
+    hub: Hub, tmp_path: Path, two_tasks: list
+) -> None:
+    hub.fail("", status=503, times=99)
+    scores = np.arange(30.0)
+    texts = ["a" * (1 + i * i) for i in range(30)]
+    table = pa.table({"sentence1": texts, "sentence2": texts[::-1], "score": scores})
+    dataset = two_tasks[1].metadata.dataset
+    write_cached_dataset(dataset["path"], tmp_path, dataset["revision"], table, "test")
+    outcome = run_tasks(plain_model(), two_tasks, tmp_path)
+    assert list(outcome.scores) == ["STS12"]
+    assert "answers 503" in outcome.failures["STS13"]
+    assert len(hub.requests) == 1
+    result = json.loads((outcome.folder / "STS12.json").read_text())
+    assert result["dataset_revision"] == dataset["revision"]
+    # Its results are there now, so that nothing is asked for.
+    hub_access._answers.clear()
+    assert run_tasks(plain_model(), two_tasks[1:], tmp_path).scores == outcome.scores
+    assert len(hub.requests) == 1
+
+
+def test_local_data_and_a_local_model_touch_no_network(
+    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    asked: list[object] = []
+
+    def ask(*arguments: object, **_: object) -> None:
+        asked.append(arguments)
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(socket.socket, "connect", ask)
+    for task, split in (("STS12", "test"), ("STSBenchmark", "validation")):
+        (tmp_path / "data" / task).mkdir(parents=True)
+        table = pa.table(
+            {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
+        )
+        pq.write_table(table, tmp_path / f"data/{task}/{split}.parquet")
+    model = static_model(tmp_path / "ours")
+    arguments = ["evaluate", str(model), "--data", str(tmp_path / "data"), "--folder"]
+    assert main([*arguments, str(tmp_path), "--tasks", "STS12", "STSBenchmark"]) == 0
+    assert not asked
+    assert capsys.readouterr().err == ""
 
 
 # -- commands --------------------------------------------------------------------------
@@ -368,7 +450,3 @@ def test_without_the_hub_a_command_ends_in_one_line(arguments: list[str], tmp_pa
     [line] = result.stderr.splitlines()
     assert line.startswith(f"Error: The Hugging Face Hub at {CLOSED} cannot be reached (")
     assert "the model 'org/x' is neither a folder here nor in the cache" in line
-
-
-def test_the_warning_of_a_cached_copy_is_the_modules_own(online: None) -> None:
-    assert hub_access.logger is logging.getLogger("st_static.hub_access")

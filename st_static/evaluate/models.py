@@ -62,7 +62,8 @@ def _load_sentence_transformer(
                 "on the command line --trust_remote_code true."
             ) from error
         raise ValueError(
-            f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: {_KINDS}."
+            f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
+            f"{_KINDS}."
         ) from error
     encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)

@@ -106,7 +106,7 @@ def test_whole_numbers_as_weights_are_for_model2vec(ours, tmp_path):
 
 
 def test_a_model_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="^There is no folder .*none"):
+    with pytest.raises(ValueError, match=r"^There is no folder .*none"):
         load_model(str(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"model2vec:…, wordllama:…, glove:…"):
         load_model("glvoe:vectors.txt")
