@@ -25,7 +25,7 @@ from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
-from st_static.evaluate.geometry import alignment, uniformity
+from st_static.evaluate.geometry import alignment, random_pairs, uniformity
 from st_static.evaluate.lengths import agreement_by_length
 from st_static.evaluate.norms import (
     frequency_correlation,
@@ -201,10 +201,13 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 
 
 def sample_texts(file: Path, n: int, seed: int = 0) -> list[str]:
-    """At most `n` of a file's lines, drawn at random; empty ones are left out."""
-    lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
+    """At most `n` of a file's different lines, drawn at random; empty ones are left out."""
+    texts = file.read_text("utf-8").split("\n")
+    lines = list(dict.fromkeys(line for line in texts if line.strip()))
     if len(lines) < 2:
-        raise ValueError(f"Expected at least two lines of text in {file}, but got {len(lines)}.")
+        raise ValueError(
+            f"Expected at least two different lines of text in {file}, but got {len(lines)}."
+        )
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(lines), min(n, len(lines)), replace=False)
     return [lines[i] for i in sorted(chosen)]
@@ -270,12 +273,14 @@ def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Alignment of paraphrases and uniformity of random pairs, after each stage."""
     first, second = zip(*pairs, strict=True)
     ids = model.tokenize(first), model.tokenize(second)
-    shuffled = np.random.default_rng(0).permutation(len(pairs))
+    # A text may begin several pairs: the same one twice would be no random pair.
+    distinct = np.unique(first, return_index=True)[1]
+    i, j = distinct[random_pairs(len(distinct))].T
     rows = []
     for stage, table in model.tables.items():
         x, y = (sentence_means(table, side) for side in ids)
         rows.append(
-            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x, x[shuffled])}
+            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x[i], x[j])}
         )
     return pl.DataFrame(rows)
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -22,10 +23,13 @@ from st_static.evaluate.analyse import (
     held_out_agreement,
     read_pairs,
     sample_texts,
+    sphere,
     token_vectors,
     word_vectors,
 )
 from st_static.evaluate.socm import mean_socm
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
 
 
@@ -109,6 +113,21 @@ def test_the_models_collapse_is_over_its_word_vectors(model):
     np.testing.assert_array_equal(vectors, model.table[rows])
 
 
+def test_uniformity_is_over_pairs_of_different_texts():
+    """Orthogonal vectors have the squared distance 2, so that each pair has exp(-4)."""
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100)]
+    tokenizer = build_tokenizer(words)
+    table = np.zeros((tokenizer.get_vocab_size(), 100), np.float32)
+    for i, word in enumerate(words):
+        table[tokenizer.token_to_id(word), i] = 1
+    model = SimpleNamespace(tokenize=ChunkTokenizer(tokenizer), tables={"stage": table})
+    # The last ten begin with the first text again.
+    pairs = [*zip(words, reversed(words), strict=True), *((words[0], w) for w in words[:10])]
+    [row] = sphere(model, pairs).to_dicts()
+    assert row["uniformity"] == pytest.approx(-4, abs=1e-5)
+    assert row["alignment"] == pytest.approx(2 * 109 / 110, abs=1e-5)
+
+
 def test_the_ablations_tables(model):
     tables = ablation_tables(model)
     assert list(tables) == [
@@ -146,7 +165,9 @@ def test_a_work_folder_of_another_model(folder, tmp_path):
 def test_files_that_hold_something_else(tmp_path):
     file: Path = tmp_path / "file.txt"
     file.write_text("one line\n\n")
-    with pytest.raises(ValueError, match="at least two lines"):
-        sample_texts(file, 10)
+    for text in ("one line\n\n", "one line\none line\n"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
+            sample_texts(file, 10)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
         read_pairs(file)
