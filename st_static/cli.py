@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import difflib
 import gc
 import logging
 import sys
@@ -17,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 import yaml
 from jsonargparse import ArgumentParser
 
+from st_static import __version__
 from st_static.build.config import BuildConfig
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.hub_access import require_named
@@ -415,27 +417,47 @@ def _extra(name: str) -> Iterator[None]:
 
 
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "build": (run_build, "[RECIPE] [--OPTION VALUE ...]"),
-    "evaluate": (run_evaluate, "MODEL [--benchmark NAME | --tasks NAME ...] [--data DIR]"),
-    "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
-    "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
-    "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
-    "card": (run_card, "MODEL --results RESULTS [...] [--peers RESULTS ...] [--work_dir DIR]"),
-    "explain": (run_explain, 'MODEL "TEXT" "TEXT" [--figure FILE]'),
-    "publish": (run_publish, "MODEL ORG/NAME [--private] [--tag NAME] [--dry_run]"),
+    "build": (run_build, "Build a static model from a teacher and text, as a recipe says."),
+    "evaluate": (run_evaluate, "Score a model on MTEB tasks."),
+    "compare": (run_compare, "Put measured and published scores side by side."),
+    "encode": (run_encode, "Encode a file of texts into a file of vectors."),
+    "analyse": (run_analyse, "Write tables and figures about a built model."),
+    "card": (run_card, "Write a model's card with its figures."),
+    "explain": (run_explain, "Show which words make two texts similar."),
+    "publish": (run_publish, "Put a model on the Hugging Face Hub."),
 }
+
+
+def _help() -> str:
+    """What the bare command says: a line for each command."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(
+        [
+            DESCRIPTION,
+            "",
+            "usage: st-static COMMAND ...",
+            "",
+            *lines,
+            "",
+            "st-static COMMAND --help lists a command's options; st-static --version, the version.",
+        ]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is printed without a traceback."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
-        lines = [f"  st-static {name} {usage}" for name, (_, usage) in COMMANDS.items()]
-        print("\n".join([f"{DESCRIPTION}\n\nusage:", *lines, "\nEach command has --help."]))
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(f"st-static {__version__}")
         return 0
     if arguments[0] not in COMMANDS:
-        expected = ", ".join(COMMANDS)
-        print(f"st-static: expected one of {expected}, but got {arguments[0]!r}", file=sys.stderr)
+        near = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(COMMANDS)}."
+        print(f"st-static: {arguments[0]!r} is not a command. {hint}", file=sys.stderr)
         return 2
     return run_command(COMMANDS[arguments[0]][0], arguments[1:])
 

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import yaml
 
 from st_static.build import recipe, report, sources
 from st_static.build.config import BuildConfig
-from st_static.cli import main, parse_build, run_command
+from st_static.cli import COMMANDS, main, parse_build, run_command
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "recipes/quickstart.yaml"
@@ -190,8 +191,15 @@ def test_the_bare_command_tells_how_it_is_used(
 ) -> None:
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert "usage:" in printed
-    assert all(f"st-static {command} " in printed for command in ("build", "evaluate", "compare"))
+    assert "usage: st-static COMMAND" in printed
+    lines = [line.split(maxsplit=1) for line in printed.splitlines() if line.startswith("  ")]
+    assert [name for name, _ in lines] == list(COMMANDS)
+    assert all(re.fullmatch(r"[A-Z].{10,}\.", purpose) for _, purpose in lines)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"st-static {importlib.metadata.version('st-static')}\n"
 
 
 # -- errors ----------------------------------------------------------------------------
@@ -229,7 +237,11 @@ def test_a_recipe_with_an_unknown_key_is_refused(
 
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publsh"]) == 2
-    assert "'publsh'" in capsys.readouterr().err
+    assert (
+        capsys.readouterr().err == "st-static: 'publsh' is not a command. Did you mean publish?\n"
+    )
+    assert main(["zzz"]) == 2
+    assert "'zzz' is not a command. There are: build, evaluate, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,33 @@ class BuiltModel:
         work_dir: The recipe's work directory.
 
     Raises:
-        ValueError: The folder is no model of st_static, or its stages are not in `work_dir`.
+        ValueError: The folder is not a model that was built from a teacher, or its stages are not
+            in `work_dir`.
     """
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}.")
         if not (folder / RECORD_FILE).is_file():
-            raise ValueError(f"{folder} is no model that st_static built: no {RECORD_FILE}.")
+            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
         self.name = folder.resolve().name
-        stages = read_json(folder / RECORD_FILE)["stages"]
-        self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
-        missing = [str(f) for f in self._folders.values() if not f.is_dir()]
-        if missing:
+        record = read_json(folder / RECORD_FILE)
+        if "stages" not in record:
             raise ValueError(
-                f"The stages of {folder} are not in {work_dir}: there is no {', '.join(missing)}. "
-                "Give the recipe's work_dir, or build the model again."
+                f"{folder} is an ensemble, which has no stages to analyse: name a model that was "
+                "built from a teacher."
+            )
+        stages = record["stages"]
+        self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
+        missing = [f.name for f in self._folders.values() if not f.is_dir()]
+        if missing:
+            some = len(missing) < len(stages)
+            found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
+            beside = sorted(work_dir.glob(f"*/{missing[0]}"))
+            hint = f"They are in {beside[0].parent}" if beside else "Build the model again"
+            raise ValueError(
+                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
+                "work_dir of its recipe."
             )
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenize = ChunkTokenizer(self.tokenizer)
