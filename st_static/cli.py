@@ -22,6 +22,7 @@ from st_static import __version__
 from st_static.build.config import BuildConfig
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.hub_access import require_named
+from st_static.terminal import log_to_terminal
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -86,9 +87,7 @@ def _names_members(arguments: Sequence[str]) -> bool:
 def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> int:
     """Run `build` and print its report."""
     config = parse_build(arguments, default_recipe)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    for library in ("httpx", "sentence_transformers", "datasets"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    log_to_terminal()
     # Torch takes seconds to load: not before what the recipe names is known to be there.
     from st_static.build.sources import require_sources
 

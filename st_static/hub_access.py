@@ -108,6 +108,24 @@ def require_dataset(
     return _require("dataset", name, revision, None, None, otherwise)
 
 
+def require_hub(repo_id: str) -> None:
+    """Make sure that the Hub answers, whatever it says of a repository.
+
+    Raises:
+        HubUnavailableError: It cannot be asked.
+    """
+    from huggingface_hub import is_offline_mode
+
+    reason: str | None = "HF_HUB_OFFLINE is set"
+    if not is_offline_mode():
+        try:
+            reason = _ask("model", repo_id, None, None)
+        except ValueError:  # such as that there is none yet
+            reason = None
+    if reason:
+        raise HubUnavailableError(reason, "Check the connection, HF_ENDPOINT and HF_HUB_OFFLINE")
+
+
 def looks_like_path(name: str) -> bool:
     """Whether a name can only be that of a local folder, or begins with one that is here.
 
@@ -168,10 +186,10 @@ def _require(
 
     try:
         validate_repo_id(name)
-    except HFValidationError as error:
+    except HFValidationError:
         raise ValueError(
             f"{name!r} is neither a folder here nor an id on the Hub, such as ORG/NAME."
-        ) from error
+        ) from None
     title = f"the {kind} {name!r}" + (f" at the revision {revision!r}" if revision else "")
     is_offline = is_offline_mode()
     reason = "HF_HUB_OFFLINE is set" if is_offline else _ask(kind, name, revision, token)
@@ -222,7 +240,7 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
         return None
     refusal = _refusal(error, kind, name, revision, endpoint)
     if refusal:
-        raise ValueError(refusal) from error
+        raise ValueError(refusal) from None  # whose traceback is long
     reason = f"The Hugging Face Hub at {endpoint} {_symptom(error)}"
     _answers[endpoint,] = time.monotonic(), reason
     return reason

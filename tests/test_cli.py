@@ -283,6 +283,18 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
         main(["build"])
 
 
+def test_a_librarys_warning_comes_once() -> None:
+    """huggingface_hub writes to stderr itself, and so would our handler."""
+    code = (
+        "from st_static.terminal import log_to_terminal; log_to_terminal(); "
+        "import huggingface_hub.utils, logging; "
+        "logging.getLogger('huggingface_hub.utils').warning('retrying'); "
+        "logging.getLogger('st_static.x').info('ours')"
+    )
+    lines = run("-c", code).stderr.splitlines()
+    assert [line.split()[-1] for line in lines] == ["retrying", "ours"]
+
+
 # -- the commands themselves -----------------------------------------------------------
 
 

@@ -34,6 +34,7 @@ from st_static.hub_access import (
     looks_like_path,
     offline,
     require_dataset,
+    require_hub,
     require_model,
 )
 from st_static.model.export import export_model
@@ -177,6 +178,14 @@ def test_a_page_of_something_else_is_not_the_hub(hub: Hub) -> None:
     hub.fail("GET", status=200)
     with pytest.raises(ValueError, match="gives an answer that is not the Hub's"):
         require_model("org/x")
+
+
+def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
+    require_hub("org/new")
+    hub_access._answers.clear()
+    hub.fail("GET", status=503)
+    with pytest.raises(HubUnavailableError, match=r"answers 503 .*HF_ENDPOINT"):
+        require_hub("org/new")
 
 
 # -- answers for good ------------------------------------------------------------------

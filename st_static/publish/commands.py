@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from st_static.hub_access import require_model
+from st_static.terminal import log_to_terminal
 
 if TYPE_CHECKING:
     from st_static.publish.explain import Explanation
@@ -185,9 +186,7 @@ def _publish_parser() -> ArgumentParser:
 def run_publish(arguments: Sequence[str]) -> int:
     """Run `publish`."""
     options = _publish_parser().parse_args(list(arguments))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    for library in ("httpx", "httpx2", "sentence_transformers"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    log_to_terminal()
     from st_static.publish.folder_check import UnfitFolderError
     from st_static.publish.hub import publish
 
