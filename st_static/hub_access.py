@@ -11,6 +11,7 @@ import difflib
 import json
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 RepoType = Literal["model", "dataset"]
 
+_SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _HUB_KINDS = ("model2vec", "sentence-transformers")
 _LIMIT = 10.0
 """Seconds that the Hub has for its answer, looking up its name included."""
@@ -148,7 +150,7 @@ def _no_folder(name: str) -> str:
     near = difflib.get_close_matches(path.name, beside, n=1)
     if near:
         hint = f" Did you mean {parent / near[0]}?"
-    elif not name.startswith("~") and len(path.parts) == 2 and parent.is_dir():
+    elif _SPELT_LIKE_AN_ID.fullmatch(name) and parent.is_dir():
         hint = f" As there is a folder {parent} here, this is not taken for a Hub id."
     else:
         hint = ""

@@ -256,6 +256,9 @@ def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         require_model("models/quikstart")
     with pytest.raises(ValueError, match=r"there is a folder models here, .* not taken for a Hub"):
         require_model("models/xyz")
+    for name in ("../xyz", "/xyz", "./xyz", "xyz/"):
+        with pytest.raises(ValueError, match=rf"^There is no folder {name}\.$"):
+            require_model(name)
     assert not looks_like_path("org/x")
     assert not looks_like_path("gpt2")
 

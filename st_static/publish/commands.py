@@ -25,8 +25,7 @@ _COLUMN_PADDING = 3  # what rich puts around a column
 _CELL = len("+0.123")
 
 
-def run_explain(arguments: Sequence[str]) -> int:
-    """Run `explain`."""
+def _explain_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="st-static explain",
         description="Show which words make two texts similar: the cosine as a sum over word pairs.",
@@ -45,7 +44,12 @@ def run_explain(arguments: Sequence[str]) -> int:
         help="List only the N pairs with the largest shares, of either sign, and the sum of the "
         "others; for long texts.",
     )
-    options = parser.parse_args(list(arguments))
+    return parser
+
+
+def run_explain(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
+    options = _explain_parser().parse_args(list(arguments))
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     require_model(options.model)
