@@ -26,6 +26,7 @@ from st_static.cli import (
     run_evaluate,
     run_publish,
 )
+from st_static.hub_access import require_hub
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
 BENCHMARK = "MTEB(eng, v2)"
@@ -75,6 +76,7 @@ def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
         raise ValueError(f"export.license: {problem}")
     check_request(repo_id)
     find_token()
+    require_hub(repo_id)
 
 
 def card_arguments(config: Recipe, options: argparse.Namespace) -> list[str]:

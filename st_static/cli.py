@@ -14,12 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
+from st_static import __version__
 from st_static.build.config import BuildConfig, without_false_facts
 from st_static.build.ensemble_config import EnsembleConfig
+from st_static.hub_access import require_named
+from st_static.terminal import log_to_terminal
 from st_static.usage_errors import CommandParser, nearest, read_yaml
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    from st_static.evaluate.benchmark import TaskOutcome
 
 Batch = TypeVar("Batch", bound=Sized)
 Recipe = BuildConfig | EnsembleConfig
@@ -94,15 +99,17 @@ def _names_members(arguments: Sequence[str]) -> bool:
 def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> int:
     """Run `build` and print its report."""
     config = parse_build(arguments, default_recipe)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    for library in ("httpx", "sentence_transformers", "datasets"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    log_to_terminal()
     # It warns that checkpoints follow each other within a second, which does no harm.
     logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
     from tqdm.contrib.logging import logging_redirect_tqdm
 
+    # Torch takes seconds to load: not before what the recipe names is known to be there.
+    from st_static.build.sources import require_sources
+
     try:
         with logging_redirect_tqdm():  # a line that comes while there is a bar stands above it
+            require_sources(config)
             return _build_ensemble(config) if isinstance(config, EnsembleConfig) else _build(config)
     except KeyboardInterrupt:
         print(
@@ -112,7 +119,6 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
 
 
 def _build(config: BuildConfig) -> int:
-    # Torch takes seconds to load: not before the arguments are known to be good.
     from st_static.build.recipe import build
     from st_static.build.report import print_report
 
@@ -167,25 +173,72 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
     options = parser.read(arguments)
+    require_named(options.model)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
         from st_static.evaluate.tasks import find_tasks
-    # It warns of what it does not know of local models, which changes no score.
-    logging.getLogger("mteb").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="mteb")
     tasks = find_tasks(options.benchmark, options.tasks)
-    model = load_model(options.model, options.trust_remote_code)
-    outcome = run_tasks(model, tasks, options.folder, options.data)
-    for task, score in outcome.scores.items():
-        parts = outcome.parts[task]
-        mean = f" (mean of {parts} subsets and splits)" if parts > 1 else ""
-        print(f"{task}: {score:.2f}{mean}")
+    _silence_evaluation()
+    finished: list[str] = []
+
+    def on_task(outcome: TaskOutcome) -> None:
+        """Print a task's score, and remember whether it had been finished before."""
+        _print_task(outcome)
+        finished.extend([] if outcome.is_new else [outcome.task])
+
+    with _without_bars_of_libraries():
+        model = load_model(options.model, options.trust_remote_code)
+        outcome = run_tasks(model, tasks, options.folder, options.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")
-    for task, reason in outcome.failures.items():
-        print(f"Error: {task} failed: {reason}", file=sys.stderr)
+    if finished:
+        print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
+    if len(outcome.failures) > 1:
+        failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
+        print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)
     return 1 if outcome.failures else 0
+
+
+def _silence_evaluation() -> None:
+    """Let libraries say nothing that changes no score."""
+    # mteb warns of what it does not know of local models.
+    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("mteb", "datasets", "sklearn", "umap"):
+        warnings.filterwarnings("ignore", module=library)
+
+
+@contextlib.contextmanager
+def _without_bars_of_libraries() -> Iterator[None]:
+    """Draw no bars of `tqdm.auto`, which mteb, datasets and transformers use; ours are others."""
+    import tqdm.auto
+
+    bar: Any = tqdm.auto.tqdm
+    original = bar.__init__
+
+    def disabled(self: Any, *arguments: Any, **options: Any) -> None:
+        """The same bar, unseen."""
+        original(self, *arguments, **{**options, "disable": True})
+
+    bar.__init__ = disabled
+    try:
+        yield
+    finally:
+        bar.__init__ = original
+
+
+def _print_task(outcome: TaskOutcome) -> None:
+    """Print a task's score, or why it failed, without breaking the bar of all tasks."""
+    from tqdm import tqdm
+
+    if outcome.failure is not None:
+        reason = " ".join(outcome.failure.split())
+        tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
+        return
+    mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
+    tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
+    sys.stdout.flush()
 
 
 def run_compare(arguments: Sequence[str]) -> int:
@@ -327,6 +380,7 @@ def run_encode(arguments: Sequence[str]) -> int:
         raise ValueError(f"There is no folder {options.output.parent} to write to.")
     if _is_same(options.input, options.output):
         raise ValueError(f"{options.output} is the input: it would be overwritten.")
+    require_named(options.model)
     import pyarrow as pa
     from tqdm import tqdm
 
@@ -394,23 +448,42 @@ def _extra(name: str) -> Iterator[None]:
 
 
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "build": (run_build, "[RECIPE] [--OPTION VALUE ...]"),
-    "evaluate": (run_evaluate, "MODEL [--benchmark NAME | --tasks NAME ...] [--data DIR]"),
-    "compare": (run_compare, "[RESULTS ...] [--published NAME ...] [--output STEM]"),
-    "encode": (run_encode, "MODEL [--input FILE] [--output FILE]"),
-    "analyse": (run_analyse, "MODEL --work_dir DIR [--output DIR]"),
-    "card": (run_card, "MODEL --results RESULTS [...] [--peers RESULTS ...] [--work_dir DIR]"),
-    "explain": (run_explain, 'MODEL "TEXT" "TEXT" [--figure FILE]'),
-    "publish": (run_publish, "MODEL ORG/NAME [--private] [--tag NAME] [--dry_run]"),
+    "build": (run_build, "Build a static model from a teacher and text, as a recipe says."),
+    "evaluate": (run_evaluate, "Score a model on MTEB tasks."),
+    "compare": (run_compare, "Put measured and published scores side by side."),
+    "encode": (run_encode, "Encode a file of texts into a file of vectors."),
+    "analyse": (run_analyse, "Write tables and figures about a built model."),
+    "card": (run_card, "Write a model's card with its figures."),
+    "explain": (run_explain, "Show which words make two texts similar."),
+    "publish": (run_publish, "Put a model on the Hugging Face Hub."),
 }
+
+
+def _help() -> str:
+    """What the bare command says: a line for each command."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(
+        [
+            DESCRIPTION,
+            "",
+            "usage: st-static COMMAND ...",
+            "",
+            *lines,
+            "",
+            "st-static COMMAND --help lists a command's options; st-static --version, the version.",
+        ]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is printed without a traceback."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
-        lines = [f"  st-static {name} {usage}" for name, (_, usage) in COMMANDS.items()]
-        print("\n".join([f"{DESCRIPTION}\n\nusage:", *lines, "\nEach command has --help."]))
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(f"st-static {__version__}")
         return 0
     if arguments[0] not in COMMANDS:
         expected = ", ".join(COMMANDS)

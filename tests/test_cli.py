@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ import docstring_parser
 import pytest
 import yaml
 
-from st_static.build import recipe, report
+from st_static.build import recipe, report, sources
 from st_static.build.config import BuildConfig
-from st_static.cli import main, parse_build, run_command
+from st_static.cli import COMMANDS, main, parse_build, run_command
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "recipes/quickstart.yaml"
@@ -86,6 +87,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[BuildConfig]:
     configs: list[BuildConfig] = []
     monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
     monkeypatch.setattr(report, "print_report", lambda *_: None)
+    monkeypatch.setattr(sources, "require_sources", lambda config: None)
     return configs
 
 
@@ -189,8 +191,15 @@ def test_the_bare_command_tells_how_it_is_used(
 ) -> None:
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert "usage:" in printed
-    assert all(f"st-static {command} " in printed for command in ("build", "evaluate", "compare"))
+    assert "usage: st-static COMMAND" in printed
+    lines = [line.split(maxsplit=1) for line in printed.splitlines() if line.startswith("  ")]
+    assert [name for name, _ in lines] == list(COMMANDS)
+    assert all(re.fullmatch(r"[A-Z].{10,}\.", purpose) for _, purpose in lines)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"st-static {importlib.metadata.version('st-static')}\n"
 
 
 # -- errors ----------------------------------------------------------------------------
@@ -229,6 +238,8 @@ def test_a_recipe_with_an_unknown_key_is_refused(
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publsh"]) == 2
     assert "no command 'publsh'. Did you mean publish?" in capsys.readouterr().err
+    assert main(["zzz"]) == 2
+    assert "Expected one of build, evaluate, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -264,9 +275,22 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(config: BuildConfig) -> None:
         raise RuntimeError("a mistake of ours")
 
+    monkeypatch.setattr(sources, "require_sources", lambda config: None)
     monkeypatch.setattr(recipe, "build", fail)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         main(["build"])
+
+
+def test_a_librarys_warning_comes_once() -> None:
+    """huggingface_hub writes to stderr itself, and so would our handler."""
+    code = (
+        "from st_static.terminal import log_to_terminal; log_to_terminal(); "
+        "import huggingface_hub.utils, logging; "
+        "logging.getLogger('huggingface_hub.utils').warning('retrying'); "
+        "logging.getLogger('st_static.x').info('ours')"
+    )
+    lines = run("-c", code).stderr.splitlines()
+    assert [line.split()[-1] for line in lines] == ["retrying", "ours"]
 
 
 # -- the commands themselves -----------------------------------------------------------

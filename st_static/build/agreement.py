@@ -86,7 +86,7 @@ class TeacherAgreement:
     """Teacher agreement of any encoder, for `Ensemble.tune`.
 
     Attributes:
-        texts: Held-out sentences, [H].
+        texts: Held-out sentences, [H]; the same one twice counts once.
         vectors: The teacher's vectors of them, [H, d].
     """
 
@@ -97,10 +97,12 @@ class TeacherAgreement:
         check_texts(self.texts)
         vectors = as_matrix(self.vectors, "the teacher's vectors [H, d]")
         object.__setattr__(self, "vectors", vectors)
-        if len(self.texts) != len(self.vectors) or len(self.texts) < 3:
+        distinct = len(set(self.texts))
+        if len(self.texts) != len(self.vectors) or distinct < 3:
             raise ValueError(
-                f"Expected at least three texts, with a vector each, but got {len(self.texts)} "
-                f"texts and {len(self.vectors)} vectors."
+                "Expected at least three different texts, with a vector each, but got "
+                f"{len(self.texts)} texts and {len(self.vectors)} vectors ({distinct} different "
+                "texts)."
             )
         if not np.isfinite(self.vectors).all():
             raise ValueError(
@@ -115,7 +117,11 @@ class TeacherAgreement:
 
     @functools.cached_property
     def _pairs(self) -> NDArray[np.int64]:
-        return held_out_pairs(self.vectors, seed=0)
+        # A text is no pair with its own copy, on whose cosine all encoders agree.
+        first = {text: row for row, text in reversed(list(enumerate(self.texts)))}
+        rows = np.array(sorted(first.values()))
+        pairs: NDArray[np.int64] = rows[held_out_pairs(self.vectors[rows], seed=0)]
+        return pairs
 
 
 def cosine_agreement(one: Member, other: Member, first: list[str], second: list[str]) -> float:

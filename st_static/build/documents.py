@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import functools
 import gzip
 import hashlib
 import json
@@ -22,6 +24,7 @@ import xxhash
 
 from st_static.build.config import CorpusConfig
 from st_static.build.docstrings import read_docstrings
+from st_static.hub_access import offline, require_dataset
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +121,26 @@ class Corpus:
         dataset = [config.dataset, config.dataset_config, config.split, config.revision]
         return {"dataset": dataset, **common}
 
+    def require(self) -> None:
+        """Make sure that a dataset can be had, without reading it.
+
+        Raises:
+            ValueError: Neither the Hub nor the cache gives it.
+        """
+        if self.is_dataset:
+            _ = self._dataset_copy
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether the text is a dataset of the Hub."""
+        return not (self.files or self.config.docstrings)
+
+    @functools.cached_property
+    def _dataset_copy(self) -> Path | None:
+        """The copy of the dataset in the cache, if the Hub is not to be asked for it."""
+        name = str(self.config.dataset)
+        return require_dataset(name, self.config.revision, "give local text as corpus.files")
+
     def __iter__(self) -> Iterator[str]:
         """Read all documents, in a fixed order."""
         return islice(self._documents(), self.config.max_documents)
@@ -166,13 +189,14 @@ class Corpus:
         from datasets import load_dataset
 
         config = self.config
-        dataset = load_dataset(
-            config.dataset,
-            config.dataset_config,
-            split=config.split,
-            revision=config.revision,
-            streaming=True,
-        )
+        with offline() if self._dataset_copy else contextlib.nullcontext():
+            dataset = load_dataset(
+                config.dataset,
+                config.dataset_config,
+                split=config.split,
+                revision=config.revision,
+                streaming=True,
+            )
         for row in dataset:
             if config.text_column not in row:
                 raise _missing_column(config.text_column, f"{config.dataset}", list(row))

@@ -56,7 +56,7 @@ def distill_into(
         fused: The fused ensemble, whose vocabulary it keeps.
         path: Folder to write.
         dim: Output dimension D, at most that of the fused ensemble.
-        texts: Sentences to train on, without repetitions, [M].
+        texts: Sentences to train on, [M]; repetitions are left out.
         target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
             teacher])`, whose cosines are the mean of both.
         work_dir: Folder for the target's vectors and for checkpoints, in folders named by all that
@@ -92,9 +92,11 @@ def distill_into(
             f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
             f"{dim}."
         )
+    texts = list(dict.fromkeys(texts))  # else a held-out one may be trained on as well
     if len(texts) < 2 * held_out:
         raise ValueError(
-            f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)}."
+            f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)} "
+            "different ones."
         )
     ids = ChunkTokenizer(fused.tokenizer)(texts)
     ids = ids.filter(ids.values >= len(SPECIAL_TOKENS))

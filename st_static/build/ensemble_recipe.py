@@ -16,6 +16,7 @@ from st_static.build.documents import Corpus
 from st_static.build.ensemble import distill_into
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.build.sentences import sentence_shards, split_sentences, write_sentences
+from st_static.build.sources import require_sources
 from st_static.build.stages import Figures, locked, run_stage
 from st_static.build.teacher import Teacher
 from st_static.model.arguments import check_type
@@ -64,6 +65,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     for member in config.members:
         if output.exists() and Path(member).exists() and output.samefile(member):
             raise ValueError(f"output is {output}, which is a member. Choose another folder.")
+    require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     texts: list[str] = []
     if config.form != "exact":

@@ -41,6 +41,7 @@ from st_static.build.stages import (
     require_disk,
     run_stage,
     stage_figures,
+    stage_folder,
     stage_hash,
     stage_seconds,
 )
@@ -161,7 +162,10 @@ class _Build:
         self.work_dir = Path(config.work_dir)
         self.output = Path(config.output)
         check_output(self.output)
+        self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
+        if self.corpus.is_dataset and not self._stage_folder(*self._sentences_stage()).is_dir():
+            self.corpus.require()
         self.teacher = Teacher.load(config.teacher)
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
@@ -172,7 +176,6 @@ class _Build:
                 f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the "
                 "dimension that the sentence PCA leaves."
             )
-        self.stages: list[BuiltStage] = []
 
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
@@ -183,7 +186,7 @@ class _Build:
         }
         if config.vocabulary.pieces == "all":  # stages of before there was a choice stay valid
             del vocabulary_key["pieces"]
-        self._stage("sentences", asdict(config.sentences) | self._corpus_key(), self._sentences)
+        self._stage(*self._sentences_stage(), self._sentences)
         self._stage("vocabulary", vocabulary_key, self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
 
@@ -199,16 +202,23 @@ class _Build:
         self._export()
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
-        previous = stage_hash(self.stages[-1].folder) if self.stages else None
-        key = {**key, "format": _FORMAT, "previous": previous}
-        folder = run_stage(self.work_dir, name, key, compute)
+        folder = run_stage(self.work_dir, name, self._whole_key(key), compute)
         self.stages.append(BuiltStage(name, folder, stage_figures(folder), stage_seconds(folder)))
+
+    def _whole_key(self, key: dict[str, Any]) -> dict[str, Any]:
+        previous = stage_hash(self.stages[-1].folder) if self.stages else None
+        return {**key, "format": _FORMAT, "previous": previous}
+
+    def _stage_folder(self, name: str, key: dict[str, Any]) -> Path:
+        """Where the next stage's files are if it is complete."""
+        return stage_folder(self.work_dir, name, self._whole_key(key))
+
+    def _sentences_stage(self) -> tuple[str, dict[str, Any]]:
+        """The first stage's name and key."""
+        return "sentences", asdict(self.config.sentences) | {"corpus": self.corpus.identity()}
 
     def _folder(self, name: str) -> Path:
         return next(stage.folder for stage in self.stages if stage.name == name)
-
-    def _corpus_key(self) -> dict[str, Any]:
-        return {"corpus": self.corpus.identity()}
 
     def _teacher_key(self) -> dict[str, Any]:
         """What determines the teacher's vectors; `auto` would hide another machine's format."""

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from st_static.build.config import PACKAGE_PREFIX, TeacherConfig
+from st_static.build.sources import require_teacher
 
 WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -151,12 +152,14 @@ class Teacher:
         folder = locate(config.model)
         if config.sha256:
             check_weights(folder, config.sha256)
+        from_cache = require_teacher(config) is not None
         try:
             model = SentenceTransformer(
                 folder,
                 device=config.device,
                 revision=config.revision,
                 trust_remote_code=config.trust_remote_code,
+                local_files_only=from_cache,
                 model_kwargs=_code_revision(config),
                 config_kwargs=_code_revision(config),
             )
@@ -173,7 +176,9 @@ class Teacher:
                 f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
             ) from error
         teacher = cls(model, config.prompt, config.batch_tokens)
-        if not is_sentence_transformer_model(folder, revision=config.revision):
+        if not is_sentence_transformer_model(
+            folder, revision=config.revision, local_files_only=from_cache
+        ):
             raise ValueError(
                 f"The teacher {config.model!r} is no SentenceTransformer: expected a folder or Hub "
                 "id with a modules.json. A plain transformer must be trained as one first."

@@ -19,12 +19,13 @@ from st_static.build.config import TeacherConfig
 from st_static.build.extraction import SENTENCE_VECTORS_FILE, Selected
 from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
+from st_static.build.sources import require_teacher
 from st_static.build.teacher import Teacher, token_batches
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
-from st_static.evaluate.geometry import alignment, uniformity
+from st_static.evaluate.geometry import alignment, random_pairs, uniformity
 from st_static.evaluate.lengths import agreement_by_length
 from st_static.evaluate.norms import (
     frequency_correlation,
@@ -55,25 +56,33 @@ class BuiltModel:
         work_dir: The recipe's work directory.
 
     Raises:
-        ValueError: The folder is no model of st_static, or its stages are not in `work_dir`.
+        ValueError: The folder is not a model that was built from a teacher, or its stages are not
+            in `work_dir`.
     """
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}.")
         if not (folder / RECORD_FILE).is_file():
-            raise ValueError(f"{folder} is no model that st_static built: no {RECORD_FILE}.")
+            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
         self.name = folder.resolve().name
-        stages = read_json(folder / RECORD_FILE).get("stages")
-        if not stages:
+        record = read_json(folder / RECORD_FILE)
+        if not record.get("stages"):
             raise ValueError(
-                f"{folder} was not built in stages, so that there is nothing to analyse: expected "
-                "a model that st-static build made from a teacher, not an ensemble."
+                f"{folder} is an ensemble, which has no stages to analyse: name a model that was "
+                "built from a teacher."
             )
+        stages = record["stages"]
         self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
-        missing = [str(f) for f in self._folders.values() if not f.is_dir()]
+        missing = [f.name for f in self._folders.values() if not f.is_dir()]
         if missing:
+            some = len(missing) < len(stages)
+            found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
+            beside = sorted(work_dir.glob(f"*/{missing[0]}"))
+            hint = f"They are in {beside[0].parent}" if beside else "Build the model again"
             raise ValueError(
-                f"The stages of {folder} are not in {work_dir}: there is no {', '.join(missing)}. "
-                "Give the recipe's work_dir, or build the model again."
+                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
+                "work_dir of its recipe."
             )
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenize = ChunkTokenizer(self.tokenizer)
@@ -163,6 +172,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
             raise ValueError(f"There is no {path}.")
     if inputs.teacher and not inputs.texts:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+    if inputs.teacher:
+        require_teacher(TeacherConfig(model=inputs.teacher))
 
     def write(name: str, table: pl.DataFrame) -> list[Path]:
         """Write one table in its formats."""
@@ -203,10 +214,13 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 
 
 def sample_texts(file: Path, n: int, seed: int = 0) -> list[str]:
-    """At most `n` of a file's lines, drawn at random; empty ones are left out."""
-    lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
+    """At most `n` of a file's different lines, drawn at random; empty ones are left out."""
+    texts = file.read_text("utf-8").split("\n")
+    lines = list(dict.fromkeys(line for line in texts if line.strip()))
     if len(lines) < 2:
-        raise ValueError(f"Expected at least two lines of text in {file}, but got {len(lines)}.")
+        raise ValueError(
+            f"Expected at least two different lines of text in {file}, but got {len(lines)}."
+        )
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(lines), min(n, len(lines)), replace=False)
     return [lines[i] for i in sorted(chosen)]
@@ -272,12 +286,14 @@ def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Alignment of paraphrases and uniformity of random pairs, after each stage."""
     first, second = zip(*pairs, strict=True)
     ids = model.tokenize(first), model.tokenize(second)
-    shuffled = np.random.default_rng(0).permutation(len(pairs))
+    # A text may begin several pairs: the same one twice would be no random pair.
+    distinct = np.unique(first, return_index=True)[1]
+    i, j = distinct[random_pairs(len(distinct))].T
     rows = []
     for stage, table in model.tables.items():
         x, y = (sentence_means(table, side) for side in ids)
         rows.append(
-            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x, x[shuffled])}
+            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x[i], x[j])}
         )
     return pl.DataFrame(rows)
 

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mteb
 import numpy as np
 from mteb.abstasks import AbsTask
+from mteb.abstasks.aggregated_task import AbsTaskAggregate
 from mteb.cache import ResultCache
 from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+from mteb.results import TaskResult
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, use_local_copy
+from st_static.hub_access import HubUnavailableError, offline, require_dataset
+
+
+class TaskOutcome(NamedTuple):
+    """What became of a task.
+
+    Attributes:
+        task: Its name.
+        score: Main score x 100, mean over its splits and subsets; None if it failed.
+        parts: How many splits and subsets that mean is over.
+        failure: Why it failed, if it did.
+        is_new: Whether it was run; its results may have been there.
+    """
+
+    task: str
+    score: float | None = None
+    parts: int = 0
+    failure: str | None = None
+    is_new: bool = True
 
 
 @dataclass(frozen=True)
@@ -44,6 +66,7 @@ def run_tasks(
     folder: Path,
     data: Path | None = None,
     batch_size: int = 1024,
+    on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
     """Evaluate a model task by task; tasks whose results are there are not run again.
 
@@ -56,44 +79,124 @@ def run_tasks(
         data: Local copies of the datasets, see `use_local_copy`; `-local` is then added to the
             revision.
         batch_size: Texts that a transformer reads at a time.
+        on_task: Is told of each task when it is over.
 
     Raises:
         ValueError: There is no such folder of local copies.
+        HubUnavailableError: The Hub cannot be asked, and no task can do without it.
     """
     tasks = list(tasks)
     if data is not None and not data.is_dir():
         raise ValueError(f"There is no folder {data} of local copies of datasets.")
     if data is not None:  # kept apart from results on the Hub's datasets
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
-    cache = ResultCache(folder)
-    wrapped = wrap(model)
-    scores: dict[str, float] = {}
-    parts: dict[str, int] = {}
-    failures: dict[str, str] = {}
-    with tqdm(tasks, unit="task") as progress:
+    run = _Run(wrap(model), ResultCache(folder), data, batch_size)
+    if data is None and not any(run.read(task) for task in tasks):
+        _require_any_dataset(tasks)
+    outcomes: list[TaskOutcome] = []
+    with tqdm(tasks, unit="task", disable=None) as progress:
         for task in progress:
-            name = task.metadata.name
-            progress.set_description(name)
-            try:
-                if data is not None:
-                    task = use_local_copy(task, data)
-                result = mteb.evaluate(
-                    wrapped,
-                    task,
-                    cache=cache,
-                    encode_kwargs={"batch_size": batch_size, "show_progress_bar": False},
-                    show_progress_bar=False,
-                    co2_tracker=False,
-                )
-            # Any error belongs to this task: a dataset that cannot be had, a model that fails.
-            except Exception as error:
-                failures[name] = f"{type(error).__name__}: {error}"
-                continue
-            [of_task] = result.task_results
-            scores[name] = 100 * float(of_task.get_score())
-            parts[name] = sum(map(len, of_task.scores.values()))
-    path = cache.get_task_result_path("task", wrapped.mteb_model_meta)
-    return Outcome(path.parent, scores, parts, failures)
+            progress.set_description(task.metadata.name)
+            outcomes.append(run.outcome(task))
+            on_task(outcomes[-1])
+    return Outcome(
+        run.folder,
+        {outcome.task: outcome.score for outcome in outcomes if outcome.score is not None},
+        {outcome.task: outcome.parts for outcome in outcomes if outcome.score is not None},
+        {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None},
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One model on one task after the other."""
+
+    model: AbsEncoder
+    cache: ResultCache
+    data: Path | None
+    batch_size: int
+
+    @property
+    def folder(self) -> Path:
+        """Where mteb's JSON of each task lies."""
+        return Path(self.cache.get_task_result_path("task", self.model.mteb_model_meta)).parent
+
+    def outcome(self, task: AbsTask) -> TaskOutcome:
+        """Run a task, or read its results if they are there."""
+        name = task.metadata.name
+        try:
+            if self.data is not None:
+                task = use_local_copy(task, self.data)
+            before = self.read(task)
+            result = before or self._run(task)
+        except HubUnavailableError as error:
+            return TaskOutcome(name, failure=error.cause)
+        # Any error belongs to this task: a dataset that cannot be had, a model that fails.
+        except Exception as error:
+            return TaskOutcome(name, failure=f"{type(error).__name__}: {error}")
+        parts = sum(map(len, result.scores.values()))
+        score = 100 * float(result.get_score())
+        return TaskOutcome(name, score, parts, is_new=before is None)
+
+    def read(self, task: AbsTask) -> TaskResult | None:
+        """The results of a task that is finished."""
+        if self.cache.load_task_result(task.metadata.name, self.model.mteb_model_meta) is None:
+            return None
+        try:
+            return self._evaluate(task, "only-cache")
+        except ValueError:  # some splits or subsets are missing
+            return None
+
+    def _run(self, task: AbsTask) -> TaskResult:
+        is_cached = self.data is None and _require_dataset(task) is not None
+        with offline() if is_cached else contextlib.nullcontext():
+            return self._evaluate(task)
+
+    def _evaluate(self, task: AbsTask, overwrite_strategy: str = "only-missing") -> TaskResult:
+        result = mteb.evaluate(
+            self.model,
+            task,
+            cache=self.cache,
+            overwrite_strategy=overwrite_strategy,
+            encode_kwargs={"batch_size": self.batch_size, "show_progress_bar": False},
+            show_progress_bar=False,
+            co2_tracker=False,
+        )
+        [of_task] = result.task_results
+        return of_task
+
+
+def _require_any_dataset(tasks: Sequence[AbsTask]) -> None:
+    """Make sure that the Hub, or else its cache, has the dataset of one task at least.
+
+    Raises:
+        HubUnavailableError: It has none.
+    """
+    unavailable = None
+    for task in tasks:
+        try:
+            _require_dataset(task)
+            return
+        except HubUnavailableError as error:
+            unavailable = unavailable or error
+        except ValueError:  # the Hub has answered; what it says is of this task
+            return
+    if unavailable:
+        raise unavailable
+
+
+def _require_dataset(task: AbsTask) -> Path | None:
+    """The cached copies of a task's datasets, if the Hub is not to be asked for them."""
+    parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
+    copies = [
+        require_dataset(
+            part.metadata.dataset["path"],
+            part.metadata.dataset.get("revision"),
+            "give local copies of the datasets with --data",
+        )
+        for part in parts
+    ]
+    return next((copy for copy in copies if copy), None)
 
 
 def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
@@ -109,7 +212,6 @@ def wrap(model: EvaluatedModel) -> AbsEncoder:
             "name": model.name,
             "revision": model.revision,
             "embed_dim": model.dimension,
-            "languages": ["eng-Latn"],
             "similarity_fn_name": ScoringFunction.COSINE,
         }
     )

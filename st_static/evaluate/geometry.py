@@ -28,7 +28,7 @@ def uniformity(x: NDArray[np.floating], y: NDArray[np.floating], t: float = 2.0)
 
     Args:
         x: Vectors of random texts, [P, D].
-        y: Vectors of other random texts, [P, D].
+        y: Vectors of other texts, [P, D]; `random_pairs` pairs no text with itself.
         t: Width of the kernel.
 
     Example:
@@ -38,6 +38,27 @@ def uniformity(x: NDArray[np.floating], y: NDArray[np.floating], t: float = 2.0)
     _check_pairs(x, y)
     distances = np.square(unit_rows(x) - unit_rows(y)).sum(axis=1)
     return float(np.log(np.mean(np.exp(-t * distances.astype(np.float64)))))
+
+
+def random_pairs(n: int, seed: int = 0) -> NDArray[np.int64]:
+    """Pairs of different indices below n, none of them twice, [n, 2]; of two indices one pair.
+
+    Args:
+        n: How many there are; each is in two pairs.
+        seed: Seed of their order.
+
+    Raises:
+        ValueError: There are fewer than two.
+
+    Example:
+        >>> random_pairs(3).shape
+        (3, 2)
+    """
+    if n < 2:
+        raise ValueError(f"Expected at least two different texts to pair, but got {n}.")
+    order = np.random.default_rng(seed).permutation(n)
+    pairs = np.stack([order, np.roll(order, 1)], axis=1)  # each with its neighbour in a circle
+    return pairs if n > 2 else pairs[:1]
 
 
 def _check_pairs(x: NDArray[np.floating], y: NDArray[np.floating]) -> None:

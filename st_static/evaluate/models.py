@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers import PEERS
+from st_static.hub_access import require_model
+
+_KINDS = ", ".join(f"{kind}:…" for kind in PEERS)
 
 
 def load_model(
@@ -33,13 +37,23 @@ def load_model(
 def _load_sentence_transformer(
     name: str, trust_remote_code: bool, revision: str | None
 ) -> EvaluatedModel:
-    from sentence_transformers import SentenceTransformer
-
     from st_static.build.teacher import locate
 
     path = locate(name)
+    if ":" in path and not Path(path).exists():
+        raise ValueError(
+            f"{name!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
+        )
+    copy = require_model(path, revision)
+    from sentence_transformers import SentenceTransformer
+
     try:
-        model = SentenceTransformer(path, trust_remote_code=trust_remote_code, revision=revision)
+        model = SentenceTransformer(
+            path,
+            trust_remote_code=trust_remote_code,
+            revision=revision,
+            local_files_only=copy is not None,
+        )
     # RuntimeError: weights of a kind that sentence-transformers cannot use, such as int8.
     except (OSError, ValueError, RuntimeError) as error:
         if "trust_remote_code" in str(error):
@@ -49,7 +63,7 @@ def _load_sentence_transformer(
             ) from error
         raise ValueError(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
-            f"{', '.join(f'{kind}:…' for kind in PEERS)}."
+            f"{_KINDS}."
         ) from error
     encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)

@@ -29,6 +29,7 @@ from st_static.evaluate.encoders import (
 )
 from st_static.evaluate.sent2vec import read_sent2vec
 from st_static.evaluate.word_vectors import RandomProjection, SmoothInverseFrequency
+from st_static.hub_access import require_model
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.named import read_wordllama
 from st_static.model.word_vectors import read_word_vectors
@@ -42,7 +43,8 @@ def _load_model2vec(name: str) -> EvaluatedModel:
         from model2vec import StaticModel
     except ImportError as error:
         raise ValueError("model2vec:… needs the package: pip install model2vec") from error
-    model = StaticModel.from_pretrained(name)
+    copy = require_model(name)
+    model = StaticModel.from_pretrained(copy or name)
     return EvaluatedModel(local_name(name), revision_of(name), model.encode, int(model.dim))
 
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, bfloat16
 
+from st_static.hub_access import require_model
 from st_static.model.files import read_json
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
@@ -84,8 +85,6 @@ def read_static_model(
     """
     folder = Path(model)
     if not folder.is_dir():
-        if folder.is_absolute() or str(model).startswith(".") or str(model).count("/") > 1:
-            raise ValueError(f"There is no folder {model}.")
         folder = _download(str(model), revision, token, cache_folder)
     home, normalize, segments = _modules(folder)
     tokenizer_file = home / "tokenizer.json"
@@ -117,9 +116,15 @@ def _download(
 ) -> Path:
     from huggingface_hub import snapshot_download
 
+    copy = require_model(model, revision, token, cache)
     try:
         folder = snapshot_download(
-            model, revision=revision, token=token, cache_dir=cache, allow_patterns=_FILES
+            model,
+            revision=revision,
+            token=token,
+            cache_dir=cache,
+            allow_patterns=_FILES,
+            local_files_only=copy is not None,
         )
     except (OSError, ValueError) as error:  # of the network, the Hub, or the name
         reason = str(error).split("\n")[0]

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from st_static.hub_access import require_model
+from st_static.terminal import log_to_terminal
 from st_static.usage_errors import CommandParser
 
 if TYPE_CHECKING:
@@ -23,8 +25,7 @@ _COLUMN_PADDING = 3  # what rich puts around a column
 _CELL = len("+0.123")
 
 
-def run_explain(arguments: Sequence[str]) -> int:
-    """Run `explain`."""
+def _explain_parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static explain",
         description="Show which words make two texts similar: the cosine as a sum over word pairs.",
@@ -35,7 +36,22 @@ def run_explain(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--figure", type=Path | None, help="Also draw it: a file .png, .svg or .pdf."
     )
-    options = parser.read(arguments)
+    parser.add_argument(
+        "--top",
+        type=int | None,
+        metavar="N",
+        help="List only the N pairs with the largest shares, of either sign, and the sum of the "
+        "others; for long texts.",
+    )
+    return parser
+
+
+def run_explain(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
+    options = _explain_parser().read(arguments)
+    if options.top is not None and options.top < 1:
+        raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
+    require_model(options.model)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from st_static.model.static_model import read_static_model
     from st_static.publish.explain import explain
@@ -43,12 +59,15 @@ def run_explain(arguments: Sequence[str]) -> int:
     explanation = explain(read_static_model(options.model), options.first, options.second)
     console = _console()
     shown = explanation.of_known_words()
-    if shown.contributions.size:
+    if not shown.contributions.size:
+        console.print("No pair of words has a share: one of the texts has no known word.")
+    elif options.top is not None:
+        console.print("Largest shares of pairs of words in the cosine:")
+        console.print(largest_table(shown, options.top))
+    else:
         console.print("Share of each pair of words in the cosine:")
         for table in contribution_tables(shown, console.width):
             console.print(table)
-    else:
-        console.print("No pair of words has a share: one of the texts has no known word.")
     console.print(f"cosine: {explanation.similarity:.6f}")
     words = {word.text: word.became for word in explanation.first + explanation.second}
     for text, became in words.items():
@@ -171,9 +190,7 @@ def _publish_parser() -> CommandParser:
 def run_publish(arguments: Sequence[str]) -> int:
     """Run `publish`."""
     options = _publish_parser().read(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    for library in ("httpx", "httpx2", "sentence_transformers"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    log_to_terminal()
     from st_static.publish.folder_check import UnfitFolderError
     from st_static.publish.hub import publish
 
@@ -227,6 +244,29 @@ def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]
         sums += [shares.sum()] * is_last
         table.add_row("sum", *(f"{cell:+.3f}" for cell in sums))
         yield table
+
+
+def largest_table(explanation: Explanation, n: int) -> Table:
+    """The n pairs of words with the largest absolute shares, and what the others add up to.
+
+    A word that comes several times in a text is one row with the sum of its shares.
+    """
+    shares: dict[tuple[str, str], float] = {}
+    for i, first in enumerate(explanation.first):
+        for j, second in enumerate(explanation.second):
+            pair = first.text, second.text
+            shares[pair] = shares.get(pair, 0.0) + float(explanation.contributions[i, j])
+    ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
+    table = Table("first text", "second text")
+    table.add_column("share", justify="right")
+    for (one, other), share in ordered[:n]:
+        table.add_row(Text(one), Text(other), f"{share:+.3f}")
+    rest = ordered[n:]
+    if rest:
+        table.add_section()
+        others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
+        table.add_row(others, "", f"{sum(share for _, share in rest):+.3f}")
+    return table
 
 
 def _blocks(words: Sequence[str], budget: int) -> Iterator[range]:

@@ -1,7 +1,4 @@
-"""Figures of a model card.
-
-They stand on a white plate of their own, so that they read alike on light and dark pages.
-"""
+"""Figures of a model card, in the style of `st_static.evaluate.figures`."""
 
 from __future__ import annotations
 
@@ -11,22 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from st_static.model.files import atomic
+from st_static.evaluate.figures import OURS as _OURS
+from st_static.evaluate.figures import PEERS as _PEERS
+from st_static.evaluate.figures import TEACHER as _TEACHER
+from st_static.evaluate.figures import legend_above as _legend_above
+from st_static.evaluate.figures import new_axes as _axes
+from st_static.evaluate.figures import save
 from st_static.publish.explain import Explanation
 from st_static.publish.facts import CardFacts
 from st_static.publish.fonts import fonts_for
 from st_static.publish.labels import Point, label_points
 
-_SIZE = (7.0, 3.8)  # inches
-_OURS, _TEACHER = "#1d5fbf", "#d97706"
-_PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
-_METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 _LONGEST = 24  # letters of a word
 _LONGEST_MODEL = 30  # of a label beside a point
 _EM = 0.09  # inches that a letter takes
@@ -246,46 +242,9 @@ def _words(explanation: Explanation) -> str:
     )
 
 
-def _axes() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e5e5e5")
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _legend_above(axes: Axes) -> None:
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
-
-
 def _colors(facts: CardFacts) -> dict[str, str]:
     """A colour for each model of the scores, the same in every figure."""
     models = [row["model"] for row in facts.scores["rows"]]
     peers = [model for model in models if model not in (facts.name, facts.teacher_id)]
     colors = dict(zip(peers, itertools.cycle(_PEERS), strict=False))
     return {facts.name: _OURS, str(facts.teacher_id): _TEACHER, **colors}
-
-
-def save(figure: Figure, file: Path) -> None:
-    """Write a figure; the file's ending names the format.
-
-    Raises:
-        ValueError: The ending is none of .png, .svg and .pdf.
-    """
-    if file.suffix not in _METADATA:
-        raise ValueError(
-            f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
-        )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # The same figure gives the same bytes.
-    with atomic(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
-        figure.savefig(
-            partial,
-            dpi=150,
-            format=file.suffix[1:],
-            facecolor="white",
-            metadata=_METADATA[file.suffix],
-            bbox_inches="tight",
-            pad_inches=0.2,
-        )

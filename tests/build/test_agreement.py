@@ -1,10 +1,17 @@
 """Teacher agreement: 100 for the teacher itself, about 0 for a stranger."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from st_static.build.agreement import held_out_pairs, table_agreement, teacher_agreement
+from st_static.build.agreement import (
+    TeacherAgreement,
+    held_out_pairs,
+    table_agreement,
+    teacher_agreement,
+)
 from st_static.model.ragged import Ragged
 
 
@@ -122,3 +129,17 @@ def test_more_sentences_than_are_compared_at_once():
     tenth = np.sort(scores, axis=1)[:, -10]
     assert (scores[near[:, 0], near[:, 1]] >= tenth[near[:, 0]] - 1e-6).all()
     assert len(np.unique(near, axis=0)) == 15_000
+
+
+def test_a_text_is_no_pair_with_its_own_copy():
+    """All encoders give copies the cosine 1, which says nothing of how they rank."""
+    rng = np.random.default_rng(0)
+    texts = [f"text {i}" for i in range(40)]
+    vectors = rng.normal(size=(40, 6))
+    student = dict(zip(texts, rng.normal(size=(40, 6)), strict=True))
+    encoder = SimpleNamespace(encode=lambda texts: np.stack([student[t] for t in texts]))
+    once = TeacherAgreement(texts, vectors)(encoder)
+    twice = TeacherAgreement(texts + texts, np.concatenate([vectors, vectors]))(encoder)
+    assert twice == pytest.approx(once)
+    with pytest.raises(ValueError, match=r"three different texts, .* \(2 different texts\)"):
+        TeacherAgreement(["a", "b", "a", "b"], vectors[:4])

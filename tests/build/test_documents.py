@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from st_static.build import documents
 from st_static.build.config import CorpusConfig
 from st_static.build.documents import Corpus, find_files
 
@@ -312,6 +313,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
         return iter(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
     return rows, calls
 
 

@@ -376,7 +376,7 @@ def slow_tokenizer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (no_folder, "cannot be loaded as a SentenceTransformer"),
+        (no_folder, "There is no folder"),
         (junk, "cannot be loaded as a SentenceTransformer"),
         (static_model, "first module is a transformer, but it is StaticEmbedding"),
         (plain_transformer, r"is no SentenceTransformer: expected .* a modules\.json"),

@@ -1,7 +1,9 @@
 """Analyses of a small built model: every table and figure, and what each is computed from."""
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -22,10 +24,15 @@ from st_static.evaluate.analyse import (
     held_out_agreement,
     read_pairs,
     sample_texts,
+    sphere,
     token_vectors,
     word_vectors,
 )
 from st_static.evaluate.socm import mean_socm
+from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.ensemble import Ensemble
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
 
 
@@ -97,7 +104,8 @@ def test_the_teachers_collapse_is_over_its_own_tokens(folder, written):
     expected = mean_socm([row.numpy() for row in tokens])
     rows = pl.read_json(written / "socm.json").to_dicts()
     assert [row["model"] for row in rows] == ["model", path]
-    assert rows[1]["SOCM"] == pytest.approx(expected.mean, rel=1e-4)
+    # The teacher runs in bfloat16 where that is fast.
+    assert rows[1]["SOCM"] == pytest.approx(expected.mean, rel=2e-3)
     assert rows[1]["pairs"] == 30 * 29 // 2
     vectors = token_vectors(Teacher(transformer), texts)
     assert sorted(map(len, vectors)) == sorted(map(len, tokens))
@@ -107,6 +115,21 @@ def test_the_models_collapse_is_over_its_word_vectors(model):
     [vectors] = word_vectors(model, ["Baba, bade!", "?"])
     rows = [model.tokenizer.token_to_id(word) for word in ("baba", "bade")]
     np.testing.assert_array_equal(vectors, model.table[rows])
+
+
+def test_uniformity_is_over_pairs_of_different_texts():
+    """Orthogonal vectors have the squared distance 2, so that each pair has exp(-4)."""
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100)]
+    tokenizer = build_tokenizer(words)
+    table = np.zeros((tokenizer.get_vocab_size(), 100), np.float32)
+    for i, word in enumerate(words):
+        table[tokenizer.token_to_id(word), i] = 1
+    model = SimpleNamespace(tokenize=ChunkTokenizer(tokenizer), tables={"stage": table})
+    # The last ten begin with the first text again.
+    pairs = [*zip(words, reversed(words), strict=True), *((words[0], w) for w in words[:10])]
+    [row] = sphere(model, pairs).to_dicts()
+    assert row["uniformity"] == pytest.approx(-4, abs=1e-5)
+    assert row["alignment"] == pytest.approx(2 * 109 / 110, abs=1e-5)
 
 
 def test_the_ablations_tables(model):
@@ -137,17 +160,45 @@ def test_the_ablation_scores_every_table(model, tmp_path):
 
 
 def test_a_work_folder_of_another_model(folder, tmp_path):
-    with pytest.raises(ValueError, match=r"are not in .*: there is no .*sentences-"):
+    with pytest.raises(ValueError, match=r"is not the work_dir of .*model: it has none of its st"):
         BuiltModel(folder / "model", tmp_path)
-    with pytest.raises(ValueError, match="no model that st_static built"):
+    with pytest.raises(ValueError, match=rf"stages\. They are in {folder}/work, or name"):
+        BuiltModel(folder / "model", folder)
+    shutil.copytree(folder / "work", tmp_path / "work")
+    [pca] = (tmp_path / "work").glob("pca-*")
+    pca.rename(tmp_path / "moved")
+    with pytest.raises(ValueError, match=rf"it lacks {pca.name}\. Build the model again, or"):
+        BuiltModel(folder / "model", tmp_path / "work")
+    with pytest.raises(ValueError, match="not a model that st_static built"):
         BuiltModel(folder / "teacher/teacher", folder / "work")
+
+
+def test_an_ensemble_has_no_stages(folder, tmp_path, capsys):
+    encoder = FastEncoder.from_pretrained(folder / "model")
+    Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
+    arguments = [str(tmp_path / "ensemble"), "--work_dir", str(folder / "work")]
+    assert main(["analyse", *arguments]) == 1
+    assert "is an ensemble, which has no stages to analyse" in capsys.readouterr().err
+    assert main(["analyse", str(tmp_path / "none"), *arguments[1:]]) == 1
+    assert f"Error: There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
+
+
+def test_the_figures_are_titled(written):
+    # In SVG, letters are shapes with the text as a comment.
+    for name, title in (
+        ("norms", "Length of word vectors after each stage"),
+        ("agreement_by_length", "Teacher agreement by sentence length"),
+    ):
+        assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
 
 
 def test_files_that_hold_something_else(tmp_path):
     file: Path = tmp_path / "file.txt"
     file.write_text("one line\n\n")
-    with pytest.raises(ValueError, match="at least two lines"):
-        sample_texts(file, 10)
+    for text in ("one line\n\n", "one line\none line\n"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
+            sample_texts(file, 10)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
         read_pairs(file)
 

@@ -1,6 +1,8 @@
 """Tasks of mteb on small local copies: real runs, faults, and going on after them."""
 
+import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import spearmanr
 
-from st_static.cli import main
+from st_static.cli import _without_bars_of_libraries, main
 from st_static.evaluate.benchmark import check_vectors, run_tasks
 from st_static.evaluate.encoders import EvaluatedModel
 from st_static.evaluate.models import load_model
@@ -140,6 +142,39 @@ def test_finished_tasks_are_not_run_again(data, model_folder, tmp_path):
     assert second.scores["Banking77Classification"] > 50
 
 
+def test_each_task_is_told_when_it_is_over_and_whether_it_was_run(data, model_folder, tmp_path):
+    encode, calls = counting(load_model(str(model_folder)).encode)
+    told = []
+
+    def on_task(outcome):
+        told.append((outcome, len(calls)))
+
+    tasks = ["STS12", "STS13", "STSBenchmark"]
+    model = plain_model(encode)
+    run_tasks(model, find_tasks(tasks=tasks), tmp_path, data, on_task=on_task)
+    (first, calls_then), (second, _), (third, calls_at_last) = told
+    assert (first.task, first.failure, first.is_new, first.parts) == ("STS12", None, True, 1)
+    assert (second.score, second.is_new) == (None, True)
+    assert "no local copy" in second.failure
+    assert 0 < calls_then < calls_at_last
+    again = run_tasks(model, find_tasks(tasks=tasks), tmp_path, data, on_task=on_task)
+    assert [outcome.is_new for outcome, _ in told[3:]] == [False, True, False]
+    expected = {outcome.task: outcome.score for outcome in (first, third)}
+    assert again.scores == pytest.approx(expected, abs=0.01)
+
+
+def test_no_language_is_claimed_and_older_results_are_still_known(data, model_folder, tmp_path):
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data)
+    meta = outcome.folder / "model_meta.json"
+    written = json.loads(meta.read_text())
+    assert written["languages"] is None
+    meta.write_text(json.dumps({**written, "languages": ["eng-Latn"]}))
+    told = []
+    run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data, on_task=told.append)
+    assert [(task.task, task.is_new) for task in told] == [("STS12", False)]
+
+
 def test_a_missing_dataset_fails_its_task_alone(data, model_folder, tmp_path):
     tasks = find_tasks(tasks=["STS13", "STS12"])
     outcome = run_tasks(load_model(str(model_folder)), tasks, tmp_path, data)
@@ -198,11 +233,26 @@ def test_the_command_scores_prints_and_fails_where_a_task_fails(
 ):
     arguments = ["evaluate", str(model_folder), "--data", str(data), "--folder", str(tmp_path)]
     assert main([*arguments, "--tasks", "STS12"]) == 0
-    assert capsys.readouterr().out.startswith("STS12: ")
-    assert main([*arguments, "--tasks", "STS12", "STS13"]) == 1
     captured = capsys.readouterr()
-    assert captured.out.startswith("STS12: ")
-    assert "Error: STS13 failed: ValueError: There is no local copy" in captured.err
+    assert re.fullmatch(r"STS12: -?\d+\.\d\d\nResults: .*/results/local__ours/.*\n", captured.out)
+    # No library's bars or warnings either.
+    assert captured.err == ""
+    assert main([*arguments, "--tasks", "STS12", "STS13", "STS14"]) == 1
+    again = capsys.readouterr()
+    assert again.out == captured.out
+    first, second, finished, summary = again.err.splitlines()
+    assert first.startswith("Error: STS13 failed: ValueError: There is no local copy")
+    assert second.startswith("Error: STS14 failed: ValueError: There is no local copy")
+    assert finished == "Finished before and not run again: STS12"
+    assert summary == "Error: 2 of 3 tasks failed: STS13, STS14"
+
+
+def test_bars_of_libraries_are_back_after_the_command():
+    from tqdm.auto import tqdm
+
+    with _without_bars_of_libraries():
+        assert tqdm([], file=io.StringIO()).disable
+    assert not tqdm([], file=io.StringIO()).disable
 
 
 def test_the_teachers_published_score(tmp_path):

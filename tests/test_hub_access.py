@@ -1,0 +1,464 @@
+"""The Hub is asked once, for ten seconds at most, and what it cannot give ends in one line."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import datasets
+import huggingface_hub
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hub_server import READ_TOKEN, Hub
+from hub_store import Blob, Repository, goes_to_lfs
+from small_build import save_tiny_teacher
+
+from st_static import hub_access
+from st_static.build.config import CorpusConfig, TeacherConfig
+from st_static.build.documents import Corpus
+from st_static.build.teacher import Teacher
+from st_static.cli import main
+from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.encoders import EvaluatedModel
+from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import find_tasks
+from st_static.hub_access import (
+    HubUnavailableError,
+    looks_like_path,
+    offline,
+    require_dataset,
+    require_hub,
+    require_model,
+)
+from st_static.model.export import export_model
+from st_static.model.fast_encoder import FastEncoder
+from st_static.model.tokenizer import build_tokenizer
+
+constants = huggingface_hub.constants
+REVISION = "0123456789" * 4
+CLOSED = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let this process ask a Hub, with empty caches and no token; the other tests may not."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.setattr(hub_access, "_answers", {})
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+
+
+def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+@pytest.fixture
+def hub(online: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub().running() as running:
+        point_to(running.url, monkeypatch)
+        yield running
+
+
+def put(hub: Hub, name: str, folder: Path) -> None:
+    """Put a folder on the Hub."""
+    repository = Repository(name, private=False)
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            content, place = path.read_bytes(), path.relative_to(folder).as_posix()
+            files[place] = Blob(content, goes_to_lfs(place, len(content), content[:512]))
+            repository.objects[files[place].sha256] = content
+    repository.heads["main"] = repository._store(None, files, "all")
+    hub.repositories[name] = repository
+
+
+def go_away(hub: Hub) -> None:
+    """Let the Hub be out of order from now on, some time after its last answer."""
+    hub.requests.clear()
+    hub.fail("", status=503, times=99)
+    hub_access._answers.clear()
+
+
+def static_model(folder: Path) -> Path:
+    tokenizer = build_tokenizer(["a", "ship"])
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 4))
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return folder
+
+
+# -- a Hub that cannot be asked --------------------------------------------------------
+
+
+def test_a_closed_port_is_named(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    point_to(CLOSED, monkeypatch)
+    with pytest.raises(
+        ValueError,
+        match=rf"^The Hugging Face Hub at {CLOSED} cannot be reached \(.*refused\), and the model "
+        r"'org/x' is neither a folder here nor in the cache\. .*HF_ENDPOINT.*HF_HUB_OFFLINE=1, or "
+        r"name a local folder",
+    ):
+        require_model("org/x")
+
+
+@pytest.fixture
+def slow_server() -> Iterator[tuple[str, list[socket.socket]]]:
+    """A server that answers a byte now and then, so that no wait for one byte is long."""
+    connections: list[socket.socket] = []
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket) -> None:
+        while True:
+            try:
+                connection.sendall(b"H")
+            except OSError:
+                return
+            time.sleep(0.05)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            connections.append(connection)
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{server.getsockname()[1]}", connections
+    for part in (server, *connections):
+        part.close()
+
+
+def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
+    online: None, slow_server: tuple[str, list[socket.socket]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, connections = slow_server
+    point_to(url, monkeypatch)
+    monkeypatch.setattr(hub_access, "_LIMIT", 0.3)
+    for require in (require_model, require_dataset):
+        with pytest.raises(ValueError, match=r"does not answer within 0\.3 s, and the"):
+            require("org/x")
+    assert len(connections) == 1
+
+
+def test_a_hub_that_never_answers(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        point_to(f"http://127.0.0.1:{server.getsockname()[1]}", monkeypatch)
+        monkeypatch.setattr(hub_access, "_LIMIT", 0.3)
+        with pytest.raises(ValueError, match=r"does not answer within 0\.3 s"):
+            require_model("org/x")
+
+
+def test_ten_seconds_are_the_limit() -> None:
+    assert hub_access._LIMIT == 10
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 404])
+def test_an_answer_that_may_pass_is_named_and_not_asked_for_again(hub: Hub, status: int) -> None:
+    hub.fail("GET", status=status, times=9)
+    with pytest.raises(ValueError, match=rf"^The Hugging Face Hub at .* answers {status} .*, and"):
+        require_model("org/x")
+    assert hub.requests == ["GET /api/models/org/x"]
+
+
+def test_a_page_of_something_else_is_not_the_hub(hub: Hub) -> None:
+    hub.fail("GET", status=200)
+    with pytest.raises(ValueError, match="gives an answer that is not the Hub's"):
+        require_model("org/x")
+
+
+def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
+    require_hub("org/new")
+    hub_access._answers.clear()
+    hub.fail("GET", status=503)
+    with pytest.raises(HubUnavailableError, match=r"answers 503 .*HF_ENDPOINT"):
+        require_hub("org/new")
+
+
+# -- answers for good ------------------------------------------------------------------
+
+
+def test_a_name_that_the_hub_does_not_know(hub: Hub) -> None:
+    with pytest.raises(
+        ValueError, match=r"'org/x' is not a folder here, and the Hub at .* has no model of .*log"
+    ):
+        require_model("org/x")
+    hub.fail("GET", status=404, headers={"X-Error-Code": "RepoNotFound"})
+    with pytest.raises(ValueError, match="has no dataset of that name"):
+        require_dataset("org/x")
+
+
+def test_a_revision_that_is_not_there(hub: Hub, tmp_path: Path) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    assert require_model("org/x", "main") is None
+    with pytest.raises(ValueError, match=r"^The model 'org/x' has no revision 'v9'"):
+        require_model("org/x", "v9")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "says"),
+    [
+        (401, {"X-Error-Message": "Invalid credentials in Authorization header"}, "not valid"),
+        (403, {}, "not valid for it"),
+        (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
+        (401, {"X-Error-Code": "RepoNotFound"}, "or it is private"),
+    ],
+)
+def test_a_refusal_says_to_log_in(hub: Hub, status: int, headers: dict, says: str) -> None:
+    hub.fail("GET", status=status, headers=headers)
+    with pytest.raises(ValueError, match=rf"{says}.*hf auth login"):
+        require_model("org/x", token=READ_TOKEN)
+    assert len(hub.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["a b", "org/x:y", "-x"])
+def test_what_is_no_id_is_not_asked_for(hub: Hub, name: str) -> None:
+    with pytest.raises(ValueError, match="is neither a folder here nor an id on the Hub"):
+        require_model(name)
+    assert not hub.requests
+
+
+# -- paths -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["./x", "/x/y", "../x", "~/x", "x/", "a/b/c", "models/nothere"])
+def test_a_name_that_looks_like_a_path_is_a_path(
+    hub: Hub, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models/quickstart").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert looks_like_path(name)
+    for load in (FastEncoder.from_pretrained, load_model):
+        with pytest.raises(ValueError, match=f"^There is no folder {name}"):
+            load(name)
+    with pytest.raises(ValueError, match=f"^There is no folder {name}"):
+        Teacher.load(TeacherConfig(model=name))
+    assert not hub.requests
+
+
+def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models/quickstart").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"\. Did you mean models/quickstart\?$"):
+        require_model("models/quikstart")
+    with pytest.raises(ValueError, match=r"there is a folder models here, .* not taken for a Hub"):
+        require_model("models/xyz")
+    for name in ("../xyz", "/xyz", "./xyz", "xyz/"):
+        with pytest.raises(ValueError, match=rf"^There is no folder {name}\.$"):
+            require_model(name)
+    assert not looks_like_path("org/x")
+    assert not looks_like_path("gpt2")
+
+
+# -- the cache -------------------------------------------------------------------------
+
+
+def test_a_cached_model_serves_while_the_hub_is_away(
+    hub: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    expected = FastEncoder.from_pretrained("org/x").encode(["a ship"])
+    go_away(hub)
+    for load in (FastEncoder.from_pretrained, load_model, lambda x: load_model(f"model2vec:{x}")):
+        np.testing.assert_allclose(load("org/x").encode(["a ship"]), expected, atol=1e-6)
+    assert hub.requests == ["GET /api/models/org/x"]
+    [message] = {record.getMessage() for record in caplog.records}
+    assert "answers 503 Service Unavailable. Using the cached copy of the model 'org/x'" in message
+
+
+def test_a_cached_teacher_serves_while_the_hub_is_away(hub: Hub, tmp_path: Path) -> None:
+    put(hub, "org/teacher", save_tiny_teacher(tmp_path))
+    config = TeacherConfig(model="org/teacher", device="cpu")
+    fingerprint = Teacher.load(config).fingerprint()
+    go_away(hub)
+    assert Teacher.load(config).fingerprint() == fingerprint
+    assert hub.requests == ["GET /api/models/org/teacher"]
+
+
+def test_offline_the_cache_alone_is_looked_at(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    FastEncoder.from_pretrained("org/x")
+    hub.requests.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert FastEncoder.from_pretrained("org/x").dimension == 4
+    with pytest.raises(ValueError, match=r"^HF_HUB_OFFLINE is set, and .*'org/y' is neither"):
+        require_model("org/y")
+    with pytest.raises(ValueError, match=r"'org/x' at the revision 'v2' is neither"):
+        require_model("org/x", "v2")
+    assert not hub.requests
+    assert not caplog.records
+
+
+def write_cached_dataset(
+    name: str, folder: Path, revision: str, table: pa.Table, split: str
+) -> None:
+    """Leave a dataset in the cache of the package `datasets` as if it had come from the Hub."""
+    source = folder / name.rpartition("/")[2]
+    source.mkdir()
+    pq.write_table(table, source / f"{split}.parquet")
+    datasets.load_dataset(str(source), cache_dir=str(folder / "loaded"))
+    [copy] = (path for path in (folder / "loaded").glob("*/*/*/*") if path.is_dir())
+    place = Path(datasets.config.HF_DATASETS_CACHE) / name.replace("/", "___")
+    (place / "default/0.0.0").mkdir(parents=True)
+    copy.rename(place / "default/0.0.0" / revision)
+
+
+def test_a_cached_dataset_serves_in_its_own_revision_only(
+    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point_to(CLOSED, monkeypatch)
+    write_cached_dataset(
+        "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
+    )
+    for revision in (None, REVISION):
+        corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
+        corpus.require()
+        assert list(corpus) == ["One.", "Two."]
+    with pytest.raises(ValueError, match=r"cannot be reached .* or give local text as corpus\.fil"):
+        Corpus(CorpusConfig(dataset="org/web", revision="9" * 40)).require()
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_offline_ends_with_its_block(online: None) -> None:
+    with offline():
+        assert constants.HF_HUB_OFFLINE
+        assert datasets.config.HF_HUB_OFFLINE
+    assert not constants.HF_HUB_OFFLINE
+    assert not datasets.config.HF_HUB_OFFLINE
+
+
+# -- evaluation ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_tasks() -> list:
+    return find_tasks(tasks=["STS13", "STS12"])
+
+
+def plain_model() -> EvaluatedModel:
+    return EvaluatedModel(
+        "test/plain", "1", lambda texts: np.eye(3)[[len(t) % 3 for t in texts]], 3
+    )
+
+
+def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(
+    hub: Hub, tmp_path: Path, two_tasks: list
+) -> None:
+    hub.fail("", status=503, times=99)
+    with pytest.raises(
+        HubUnavailableError, match=r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
+    ):
+        run_tasks(plain_model(), two_tasks, tmp_path)
+    assert len(hub.requests) == 1
+
+
+def test_a_task_whose_data_are_cached_runs_without_the_hub(
+    hub: Hub, tmp_path: Path, two_tasks: list
+) -> None:
+    hub.fail("", status=503, times=99)
+    scores = np.arange(30.0)
+    texts = ["a" * (1 + i * i) for i in range(30)]
+    table = pa.table({"sentence1": texts, "sentence2": texts[::-1], "score": scores})
+    dataset = two_tasks[1].metadata.dataset
+    write_cached_dataset(dataset["path"], tmp_path, dataset["revision"], table, "test")
+    outcome = run_tasks(plain_model(), two_tasks, tmp_path)
+    assert list(outcome.scores) == ["STS12"]
+    assert "answers 503" in outcome.failures["STS13"]
+    assert len(hub.requests) == 1
+    result = json.loads((outcome.folder / "STS12.json").read_text())
+    assert result["dataset_revision"] == dataset["revision"]
+    # Its results are there now, so that nothing is asked for.
+    hub_access._answers.clear()
+    assert run_tasks(plain_model(), two_tasks[1:], tmp_path).scores == outcome.scores
+    assert len(hub.requests) == 1
+
+
+def test_local_data_and_a_local_model_touch_no_network(
+    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    asked: list[object] = []
+
+    def ask(*arguments: object, **_: object) -> None:
+        asked.append(arguments)
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(socket.socket, "connect", ask)
+    for task, split in (("STS12", "test"), ("STSBenchmark", "validation")):
+        (tmp_path / "data" / task).mkdir(parents=True)
+        table = pa.table(
+            {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
+        )
+        pq.write_table(table, tmp_path / f"data/{task}/{split}.parquet")
+    model = static_model(tmp_path / "ours")
+    arguments = ["evaluate", str(model), "--data", str(tmp_path / "data"), "--folder"]
+    assert main([*arguments, str(tmp_path), "--tasks", "STS12", "STSBenchmark"]) == 0
+    assert not asked
+    assert capsys.readouterr().err == ""
+
+
+# -- commands --------------------------------------------------------------------------
+
+
+def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
+    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    point_to(CLOSED, monkeypatch)
+    monkeypatch.setattr(Teacher, "load", lambda config: pytest.fail("loaded"))
+    arguments = ["--corpus.dataset", "org/web", "--teacher.model", "package:json/."]
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", *arguments]) == 1
+    assert "the dataset 'org/web' is neither" in capsys.readouterr().err
+
+
+def test_an_ensemble_asks_for_all_members_before_one_is_read(
+    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    point_to(CLOSED, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "st_static.build.ensemble_recipe.read_named", lambda name: pytest.fail("read")
+    )
+    assert main(["build", "--members", "[wordllama:256, org/x]"]) == 1
+    assert "the model 'org/x' is neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build", "--teacher.model", "org/x", "--corpus.docstrings", "[json]"],
+        ["evaluate", "org/x", "--tasks", "STS12"],
+        ["encode", "org/x", "--output", "x.npy"],
+    ],
+)
+def test_without_the_hub_a_command_ends_in_one_line(arguments: list[str], tmp_path: Path) -> None:
+    settings = {"HF_ENDPOINT": CLOSED, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-m", "st_static.cli", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, **settings},
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"Error: The Hugging Face Hub at {CLOSED} cannot be reached (")
+    assert "the model 'org/x' is neither a folder here nor in the cache" in line
