@@ -4,6 +4,9 @@ import concurrent.futures
 import copy
 import multiprocessing
 import pickle
+import sys
+import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +23,7 @@ from tokenizers import (
 )
 
 from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.memo import _Content
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import build_tokenizer
 
@@ -219,6 +223,63 @@ def test_a_fork_while_another_thread_holds_the_lock(student):
     assert here.poll(30)
     assert here.recv() == reference(student, ["a new ship, seen"])
     child.join()
+
+
+def _locks_in_child(encoder, texts, pipe):
+    """What eight threads of a new process get, and how often two were adding chunks at a time."""
+    sys.setswitchinterval(1e-6)
+    memo, inside, together = encoder._memo, [], []
+    add = _Content.add
+
+    def watched(*arguments):
+        inside.append(None)
+        together.append(len(inside))
+        time.sleep(0.002)  # lets other threads in, if they have another lock
+        try:
+            return add(*arguments)
+        finally:
+            inside.pop()
+
+    _Content.add = watched
+    free = not memo._lock.locked()
+    start = threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        return rows(encoder([f"{text} new{number}" for text in texts]))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        pipe.send((free, list(pool.map(work, range(8))), together))
+
+
+def test_threads_of_a_fork_share_a_lock_that_nobody_holds(student):
+    encoder = ChunkTokenizer(student)
+    texts = ["the ship", "a keeper"]
+    encoder(texts)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    with encoder._memo._lock:
+        child = context.Process(target=_locks_in_child, args=(encoder, texts, there))
+        child.start()
+    assert here.poll(30)
+    free, found, together = here.recv()
+    child.join()
+    assert free, "the child's lock is held by a thread that does not exist in it"
+    assert max(together) == 1, "two threads were adding chunks at a time"
+    for number, ids in enumerate(found):
+        assert ids == reference(student, [f"{text} new{number}" for text in texts])
+
+
+def test_half_added_chunks_of_another_thread_are_forgotten_in_a_fork(student):
+    memo = ChunkTokenizer(student)._memo
+    memo._start_anew()
+    content = memo._content
+    memo._start_anew()
+    assert memo._content is content
+    memo._lock.acquire()
+    memo._start_anew()
+    assert memo._content is not content
+    assert not memo._lock.locked()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
