@@ -58,7 +58,7 @@ def test_encode_from_parquet_to_parquet(static_folder, tmp_path):
 def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path):
     bad = encode(static_folder, "--input_format jsonl", data=b'{"text": null}\n')
     assert bad.returncode == 1
-    assert b"Error: Expected a str at position 0" in bad.stderr
+    assert b"Error: Line 1: expected a text, but it is missing" in bad.stderr
     missing = encode(static_folder, f"--input {tmp_path / 'none.txt'} --output {tmp_path / 'o'}")
     assert missing.returncode == 1
     assert b"Traceback" not in missing.stderr
@@ -86,7 +86,7 @@ def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder
     out = tmp_path / "out.parquet"
     assert encode(static_folder, f"--input {texts} --output {out}").returncode == 0
     assert pq.read_table(out)["text"].to_pylist() == LINES
-    same = encode(static_folder, f"--input {texts} --output {texts}")
+    same = encode(static_folder, f"--input {texts} --output {texts} --output_format npy")
     assert b"is the input" in same.stderr
     assert texts.read_text().startswith("{")
     missing = encode(static_folder, f"--input {texts} --output {tmp_path}/none/out.npy")

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
@@ -22,6 +22,7 @@ from tokenizers import (
     trainers,
 )
 
+from st_static.model import chunk_tokenizer
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.memo import _Content
 from st_static.model.ragged import Ragged
@@ -142,6 +143,60 @@ def test_ids_of_each_configuration_equal_the_tokenizers(encoders, name, texts):
     encoder = encoders[name]
     assert encoder.chunking.cut is not None
     assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+@pytest.fixture
+def tiny_parts(monkeypatch):
+    """Texts of a few bytes are already many, and long."""
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+
+
+long_text = st.lists(
+    mixed_text
+    | spaced_text
+    | st.sampled_from(["东京、大阪", "a,b;c", "k" * 203, "éя" * 110, "大éa" * 80]),
+    max_size=6,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("name", ["student", "wordpiece", "unigram", "byte_level", *CONFIGURATIONS])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(long_text, max_size=4))
+def test_long_texts_have_the_tokenizers_ids(
+    tiny_parts, student_encoder, encoders_by_family, encoders, name, texts
+):
+    encoder = {"student": student_encoder, **encoders, **encoders_by_family}[name]
+    assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+def test_truncated_long_texts(tiny_parts, encoders):
+    tokenizer = Tokenizer.from_str(encoders["wordpiece"].tokenizer.to_str())
+    tokenizer.enable_truncation(9)
+    texts = ["the keeper kept the ship, " * 5, "", "a keeper"]
+    assert rows(ChunkTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
+
+
+def test_long_texts_are_cut_into_pieces(student, monkeypatch):
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+    encoder = ChunkTokenizer(student)
+    longest = []
+    encode = encoder._encode
+    monkeypatch.setattr(
+        encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
+    )
+    for text in (
+        "the keeper " * 30,
+        "kept;" * 50,
+        "x" * 5000,
+        "东京" * 50,
+        "é" * 900,
+        "я так " * 90,
+    ):
+        longest.clear()
+        assert rows(encoder([text])) == reference(student, [text])
+        assert max(longest) < 250, text
 
 
 @given(texts=st.lists(st.text(), max_size=4))
@@ -311,6 +366,21 @@ def test_a_tokenizer_that_looks_across_spaces_is_run_on_whole_texts():
     encoder = ChunkTokenizer(tokenizer)
     assert encoder.chunking.cut is None
     assert rows(encoder(["a a", "a"])) == [[3], [0]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["a", None], "position 1, but the text is missing"),
+        ([b"a"], "position 0, but got bytes"),
+        (["a", 3], "position 1, but got int: 3"),
+    ],
+)
+def test_what_is_no_text_is_named(student_encoder, texts, says):
+    with pytest.raises(TypeError, match=says):
+        student_encoder(texts)
+    with pytest.raises(ValueError, match="text at position 1 is not valid Unicode"):
+        student_encoder(["a", "\ud800"])
 
 
 def with_tokens(pre_tokenizer, *tokens, normalizer=None):

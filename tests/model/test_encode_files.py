@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.model import encode_files, fast_encoder
-from st_static.model.encode_files import batches, read_texts
+from st_static.model import fast_encoder, text_files
+from st_static.model.encode_files import batches
 from st_static.model.static_model import StaticModel
+from st_static.model.text_files import read_texts
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def encoder(student):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(encode_files, "BATCH_TEXTS", 5)
+    monkeypatch.setattr(text_files, "BATCH_TEXTS", 5)
 
 
 @pytest.mark.parametrize("as_column", [list, iter, pa.array])
@@ -52,7 +53,7 @@ def test_columns_of_any_length_are_cut_and_checked(encoder, sentences, tmp_path,
     texts = sentences[:12]  # batches are of 5
     columns = [pa.chunked_array([texts[:6], texts[6:7]]), texts[7:8], pa.array(texts[8:])]
     with (tmp_path / "v").open("wb") as stream:
-        assert encoder.write(columns, stream, format) == len(texts)
+        assert encoder.write(columns, stream, format).rows == len(texts)
     if format == "npy":
         vectors = np.load(tmp_path / "v")
     else:
@@ -116,9 +117,9 @@ def test_json_lines():
         read(data, "jsonl", "body")
     with pytest.raises(ValueError, match="Line 2: expected a JSON object"):
         read(b'{"text": "a"}\nno json\n', "jsonl")
-    with pytest.raises(TypeError, match="Line 1: expected 'text' to be a string, but got 3"):
+    with pytest.raises(ValueError, match="Line 1: expected 'text' to be a string, but got 3"):
         read(b'{"text": 3}\n', "jsonl")
-    with pytest.raises(TypeError, match="position 0, but the text is missing"):
+    with pytest.raises(ValueError, match="Line 1: expected a text, but it is missing"):
         read(b'{"text": null}\n', "jsonl")
     assert read(b'{"text": null}\n', "jsonl", "text", "empty") == [""]
 
