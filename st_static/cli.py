@@ -311,9 +311,11 @@ def _encode_parser() -> ArgumentParser:
 def run_encode(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _encode_parser().parse_args(list(arguments))
-    from st_static.model.file_names import input_format_of, output_format_of
+    from st_static.model.file_names import check_target, input_format_of, output_format_of
 
     input_format = input_format_of(options.input, options.input_format)
+    if options.output:
+        check_target(options.output)
     output_format = output_format_of(options.output, options.output_format)
     _check_encode(options, output_format)
     import pyarrow as pa
@@ -350,14 +352,10 @@ def run_encode(arguments: Sequence[str]) -> int:
 
 def _check_encode(options: Namespace, output_format: str) -> None:
     """Check what would go wrong after the work, or lose what is there."""
-    from st_static.model.file_names import check_target
-
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
     if options.keep and output_format != "parquet":
         raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
-    if options.output:
-        check_target(options.output)
     if _is_same(options.input, options.output):
         raise ValueError(f"{options.output} is the input: it would be overwritten.")
     if options.input and not options.input.is_file() and not options.input.is_fifo():
@@ -415,16 +413,16 @@ def _followed(reader: TextReader, source: IO[bytes]) -> Generator[Rows, None, No
 
 def _encode_summary(written: Written, seconds: float, reader: TextReader) -> str:
     """What is said at the end."""
-    lines = [f"{written.rows:,} sentences, {written.rows / seconds:,.0f} a second"]
-    if written.unknown:
-        lines.append(f"{written.unknown:,} texts without a known word: their vectors are zeros")
+    summary = f"{written.rows:,} sentences, {written.rows / seconds:,.0f} a second"
+    if written.unknown == 1:
+        summary += "; 1 text without a known word: its vector is zeros"
+    elif written.unknown:
+        summary += f"; {written.unknown:,} texts without a known word: their vectors are zeros"
     if reader.n_unread:
+        rows = "1 row" if reader.n_unread == 1 else f"{reader.n_unread:,} rows"
         fate = "left out" if reader.on_error == "skip" else "written without a vector"
-        lines.append(
-            f"{reader.n_unread:,} rows could not be read and were {fate}; the first: "
-            f"{reader.first_fault}"
-        )
-    return "\n".join(lines)
+        summary += f"\n{rows} could not be read, {fate}; the first: {reader.first_fault}"
+    return summary
 
 
 def run_publish(arguments: Sequence[str]) -> int:

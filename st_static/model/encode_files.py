@@ -211,8 +211,10 @@ def _write_parquet(
             embedding, pa.array([], vector)
         )
     schema = first.schema.remove_metadata()
-    texts = [field.name for field in schema if pa.types.is_large_string(field.type)]
-    with pq.ParquetWriter(stream, schema, use_dictionary=texts) as writer:
+    texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
+    # Of a long text the statistics take six times its memory.
+    numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
+    with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
         for group in _groups(itertools.chain([first], tables)):
             table = pa.concat_tables(group).replace_schema_metadata()
             writer.write_table(table)

@@ -265,7 +265,7 @@ class FastEncoder:
                 raise ValueError("Expected out only for a list or column of texts, not for a str.")
             try:
                 return self._encode_one(texts)
-            except UnicodeEncodeError:
+            except ValueError:
                 text_column([texts])  # says it in words
                 raise
         if isinstance(texts, list) and len(texts) <= _FEW_TEXTS and set(map(type, texts)) <= {str}:
@@ -273,7 +273,7 @@ class FastEncoder:
             for row, text in enumerate(texts):
                 try:
                     vectors[row] = self._encode_one(text)
-                except UnicodeEncodeError:
+                except ValueError:
                     text_column(texts)  # names its position
                     raise
             return vectors
@@ -321,8 +321,8 @@ class FastEncoder:
         check_null(null)
         check_unknown(unknown)
         target = Path(path)
-        output_format = output_format_of(target, format)
         check_target(target)
+        output_format = output_format_of(target, format)
         with atomic(target) as temporary, temporary.open("wb") as stream:
             return self.write(batches(texts, null), stream, output_format, unknown).rows
 
