@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from st_static import FastEncoder
 from st_static.cli import main
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
@@ -112,27 +113,30 @@ def zstd(data):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.TSV.xz", "a.csv.zst"])
-def test_encode_reads_a_column_of_a_table_and_keeps_the_others(static_folder, tmp_path, name):
+def test_encode_reads_a_column_of_a_table_and_keeps_the_others(
+    static_folder, tmp_path, name, capsys
+):
     rows = [(f"0{i}", text) for i, text in enumerate(LINES)]
     source, out = tmp_path / name.lower(), tmp_path / "out.parquet"
     write_table(source, *rows)
     source = source.rename(tmp_path / name)
-    result = encode(static_folder, f"--input {source} --output {out} --keep")
-    assert result.returncode == 0, result.stderr
+    options = ["--input", str(source), "--output", str(out), "--keep"]
+    assert main(["encode", str(static_folder), *options]) == 0
     table = pq.read_table(out)
     assert table.select(["id", "text"]).to_pylist() == [{"id": i, "text": t} for i, t in rows]
-    expected = SentenceTransformer(str(static_folder), device="cpu").encode(LINES)
+    expected = FastEncoder.from_pretrained(static_folder).encode(LINES)
     np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected, atol=1e-6)
-    assert b"100%" in result.stderr
-    assert b"; 1 text without a known word: its vector is zeros" in result.stderr
+    error = capsys.readouterr().err
+    assert "100%" in error
+    assert "; 1 text without a known word: its vector is zeros" in error
 
 
 def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
     (tmp_path / "a.txt.zst").write_bytes(zstd(DATA))
     (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(b'{"text": "A ship"}\n\n{"text": "ship"}'))
     for name, n in (("a.txt.zst", 3), ("a.jsonl.xz", 2)):
-        result = encode(static_folder, f"--input {tmp_path / name} --output {tmp_path / 'o.npy'}")
-        assert result.returncode == 0, result.stderr
+        paths = ["--input", str(tmp_path / name), "--output", str(tmp_path / "o.npy")]
+        assert main(["encode", str(static_folder), *paths]) == 0
         assert len(np.load(tmp_path / "o.npy")) == n
 
 

@@ -58,7 +58,8 @@ class _Block(NamedTuple):
 class FastEncoder:
     """Encodes texts with a static model, as sentence-transformers does, only faster.
 
-    It may be used by several threads at a time.
+    It may be used by several threads at a time. A text without any word that the model knows, an
+    empty one too, has a vector of zeros, in float16, too, where sentence-transformers gives NaN.
 
     Args:
         model: Tokenizer and table, as read by `read_static_model`.

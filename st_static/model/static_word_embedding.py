@@ -25,6 +25,9 @@ class StaticWordEmbedding(InputModule):
     the gradient is sparse, so that `torch.optim.SparseAdam` touches only the rows of the batch
     (`SparseTrainer` trains so), and rows of zeros, such as that of unknown tokens, stay zero.
 
+    A text without any known word has a vector of zeros, under `half()`, too; there, a `Normalize`
+    of sentence-transformers behind it makes NaN of it.
+
     Args:
         tokenizer: The student's tokenizer, as made by `build_tokenizer` or any other without
             padding and truncation.
