@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from jsonargparse import Namespace
 
     from st_static.model.encode_files import Written
-    from st_static.model.text_files import Rows, TextReader
+    from st_static.model.file_rows import Rows
+    from st_static.model.text_files import TextReader
 
 Recipe = BuildConfig | EnsembleConfig
 

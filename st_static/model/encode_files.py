@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.model import arrow, text_files
+from st_static.model import arrow, file_rows
 from st_static.model.columns import Null, text_column
 from st_static.model.file_names import OutputFormat
-from st_static.model.text_files import EMBEDDING, Rows
+from st_static.model.file_rows import EMBEDDING, Rows
 from st_static.model.unknown import Unknown, check_unknown, unknown_text, zero_rows
 
 # Writes the vectors of texts [B] into an array [B, D].
@@ -50,7 +50,7 @@ def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
         yield text_column(texts, null)
         return
     done = 0
-    while batch := list(itertools.islice(texts, text_files.BATCH_TEXTS)):
+    while batch := list(itertools.islice(texts, file_rows.BATCH_TEXTS)):
         yield text_column(batch, null, done)
         done += len(batch)
 
@@ -79,7 +79,7 @@ def encode_batches(
         unknown: Whether a text without any known word is a vector of zeros or an error.
     """
     check_unknown(unknown)
-    rooms = [np.empty((text_files.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
+    rooms = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
     n_unknown = 0
 
     def checked() -> Iterator[Encoded]:
@@ -106,8 +106,8 @@ def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
     done = 0
     for given in texts:
         rows = given if isinstance(given, Rows) else _rows_of(given, done)
-        for start in range(0, len(rows.texts), text_files.BATCH_TEXTS):
-            yield rows.slice(start, text_files.BATCH_TEXTS)
+        for start in range(0, len(rows.texts), file_rows.BATCH_TEXTS):
+            yield rows.slice(start, file_rows.BATCH_TEXTS)
         done += len(rows.texts)
 
 

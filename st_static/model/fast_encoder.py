@@ -21,13 +21,13 @@ from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.columns import Null, check_null, text_column
 from st_static.model.encode_files import Written, batches, encode_batches
 from st_static.model.file_names import OutputFormat, check_target, output_format_of
+from st_static.model.file_rows import Rows
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
 from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.scaling import Scaling
 from st_static.model.similarity import similarities
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.model.text_files import Rows
 from st_static.model.unknown import Unknown, check_known, check_unknown
 from st_static.model.vectors import in_format
 

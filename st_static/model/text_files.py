@@ -7,89 +7,37 @@ row is left out or becomes one without a text.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import io
 import itertools
-import json
 import lzma
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from st_static.model import arrow
+from st_static.model import arrow, file_rows
 from st_static.model.columns import Null, check_null, is_broken, text_column
 from st_static.model.file_names import InputFormat
+from st_static.model.file_rows import Batch, Rows, check_embedding, line_groups
+from st_static.model.json_lines import JsonLines
 from st_static.model.ragged import offsets_of
 
 OnError = Literal["fail", "null", "skip"]
 
-# Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
-# 30 MB more on two processors.
-BATCH_TEXTS = 1_536
-# Lines of so many bytes are read at a time, and rows of a table of so many characters.
-_BYTES_OF_LINES = 1_000_000
-EMBEDDING = "embedding"
 _ANY_LENGTH = 2**31 - 1
 _NOT_UTF8 = "expected text in UTF-8, but there is other data"
 _MISSING = (
     'expected a text, but it is missing: fill it, or say null="empty" (on the command line '
     "--null empty)"
 )
-
-
-class Rows(NamedTuple):
-    """Some rows of a file.
-
-    Attributes:
-        texts: Their texts, large_string [B]; empty where there is none.
-        columns: What is kept of them beside the vectors, [B].
-        numbers: Their numbers, [B].
-        unread: Which of them could not be read and have no text, [B].
-        unit: What the numbers count: "line", "row" or "position".
-    """
-
-    texts: pa.ChunkedArray
-    columns: pa.Table
-    numbers: NDArray[np.int64]
-    unread: NDArray[np.bool_]
-    unit: str
-
-    def slice(self, start: int, length: int) -> Rows:
-        """Some of them."""
-        these = slice(start, start + length)
-        return Rows(
-            self.texts.slice(start, length),
-            self.columns.slice(start, length),
-            self.numbers[these],
-            self.unread[these],
-            self.unit,
-        )
-
-
-class _Batch(NamedTuple):
-    """Rows as they were read.
-
-    Attributes:
-        texts: large_string [B], null where the text is missing or cannot be read.
-        columns: All columns of the rows, [B]; None is the texts alone.
-        numbers: Their numbers, [B].
-        faults: What is wrong with a row, by its place.
-    """
-
-    texts: pa.ChunkedArray
-    columns: pa.Table | None
-    numbers: NDArray[np.int64]
-    faults: dict[int, str]
 
 
 @dataclass
@@ -99,7 +47,8 @@ class TextReader:
     Args:
         stream: The file, open in binary mode.
         input_format: txt is one text per line, in UTF-8. In jsonl each line holds a JSON object;
-            blank lines hold none and are skipped. csv and tsv begin with a header.
+            blank lines hold none and are skipped. csv and tsv begin with a header; an empty cell is
+            an empty text.
         column: Name of the column of texts, of all formats but txt.
         null: Whether a missing text is an error or an empty text.
         on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
@@ -148,11 +97,11 @@ class TextReader:
             if len(rows.texts):
                 yield rows
 
-    def _open(self) -> Iterator[_Batch]:
+    def _open(self) -> Iterator[Batch]:
         if self.input_format == "txt":
             return _read_lines(self.stream)
         if self.input_format == "jsonl":
-            return _JsonLines(self.column, self.keep).read(self.stream)
+            return JsonLines(self.column, self.keep).read(self.stream)
         if self.input_format == "parquet":
             return self._open_parquet()
         return self._open_csv("," if self.input_format == "csv" else "\t")
@@ -168,7 +117,7 @@ class TextReader:
                 "its name says."
             ) from error
 
-    def _settled(self, batch: _Batch) -> Rows:
+    def _settled(self, batch: Batch) -> Rows:
         """What becomes of missing texts and of rows that cannot be read."""
         if self.null == "error" and batch.texts.null_count:
             missing = arrow.mask(batch.texts.is_null().combine_chunks())
@@ -213,9 +162,9 @@ class TextReader:
         if names.count(self.column) > 1 or (self.keep and len(set(names)) < len(names)):
             raise ValueError(f"Two columns{of_file} have the same name: {', '.join(names)}.")
         if self.keep:
-            _check_embedding(names)
+            check_embedding(names)
 
-    def _open_parquet(self) -> Iterator[_Batch]:
+    def _open_parquet(self) -> Iterator[Batch]:
         import pyarrow.parquet as pq
 
         stream = self.stream
@@ -227,24 +176,29 @@ class TextReader:
         except pa.ArrowInvalid as error:
             raise ValueError(f"Expected a Parquet file: {error}") from error
         self._check_columns(file.schema_arrow.names)
-        # A column of other values is refused before work starts.
-        text_column(pa.array([], file.schema_arrow.field(self.column).type))
+        kind = file.schema_arrow.field(self.column).type
+        try:
+            text_column(pa.array([], kind))
+        except TypeError as error:
+            raise ValueError(f"Expected texts in {self.column!r}, but it holds {kind}.") from error
         self.n_rows = file.metadata.num_rows
         return self._read_parquet(file)
 
-    def _read_parquet(self, file: Any) -> Iterator[_Batch]:
+    def _read_parquet(self, file: Any) -> Iterator[Batch]:
         done = 0
-        for batch in file.iter_batches(BATCH_TEXTS, columns=None if self.keep else [self.column]):
+        for batch in file.iter_batches(
+            file_rows.BATCH_TEXTS, columns=None if self.keep else [self.column]
+        ):
             column = batch.column(batch.schema.get_field_index(self.column))
             missing = column.is_null()
             texts = text_column(column, "empty")
             if missing.true_count:
                 texts = pc.if_else(missing, None, texts)
             table = pa.Table.from_batches([batch]) if self.keep else None
-            yield _Batch(texts, table, np.arange(done, done + len(batch)) + 1, {})
+            yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, {})
             done += len(batch)
 
-    def _open_csv(self, delimiter: str) -> Iterator[_Batch]:
+    def _open_csv(self, delimiter: str) -> Iterator[Batch]:
         # What is not UTF-8 is told row by row. Strict, for else a quote that is not closed takes
         # the rest of the file into one cell.
         lines = io.TextIOWrapper(self.stream, "utf-8-sig", "surrogateescape", newline="")
@@ -256,9 +210,7 @@ class TextReader:
         self._check_columns(header)
         return self._read_csv(reader, lines, header)
 
-    def _read_csv(
-        self, reader: Any, lines: io.TextIOWrapper, header: list[str]
-    ) -> Iterator[_Batch]:
+    def _read_csv(self, reader: Any, lines: io.TextIOWrapper, header: list[str]) -> Iterator[Batch]:
         """Rows of a table; `lines` is only held, for it closes the stream when it is dropped."""
         records = _csv_records(reader, len(header))
         kept = [i for i, name in enumerate(header) if self.keep or name == self.column]
@@ -272,7 +224,7 @@ class TextReader:
             numbers = np.fromiter((number for number, _, _ in batch), np.int64)
             columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
             table = pa.table(columns, [header[i] for i in kept])
-            yield _Batch(table[self.column], table if self.keep else None, numbers, faults)
+            yield Batch(table[self.column], table if self.keep else None, numbers, faults)
 
 
 def read_texts(
@@ -287,27 +239,8 @@ def read_texts(
         yield rows.texts
 
 
-def _check_embedding(names: Iterable[str]) -> None:
-    if EMBEDDING in names:
-        raise ValueError(
-            f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it, or leave "
-            "out --keep."
-        )
-
-
-def _line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines, a batch at a time, behind the number of those before; without a byte order mark."""
-    done = 0
-    while lines := stream.readlines(_BYTES_OF_LINES):  # stops after so many
-        if not done:
-            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
-        for start in range(0, len(lines), BATCH_TEXTS):
-            yield done + start, lines[start : start + BATCH_TEXTS]
-        done += len(lines)
-
-
-def _read_lines(stream: IO[bytes]) -> Iterator[_Batch]:
-    for done, lines in _line_groups(stream):
+def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
+    for done, lines in line_groups(stream):
         numbers = np.arange(done, done + len(lines)) + 1
         faults: dict[int, str] = {}
         column = _without_ends(lines)
@@ -316,7 +249,7 @@ def _read_lines(stream: IO[bytes]) -> Iterator[_Batch]:
         except pa.ArrowInvalid:
             faults = {i: _NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
             column = _without_ends([b"" if i in faults else line for i, line in enumerate(lines)])
-        yield _Batch(pa.chunked_array([column]), None, numbers, faults)
+        yield Batch(pa.chunked_array([column]), None, numbers, faults)
 
 
 def _without_ends(lines: list[bytes]) -> pa.Array:
@@ -337,99 +270,6 @@ def _is_text(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-class _JsonLines:
-    """Reads JSON objects, one per line, as a table.
-
-    Args:
-        column: The key of the texts.
-        keep: Whether the other keys are columns, too.
-    """
-
-    def __init__(self, column: str, keep: bool) -> None:
-        self.column = column
-        self.keep = keep
-        self._schema: pa.Schema | None = None
-
-    def read(self, stream: IO[bytes]) -> Iterator[_Batch]:
-        """The objects of a file, in batches."""
-        for done, lines in _line_groups(stream):
-            batch = [(i, line) for i, line in enumerate(lines, done + 1) if not line.isspace()]
-            numbers = np.fromiter((number for number, _ in batch), np.int64)
-            faults: dict[int, str] = {}
-            records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
-            table = self._table(records, faults) if self.keep else None
-            # The table may have found faults.
-            texts = [
-                None if place in faults else record[self.column]
-                for place, record in enumerate(records)
-            ]
-            column = pa.chunked_array([pa.array(texts, pa.large_string())])
-            yield _Batch(column, table, numbers, faults)
-
-    def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
-        """A line's object, empty with a fault."""
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or self.column not in record:
-            faults[place] = f"expected a JSON object with {self.column!r}, but got {line[:80]!r}"
-            return {}
-        text = record[self.column]
-        if text is not None and not isinstance(text, str):
-            faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
-            return {}
-        if text is not None and is_broken(text):
-            faults[place] = f"{self.column!r} is not valid Unicode: it holds half of a character"
-            return {}
-        return record
-
-    def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
-        """Objects as a table; those that do not fit get a fault."""
-        if self._schema is None:
-            self._schema = _schema_of(records, self.column)
-        try:
-            if all(record.keys() <= set(self._schema.names) for record in records):
-                return pa.Table.from_pylist(records, self._schema)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # of some row
-        schema = self._schema
-        return pa.concat_tables(
-            [_row(record, schema, place, faults) for place, record in enumerate(records)]
-        )
-
-
-def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
-    """One object as a table; an empty one with a fault if it does not fit."""
-    unknown = [key for key in record if key not in schema.names]
-    if unknown:
-        faults[place] = f"{unknown[0]!r} is no key of the first lines, whose keys are kept"
-        record = {}
-    try:
-        return pa.Table.from_pylist([record], schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        faults[place] = f"its values are not of the types of the first lines ({error})"
-        return pa.Table.from_pylist([{}], schema)
-
-
-def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
-    """The names and types of objects' values; what is always missing counts as a string."""
-    names = dict.fromkeys(itertools.chain.from_iterable(records)) or {column: None}
-    _check_embedding(names)
-    fields = []
-    for name in names:
-        try:
-            kind = pa.array([record.get(name) for record in records]).type
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(
-                f"The values of {name!r} cannot be kept in one column ({error}). Make them of one "
-                "type, or leave out --keep."
-            ) from error
-        is_text = name == column or pa.types.is_null(kind)
-        fields.append(pa.field(name, pa.large_string() if is_text else kind))
-    return pa.schema(fields)
 
 
 @contextlib.contextmanager
@@ -466,9 +306,9 @@ def _next_records(
     """The next records: as many as are few, and not of many characters together."""
     batch = []
     size = 0
-    for record in itertools.islice(records, BATCH_TEXTS):
+    for record in itertools.islice(records, file_rows.BATCH_TEXTS):
         batch.append(record)
         size += sum(map(len, record[1]))
-        if size > _BYTES_OF_LINES:
+        if size > file_rows.BYTES_OF_LINES:
             break
     return batch

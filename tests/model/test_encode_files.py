@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.model import fast_encoder, text_files
+from st_static.model import fast_encoder, file_rows
 from st_static.model.encode_files import batches
 from st_static.model.file_names import decompressed
 from st_static.model.static_model import StaticModel
@@ -26,7 +26,7 @@ def encoder(student):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(text_files, "BATCH_TEXTS", 5)
+    monkeypatch.setattr(file_rows, "BATCH_TEXTS", 5)
 
 
 @pytest.mark.parametrize("as_column", [list, iter, pa.array])
@@ -245,10 +245,12 @@ def test_rows_that_cannot_be_read(format, keep, encoder):
 
 
 def test_columns_of_json_lines_are_kept(monkeypatch):
-    monkeypatch.setattr(text_files, "BATCH_TEXTS", 2)
+    monkeypatch.setattr(file_rows, "BATCH_TEXTS", 2)
     rows = [{"id": 1, "text": "a", "more": {"n": [1]}}, {"text": "b", "tag": None}]
     rows += [{"id": 2, "text": "c", "tag": "x"}, {"id": "3", "text": "d"}, {"text": "e", "new": 1}]
     data = "\n".join(map(json.dumps, rows)).encode()
+    blank = b"\n \n\n" + data
+    assert rows_of(blank, "jsonl", keep=True, on_error="skip")[1] == [4, 5, 6]
     with pytest.raises(ValueError, match="Line 4: its values are not of the types"):
         rows_of(data, "jsonl", keep=True)
     table, numbers, _, reader = rows_of(data, "jsonl", keep=True, on_error="skip")
@@ -306,7 +308,7 @@ def test_parquet(tmp_path):
     assert read(sink.getvalue(), "parquet", "body") == texts
     with pytest.raises(ValueError, match="no column 'text' in the file, but id, body"):
         read(sink.getvalue(), "parquet")
-    with pytest.raises(TypeError, match="column of strings, but got one of type int64"):
+    with pytest.raises(ValueError, match="Expected texts in 'id', but it holds int64"):
         read(sink.getvalue(), "parquet", "id")
     with pytest.raises(ValueError, match="Expected a Parquet file"):
         read(b"no parquet", "parquet")
