@@ -38,13 +38,13 @@ def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
 
 
 ENCODE_A_FILE = """
-import io, numpy as np, st_static.model.encode_files as files
+import io, numpy as np, st_static.model.text_files as files
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
 model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
 texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
-assert FastEncoder(model).write(texts, io.BytesIO()) == 2
+assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
 """
 LIST_A_BENCHMARK = """
 import st_static.publish.commands

@@ -80,8 +80,8 @@ class CorpusConfig:
 
     Args:
         files: Paths or glob patterns of .txt (a document a line), .jsonl and .parquet files; .txt
-            and .jsonl also compressed as .gz or .xz. A folder stands for all such files in it.
-            They take the place of the other two.
+            and .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in
+            it. They take the place of the other two.
         docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
             Python's standard library. They take the place of a dataset.
         dataset: Hub id of a dataset, streamed.

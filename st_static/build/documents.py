@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import functools
-import gzip
 import hashlib
 import json
 import logging
@@ -25,10 +24,10 @@ import xxhash
 from st_static.build.config import CorpusConfig
 from st_static.build.docstrings import read_docstrings
 from st_static.hub_access import offline, require_dataset
+from st_static.model.file_names import decompressed, split_name
 
 logger = logging.getLogger(__name__)
 
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _FORMATS = (".txt", ".jsonl", ".parquet")
 
 
@@ -54,7 +53,7 @@ def find_files(patterns: list[str]) -> list[Path]:
         if _format_of(file) not in _FORMATS:
             raise ValueError(
                 f"corpus.files: {file} is none of .txt, .jsonl and .parquet (.txt and .jsonl also "
-                "with .gz or .xz). Convert it, or leave it out of the pattern."
+                "with .gz, .xz or .zst). Convert it, or leave it out of the pattern."
             )
     return sorted(set(files))
 
@@ -71,16 +70,14 @@ def _files_in(folder: Path) -> list[Path]:
     if not found:
         raise ValueError(
             f"corpus.files: the folder {folder} holds no .txt, .jsonl or .parquet file (.txt and "
-            ".jsonl also with .gz or .xz). Check the path."
+            ".jsonl also with .gz, .xz or .zst). Check the path."
         )
     return found
 
 
 def _format_of(file: Path) -> str:
-    if file.suffix not in _OPENERS:
-        return file.suffix
-    inner = file.with_suffix("").suffix
-    return "" if inner == ".parquet" else inner
+    suffix, compression = split_name(file)
+    return "" if suffix == "parquet" and compression else f".{suffix}"
 
 
 class Corpus:
@@ -164,7 +161,7 @@ class Corpus:
         if format_ == ".parquet":
             yield from _read_parquet(file, self.config.text_column)
             return
-        with _OPENERS.get(file.suffix, open)(file, "rb") as lines:
+        with file.open("rb") as stream, decompressed(stream, split_name(file)[1]) as lines:
             for number, text in enumerate(self._decode_lines(lines, file), 1):
                 if format_ == ".txt":
                     yield text

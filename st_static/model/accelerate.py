@@ -23,7 +23,9 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 
     The model's `StaticEmbedding` gets another `preprocess`; nothing else about it changes, so
     encoding in several processes, training and saving work as before, and what is saved is a plain
-    `StaticEmbedding`. After changing the tokenizer itself, call it again.
+    `StaticEmbedding`. After changing the tokenizer itself, call it again. A text without any known
+    word is a vector of zeros, except under `model.half()`, where sentence-transformers' `Normalize`
+    gives NaN.
 
     Args:
         model: A model that begins with a `StaticEmbedding`. It is changed in place.

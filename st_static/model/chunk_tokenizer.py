@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.model import arrow
-from st_static.model.chunking import chunking_of
+from st_static.model.chunking import Chunking, chunking_of
 from st_static.model.chunks import Cut, Spans, cut_texts
+from st_static.model.columns import text_column
 from st_static.model.memo import Memo
 from st_static.model.ragged import Ragged, concatenate, offsets_of
 from st_static.model.tokenizer import split_plain_words
@@ -33,6 +35,23 @@ _CHUNKS_IN_A_TEXT = 50
 _PRINTABLE = "^[!-~]+$"
 # Each is looked for in every new chunk.
 _MAX_ADDED = 16
+# Of so many bytes of texts the ids are found at a time: chunks take many times their bytes.
+_BYTES_AT_A_TIME = 8_000_000
+# Longer texts are cut into pieces of about so many bytes.
+_PIECE_BYTES = 1_000_000
+# Where long texts are cut: at chunks' borders; of SentencePiece's, at those between characters that
+# surely do not belong together; BERT also splits at punctuation and around Chinese characters.
+_AT_SPACES = re.compile(rb" ")
+_BEFORE_SPACES = re.compile(rb"(?<=[!-~]) ")
+_BETWEEN_LETTERS = re.compile(rb"(?<=[!-~]) (?=[!-~\xc3\xd0\xd1\xe4-\xe9])")
+_AT_BERTS_BORDERS = re.compile(
+    rb" |(?<=[0-9A-Za-z])[!-/:-@\[-`{-~]"
+    rb"|(?:\xe4[\xb8-\xbf]|[\xe5-\xe9][\x80-\xbf])[\x80-\xbf]"  # U+4E00 to U+9FFF
+)
+# Bytes of letters and digits that BERT neither splits nor drops: ASCII, U+00C0 to U+023F and U+0400
+# to U+047F. A class of bytes, for a choice of strings would take memory for each that it finds.
+_FIRST_BYTES = rb"0-9A-Za-z\xc3-\xc8\xd0\xd1"
+_MORE_BYTES = rb"\x80-\xbf"
 
 
 class ChunkTokenizer:
@@ -68,6 +87,11 @@ class ChunkTokenizer:
             self._whole_chunks.no_truncation()
         self._lowercase = _lowercase_of_bert(description)
         self._added = [token["content"] for token in description["added_tokens"]]
+        bert = self._lowercase is not None
+        self._border = _border(self.chunking)
+        chinese = bert and description["normalizer"]["handle_chinese_chars"]
+        self._border_without_added = _AT_BERTS_BORDERS if chinese else self._border
+        self._overlong = _overlong_words(description["model"]) if bert else None
         self._memo = Memo(max_chunks, max_bytes, _known_words(description))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,7 +116,63 @@ class ChunkTokenizer:
         Returns:
             Token ids, [B rows].
         """
-        array = texts if isinstance(texts, pa.Array) else arrow.strings(texts)
+        array = texts if isinstance(texts, pa.Array) else _as_array(texts)
+        if array.nbytes > _BYTES_AT_A_TIME:
+            return self._encode_many(array.cast(pa.large_string()))
+        return self._encode(array)
+
+    def in_parts(self, texts: pa.Array) -> Iterator[Ragged]:
+        """Token ids of large_string texts [B], some at a time, and of long texts piece by piece.
+
+        Yields:
+            Token ids of texts and pieces, [P rows].
+        """
+        bounds = np.sort(np.concatenate([arrow.bytes_of_strings(texts)[0], self._cuts(texts)]))
+        for part in self._parts(bounds, arrow.bytes_of_strings(texts)[1]):
+            yield self._encode(part)
+
+    def _encode_many(self, texts: pa.Array) -> Ragged:
+        """Encode texts of many bytes."""
+        ids = concatenate(list(self.in_parts(texts)))
+        offsets, _ = arrow.bytes_of_strings(texts)
+        first_piece = np.arange(len(offsets)) + np.searchsorted(self._cuts(texts), offsets)
+        return Ragged(ids.values, ids.offsets[first_piece])
+
+    def _cuts(self, texts: pa.Array) -> NDArray[np.int64]:
+        """Where long ones of texts [B] are cut, counted in the bytes of all of them."""
+        offsets, data = arrow.bytes_of_strings(texts)
+        is_long = np.diff(offsets) > _PIECE_BYTES
+        if self.chunking.cut is None or self._max_tokens is not None:
+            is_long[:] = False
+        is_long &= ~_contain_any(texts, self.chunking.kept_whole)
+        has_added = _contain_any(texts, self._added)
+        cuts: list[int] = []
+        for i in np.flatnonzero(is_long):
+            border = self._border if has_added[i] else self._border_without_added
+            place, end = int(offsets[i]) + _PIECE_BYTES, int(offsets[i + 1])
+            while found := border.search(data.data, place, end):
+                cuts.append(found.start())
+                place = cuts[-1] + _PIECE_BYTES
+        return np.array(cuts, np.int64)
+
+    def _parts(self, bounds: NDArray[np.int64], data: NDArray[np.uint8]) -> Iterator[pa.Array]:
+        """The pieces between bounds [P + 1], as many at a time as have few bytes, at least one."""
+        pieces = arrow.strings_of_bytes(bounds, data)
+        start = 0
+        while start < len(pieces):
+            stop = np.searchsorted(bounds, bounds[start] + _BYTES_AT_A_TIME, side="right") - 1
+            stop = max(start + 1, int(stop))
+            part = pieces.slice(start, stop - start)
+            if self._overlong and bounds[stop] - bounds[start] > _BYTES_AT_A_TIME:
+                # What was too long a word before is one still.
+                text = data[bounds[start] : bounds[stop]].data
+                shortened = self._overlong.sub(lambda match: bytes(match[1]), text)
+                length = np.array([0, len(shortened)], np.int64)
+                part = arrow.strings_of_bytes(length, np.frombuffer(shortened, np.uint8))
+            yield part
+            start = stop
+
+    def _encode(self, array: pa.Array) -> Ragged:
         cut = self.chunking.cut
         if cut is None:
             return self._encode_whole(array)
@@ -164,6 +244,33 @@ class ChunkTokenizer:
     def _encode_one_by_one(self, chunks: list[str]) -> Ragged:
         encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
         return _rows(encoding.ids for encoding in encodings)
+
+
+def _as_array(texts: Sequence[str]) -> pa.Array:
+    """A large_string array of texts [B]; what is no text is named."""
+    try:
+        return arrow.strings(texts)
+    except (AttributeError, UnicodeEncodeError):
+        text_column(texts)  # says what is wrong with which
+        raise
+
+
+def _border(chunking: Chunking) -> re.Pattern[bytes]:
+    """Where long texts can be cut."""
+    if chunking.ascii_only:
+        return _BETWEEN_LETTERS
+    return _AT_SPACES if chunking.cut is Cut.AT_SPACES else _BEFORE_SPACES
+
+
+def _overlong_words(model: dict[str, Any]) -> re.Pattern[bytes] | None:
+    """Finds parts of words that are too long for the model, and are so without all that follows."""
+    if model["type"] != "WordPiece":
+        return None
+    kept = 2 * (model["max_input_chars_per_word"] + 1)  # in bytes, of which a letter has one or two
+    letters = _FIRST_BYTES + _MORE_BYTES
+    return re.compile(
+        rb"([%b][%b]{%d}[%b]?)[%b]+" % (_FIRST_BYTES, letters, kept, _MORE_BYTES, letters)
+    )
 
 
 def _rows(rows: Iterable[list[int]]) -> Ragged:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -12,24 +13,34 @@ import pyarrow.compute as pc
 Null = Literal["error", "empty"]
 
 
+def check_null(null: str) -> None:
+    """Check the word for what a missing text is.
+
+    Raises:
+        ValueError: There is no such word.
+    """
+    if null not in ("error", "empty"):
+        raise ValueError(f'Expected null to be "error" or "empty", but got {null!r}.')
+
+
 def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedArray:
     """Turn texts into an Arrow column.
 
     Args:
         texts: A list of str or another iterable of them, or a string column of pyarrow, polars,
             pandas, numpy or datasets, [B].
-        null: Whether a missing text is an error or an empty text.
+        null: Whether a missing text (None, or NaN as in pandas) is an error or an empty text.
         first: The position of the first text, for errors.
 
     Returns:
         A column of type large_string, [B].
 
     Raises:
-        TypeError: A text is missing or no str; names its position.
-        ValueError: A text is no valid Unicode; names its position.
+        TypeError: It is not a list or column of texts; or a text is missing or not a str, whose
+            position is named.
+        ValueError: A text is not valid Unicode; names its position.
     """
-    if null not in ("error", "empty"):
-        raise ValueError(f'Expected null to be "error" or "empty", but got {null!r}.')
+    check_null(null)
     column = _as_arrow(texts, first)
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     if pa.types.is_dictionary(chunked.type):
@@ -63,9 +74,30 @@ def _decoded(column: pa.DictionaryArray) -> pa.Array:
     raise TypeError(f"Expected a column of strings, but got one of type {column.type}.")
 
 
+def _check_kind(texts: Any) -> None:
+    """Refuse what would be taken for texts and is not: a table's names, the keys of a dict."""
+    kind = type(texts).__name__
+    if isinstance(texts, pa.Table | pa.RecordBatch) or kind in ("DataFrame", "LazyFrame"):
+        raise TypeError(
+            f"Expected a list or column of str, but got a table ({kind}). Name its column: "
+            'table["text"].'
+        )
+    if isinstance(texts, set | frozenset):
+        raise TypeError(f"Expected a list or column of str, but got {kind}, which has no order.")
+    if isinstance(texts, str | bytes | bytearray | memoryview | Mapping) or not isinstance(
+        texts, Iterable
+    ):
+        given = "None" if texts is None else kind
+        raise TypeError(f"Expected a list or column of str, but got {given}.")
+    dimensions = getattr(texts, "ndim", 1)
+    if dimensions != 1:
+        raise TypeError(
+            f"Expected texts in one dimension, but got an array of {dimensions}: {kind}."
+        )
+
+
 def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"Expected a list or column of str, but got {type(texts).__name__}.")
+    _check_kind(texts)
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         return texts
     if hasattr(texts, "column_name") and hasattr(texts.source, "data"):  # of a datasets.Dataset
@@ -73,7 +105,7 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
         return rows[:][texts.column_name]
     dtype = getattr(texts, "dtype", None)
     if str(dtype) == "object":  # of pandas or numpy; pandas marks what is missing by NaN
-        return _from_python([None if value != value else value for value in texts], first)
+        return _from_python(list(texts), first)
     if hasattr(texts, "__arrow_c_stream__"):  # polars
         return pa.chunked_array(texts)
     if hasattr(texts, "to_numpy") and dtype is not None:  # pandas
@@ -84,21 +116,35 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
 def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
     values = texts if isinstance(texts, list) else list(texts)
     if not set(map(type, values)) <= {str, type(None)}:
+        values = [None if _is_missing(value) else value for value in values]
         for position, value in enumerate(values, first):
             if not isinstance(value, str) and value is not None:
                 kind = type(value).__name__
-                raise TypeError(f"Expected a str at position {position}, but got {kind}: {value!r}")
+                raise TypeError(
+                    f"Expected a str at position {position}, but got {kind}: {reprlib.repr(value)}"
+                )
     try:
         return pa.array(values, pa.large_string())
     except UnicodeEncodeError as error:
-        position = first + next(i for i, v in enumerate(values) if v is not None and _is_broken(v))
-        raise ValueError(f"The text at position {position} is no valid Unicode: {error}") from error
+        position = first + next(i for i, v in enumerate(values) if v is not None and is_broken(v))
+        raise ValueError(
+            f"The text at position {position} is not valid Unicode: it holds half of a surrogate "
+            "pair."
+        ) from error
 
 
-def _is_broken(text: str) -> bool:
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing text: None, and NaN or NA as in pandas."""
+    if value is None or (isinstance(value, float) and value != value):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def is_broken(text: str) -> bool:
     """Whether a text holds half of a surrogate pair."""
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError:
         return True
     return False

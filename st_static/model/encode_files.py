@@ -5,182 +5,124 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import json
 import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.model import arrow
+from st_static.model import arrow, file_rows
 from st_static.model.columns import Null, text_column
-from st_static.model.ragged import offsets_of
+from st_static.model.file_names import OutputFormat
+from st_static.model.file_rows import EMBEDDING, Rows
+from st_static.model.unknown import Unknown, check_unknown, unknown_text, zero_rows
 
 # Writes the vectors of texts [B] into an array [B, D].
 Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
-Encoded = tuple[pa.ChunkedArray, NDArray[np.floating]]
-OutputFormat = Literal["npy", "parquet"]
-InputFormat = Literal["txt", "jsonl", "parquet"]
+Encoded = tuple[Rows, NDArray[np.floating]]
 
-# Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
-# 30 MB more on two processors.
-BATCH_TEXTS = 1_536
-# Batches in a row group of Parquet.
+# A row group of Parquet holds so many batches, or fewer of more bytes than this.
 _GROUP = 8
+_GROUP_BYTES = 100_000_000
+
+
+class Written(NamedTuple):
+    """What was written.
+
+    Attributes:
+        rows: Number of texts, each with a vector.
+        unknown: How many of them have no word that the model knows.
+    """
+
+    rows: int
+    unknown: int
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
     """Texts in columns: one as for `FastEncoder.encode`, or any iterable of str, in batches."""
-    if hasattr(texts, "__len__"):
+    if not isinstance(texts, Iterator):
         yield text_column(texts, null)
         return
-    rest = iter(texts)
     done = 0
-    while batch := list(itertools.islice(rest, BATCH_TEXTS)):
+    while batch := list(itertools.islice(texts, file_rows.BATCH_TEXTS)):
         yield text_column(batch, null, done)
         done += len(batch)
-
-
-def read_texts(
-    stream: IO[bytes], input_format: InputFormat, column: str = "text", null: Null = "error"
-) -> Iterator[pa.ChunkedArray]:
-    """Read texts from a file in batches.
-
-    Args:
-        stream: The file, open in binary mode.
-        input_format: txt is a text a line, in UTF-8; jsonl and parquet have a column of texts.
-        column: Name of that column.
-        null: Whether a missing text is an error or an empty text.
-
-    Raises:
-        ValueError: The file is not what the format says, or has no such column.
-        TypeError: A text is missing or no str.
-    """
-    if input_format == "txt":
-        yield from _read_lines(stream)
-        return
-    read = _read_jsonl if input_format == "jsonl" else _read_parquet
-    done = 0
-    for table in read(stream, column):
-        yield text_column(table, null, done)
-        done += len(table)
-
-
-def _read_lines(stream: IO[bytes]) -> Iterator[pa.ChunkedArray]:
-    done = 0
-    while lines := list(itertools.islice(stream, BATCH_TEXTS)):
-        yield pa.chunked_array([_without_ends(lines, done)])
-        done += len(lines)
-
-
-def _without_ends(lines: list[bytes], done: int) -> pa.Array:
-    """Lines as strings without their ends; they are the lines after number `done` of a file."""
-    offsets = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)))
-    column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        number = next(i for i, line in enumerate(lines, done + 1) if not _is_text(line))
-        raise ValueError(
-            f"Line {number}: expected text in UTF-8, but there is other data."
-        ) from error
-    return pc.ascii_rtrim(column, "\r\n")
-
-
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _read_jsonl(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
-    lines = enumerate(stream, 1)
-    while batch := list(itertools.islice(lines, BATCH_TEXTS)):
-        yield pa.array(
-            [_text_of(line, number, column) for number, line in batch], pa.large_string()
-        )
-
-
-def _text_of(line: bytes, number: int, column: str) -> str | None:
-    try:
-        text = json.loads(line)[column]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"Line {number}: expected a JSON object with {column!r}, but got {line[:80]!r}."
-        ) from error
-    if text is not None and not isinstance(text, str):
-        raise TypeError(f"Line {number}: expected {column!r} to be a string, but got {text!r}.")
-    return text
-
-
-def _read_parquet(stream: IO[bytes], column: str) -> Iterator[pa.Array]:
-    import pyarrow.parquet as pq
-
-    if not stream.seekable():  # a pipe: Parquet is read from its end
-        spooled = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
-        shutil.copyfileobj(stream, spooled)
-        stream = spooled
-    try:
-        file = pq.ParquetFile(stream)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"Expected a Parquet file: {error}") from error
-    if column not in file.schema_arrow.names:
-        names = ", ".join(file.schema_arrow.names)
-        raise ValueError(f"There is no column {column!r} in the file, but {names}.")
-    for batch in file.iter_batches(BATCH_TEXTS, columns=[column]):
-        yield batch.column(0)
 
 
 def encode_batches(
     encode: Encode,
     threads: int,
-    texts: Iterable[pa.ChunkedArray],
+    texts: Iterable[pa.ChunkedArray | Rows],
     stream: IO[bytes],
     dimension: int,
     dtype: np.dtype[Any],
     output_format: OutputFormat,
-) -> int:
-    """Encode batches of texts and write the vectors; returns the number of texts.
+    unknown: Unknown = "zero",
+) -> Written:
+    """Encode batches of texts and write the vectors.
 
     Args:
         encode: Writes the vectors of texts [B] into an array [B, D].
         threads: So many batches are encoded at a time, while others are read and written.
-        texts: Columns of texts, of any length.
+        texts: Columns of texts or rows of a file, of any length.
         stream: Where to, open in binary mode.
         dimension: D.
         dtype: Number format of the vectors.
-        output_format: npy is one array [N, D]; parquet has the columns `text` and `embedding`.
+        output_format: npy is one array [N, D]; parquet has the columns of the rows (of columns of
+            texts, `text`) and `embedding`, which is null for a row that could not be read.
+        unknown: Whether a text without any known word is a vector of zeros or an error.
     """
-    rooms = [np.empty((BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
-    encoded = _encoded(encode, threads, _cut(texts), rooms)
+    check_unknown(unknown)
+    rooms = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
+    n_unknown = 0
+
+    def checked() -> Iterator[Encoded]:
+        nonlocal n_unknown
+        for rows, vectors in _encoded(encode, threads, _cut(texts), rooms):
+            zeros = zero_rows(vectors)
+            zeros = zeros[~rows.unread[zeros]]
+            if len(zeros) and unknown == "error":
+                raise _unknown_row(rows, int(zeros[0]))
+            n_unknown += len(zeros)
+            yield rows, vectors
+
     write = _write_npy if output_format == "npy" else _write_parquet
-    return write(encoded, stream, dimension, dtype)
+    return Written(write(checked(), stream, dimension, dtype), n_unknown)
 
 
-def _cut(texts: Iterable[pa.ChunkedArray]) -> Iterator[pa.ChunkedArray]:
-    """Columns of texts in batches of at most `BATCH_TEXTS`, each text checked to be one."""
+def _unknown_row(rows: Rows, place: int) -> ValueError:
+    where = f"{'at' if rows.unit == 'position' else 'in'} {rows.unit} {rows.numbers[place]}"
+    return unknown_text(f"The text {where}", rows.texts[place].as_py(), "")
+
+
+def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
+    """Texts in batches of at most `BATCH_TEXTS`, each text checked to be one."""
     done = 0
     for given in texts:
-        column = text_column(given, first=done)
-        for start in range(0, len(column), BATCH_TEXTS):
-            yield column.slice(start, BATCH_TEXTS)
-        done += len(column)
+        rows = given if isinstance(given, Rows) else _rows_of(given, done)
+        for start in range(0, len(rows.texts), file_rows.BATCH_TEXTS):
+            yield rows.slice(start, file_rows.BATCH_TEXTS)
+        done += len(rows.texts)
+
+
+def _rows_of(given: pa.ChunkedArray, done: int) -> Rows:
+    """A column of texts as rows, which are counted from `done` on."""
+    column = text_column(given, first=done)
+    numbers = np.arange(done, done + len(column))
+    unread = np.zeros(len(column), np.bool_)
+    return Rows(column, pa.Table.from_arrays([column], ["text"]), numbers, unread, "position")
 
 
 def _encoded(
     encode: Encode,
     threads: int,
-    texts: Iterable[pa.ChunkedArray],
+    texts: Iterable[Rows],
     rooms: list[NDArray[np.floating]],
 ) -> Iterator[Encoded]:
     """Batches and their vectors, in order; these last until the next ones are asked for.
@@ -191,8 +133,8 @@ def _encoded(
     waiting: deque[tuple[Encoded, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
-            vectors = room[: len(batch)]
-            waiting.append(((batch, vectors), pool.submit(encode, batch, vectors)))
+            vectors = room[: len(batch.texts)]
+            waiting.append(((batch, vectors), pool.submit(encode, batch.texts, vectors)))
             if len(waiting) == len(rooms):
                 yield _finished(*waiting.popleft())
         while waiting:
@@ -257,24 +199,43 @@ def _write_parquet(
     import pyarrow.parquet as pq
 
     vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
-    schema = pa.schema([("text", pa.large_string()), ("embedding", vector)])
-    rows = 0
+    embedding = pa.field(EMBEDDING, vector)
     tables = (
-        pa.table([texts, _as_lists(vectors.copy())], schema=schema) for texts, vectors in encoded
+        rows.columns.append_column(embedding, _as_lists(vectors.copy(), rows.unread))
+        for rows, vectors in encoded
     )
-    with pq.ParquetWriter(stream, schema, use_dictionary=["text"]) as writer:
-        while group := list(itertools.islice(tables, _GROUP)):
-            table = pa.concat_tables(group)
+    rows = 0
+    first = next(tables, None)
+    if first is None:
+        first = pa.table([pa.array([], pa.large_string())], ["text"]).append_column(
+            embedding, pa.array([], vector)
+        )
+    schema = first.schema.remove_metadata()
+    texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
+    # Of a long text the statistics take six times its memory.
+    numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
+    with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
+        for group in _groups(itertools.chain([first], tables)):
+            table = pa.concat_tables(group).replace_schema_metadata()
             writer.write_table(table)
             rows += len(table)
     return rows
 
 
-def _as_lists(vectors: NDArray[np.floating]) -> pa.FixedSizeListArray:
-    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    """Tables that are written together."""
+    group: list[pa.Table] = []
+    for table in tables:
+        group.append(table)
+        if len(group) == _GROUP or sum(part.nbytes for part in group) > _GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
-def format_of(path: Path | None, formats: Sequence[str]) -> Any:
-    """The format that a file's name ends with; the first one for other names and for none."""
-    suffix = path.suffix.removeprefix(".") if path else ""
-    return suffix if suffix in formats else formats[0]
+def _as_lists(vectors: NDArray[np.floating], unread: NDArray[np.bool_]) -> pa.FixedSizeListArray:
+    """Vectors [B, D], null where the text could not be read."""
+    mask = arrow.of_mask(unread) if unread.any() else None
+    values = pa.array(vectors.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -20,13 +21,34 @@ Arrays = dict[str, NDArray[Any]]
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path, and rename it to `path` when the block ends without an error."""
+    """Give a temporary path, and rename it to `path` when the block ends without an error.
+
+    Raises:
+        OSError: The disk is full; names the file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        if is_disk_full(error):
+            raise disk_full(str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def disk_full(name: str) -> OSError:
+    """The error that there is no space left for a file."""
+    error = OSError(f"No space left on the disk of {name}: make room, or write to another disk.")
+    error.errno = errno.ENOSPC
+    return error
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether an error says that there is no space left, or no more allowed."""
+    quota = getattr(errno, "EDQUOT", None)  # not on Windows
+    return error.errno in (errno.ENOSPC, errno.EFBIG, quota)
 
 
 def write_json(path: Path, value: Any) -> None:

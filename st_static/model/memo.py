@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -41,7 +42,7 @@ class Memo:
         self._known.add(list(known), keys_of(Spans.of(chunks)), every)
         self._content = self._known.copy()
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        _memos.add(self)
 
     def look_up(self, chunks: Spans, encode: EncodeChunks) -> tuple[NDArray[np.int64], Ragged]:
         """Find chunks, adding those that are new.
@@ -54,7 +55,7 @@ class Memo:
             The row of each chunk, [C], and the ids in rows.
         """
         keys = keys_of(chunks)
-        with self._own_lock():
+        with self._lock:
             content = self._current()
             rows = content.find_short(keys)
         others = np.flatnonzero(rows < 0)
@@ -75,7 +76,7 @@ class Memo:
         if len(new):
             new_chunks = [chunks[i] for i in new]
             ids = encode(new_chunks)
-            with self._own_lock():
+            with self._lock:
                 rows[new] = content.add(new_chunks, keys.take(new), ids)
         return rows
 
@@ -87,11 +88,24 @@ class Memo:
             content = self._content = self._known.copy()
         return content
 
-    def _own_lock(self) -> threading.Lock:
-        """The lock; a new one after a fork, for another thread may have held the old one."""
-        if self._process != os.getpid():
-            self._process, self._lock = os.getpid(), threading.Lock()
-        return self._lock
+    def _start_anew(self) -> None:
+        """Make it usable in a child process, which has none of the parent's other threads."""
+        if self._lock.locked():  # by one of them, which may have been adding chunks
+            self._content = self._known.copy()
+        self._lock = threading.Lock()
+
+
+_memos: weakref.WeakSet[Memo] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for memo in list(_memos):
+        memo._start_anew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    # Before the child has threads: if each made the lock when it needs it, two could make two.
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Content:

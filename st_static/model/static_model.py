@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ class StaticModel:
         segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
         name: Folder or Hub id.
         license: As the model's card names it, or else the record of its build; if either does.
+        prompts: All of the model's prompts by name.
+        similarity_fn_name: The measure of similarity, as sentence-transformers calls it.
     """
 
     tokenizer: Tokenizer
@@ -53,6 +56,8 @@ class StaticModel:
     segments: tuple[Segment, ...] = ()
     name: str = ""
     license: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    similarity_fn_name: str = "cosine"
 
     def __post_init__(self) -> None:
         widths = [segment.width for segment in self.segments]
@@ -108,6 +113,8 @@ def read_static_model(
         segments,
         folder.resolve().name if Path(model).is_dir() else str(model),
         _license(folder),
+        {name: prompt or "" for name, prompt in (config.get("prompts") or {}).items()},
+        config.get("similarity_fn_name") or "cosine",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
@@ -24,6 +25,9 @@ class StaticWordEmbedding(InputModule):
     It computes what sentence-transformers' `StaticEmbedding` computes, and differs in training:
     the gradient is sparse, so that `torch.optim.SparseAdam` touches only the rows of the batch
     (`SparseTrainer` trains so), and rows of zeros, such as that of unknown tokens, stay zero.
+
+    A text without any known word has a vector of zeros, under `half()`, too; there, a `Normalize`
+    of sentence-transformers behind it makes NaN of it.
 
     Args:
         tokenizer: The student's tokenizer, as made by `build_tokenizer` or any other without
@@ -86,7 +90,15 @@ class StaticWordEmbedding(InputModule):
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
         """Add `sentence_embedding` [B, D], the mean of each text's token vectors."""
-        features["sentence_embedding"] = self.embedding(features["input_ids"], features["offsets"])
+        ids, offsets = features["input_ids"], features["offsets"]
+        if self.embedding.weight.dtype == torch.float16 and not self.training:
+            # The sum of a long text's rows may be too large for float16, and their mean is not.
+            used, index = torch.unique(ids, return_inverse=True)
+            rows = self.embedding.weight[used].float()
+            means = F.embedding_bag(index, rows, offsets.long(), mode="mean").half()
+        else:
+            means = self.embedding(ids, offsets)
+        features["sentence_embedding"] = means
         return features
 
     @property

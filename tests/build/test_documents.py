@@ -49,6 +49,7 @@ def parquet(path: Path, columns: dict[str, list]) -> Path:
         ("a.txt.gz", gzip.compress(txt(DOCUMENTS), mtime=0)),
         ("a.txt.xz", lzma.compress(txt(DOCUMENTS))),
         ("a.jsonl", jsonl(DOCUMENTS)),
+        ("a.txt.zst", pa.compress(txt(DOCUMENTS), "zstd", asbytes=True)),
         ("a.jsonl.gz", gzip.compress(jsonl(DOCUMENTS), mtime=0)),
         ("a.jsonl.xz", lzma.compress(jsonl(DOCUMENTS))),
     ],
@@ -226,7 +227,7 @@ def test_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
         read(file)
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.txt.xz", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.txt.xz", "a.txt.zst", "a.parquet"])
 @pytest.mark.parametrize(
     "damage", [lambda whole: b"rubbish", lambda whole: whole[:-20]], ids=["other", "cut"]
 )
@@ -243,7 +244,7 @@ def test_a_damaged_file_is_named(
         read(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst"])
 @pytest.mark.parametrize("filler", [b"\x00", b"\xff"], ids=["zeros", "ones"])
 @pytest.mark.parametrize("place", range(20, 2000, 200))
 def test_a_file_that_is_damaged_inside_is_named(

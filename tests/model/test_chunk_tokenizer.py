@@ -4,11 +4,14 @@ import concurrent.futures
 import copy
 import multiprocessing
 import pickle
+import sys
+import threading
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
@@ -19,7 +22,9 @@ from tokenizers import (
     trainers,
 )
 
+from st_static.model import chunk_tokenizer
 from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.memo import _Content
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import build_tokenizer
 
@@ -140,6 +145,60 @@ def test_ids_of_each_configuration_equal_the_tokenizers(encoders, name, texts):
     assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
 
 
+@pytest.fixture
+def tiny_parts(monkeypatch):
+    """Texts of a few bytes are already many, and long."""
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+
+
+long_text = st.lists(
+    mixed_text
+    | spaced_text
+    | st.sampled_from(["东京、大阪", "a,b;c", "k" * 203, "éя" * 110, "大éa" * 80]),
+    max_size=6,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("name", ["student", "wordpiece", "unigram", "byte_level", *CONFIGURATIONS])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(long_text, max_size=4))
+def test_long_texts_have_the_tokenizers_ids(
+    tiny_parts, student_encoder, encoders_by_family, encoders, name, texts
+):
+    encoder = {"student": student_encoder, **encoders, **encoders_by_family}[name]
+    assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+def test_truncated_long_texts(tiny_parts, encoders):
+    tokenizer = Tokenizer.from_str(encoders["wordpiece"].tokenizer.to_str())
+    tokenizer.enable_truncation(9)
+    texts = ["the keeper kept the ship, " * 5, "", "a keeper"]
+    assert rows(ChunkTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
+
+
+def test_long_texts_are_cut_into_pieces(student, monkeypatch):
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+    encoder = ChunkTokenizer(student)
+    longest = []
+    encode = encoder._encode
+    monkeypatch.setattr(
+        encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
+    )
+    for text in (
+        "the keeper " * 30,
+        "kept;" * 50,
+        "x" * 5000,
+        "东京" * 50,
+        "é" * 900,
+        "я так " * 90,
+    ):
+        longest.clear()
+        assert rows(encoder([text])) == reference(student, [text])
+        assert max(longest) < 250, text
+
+
 @given(texts=st.lists(st.text(), max_size=4))
 def test_arbitrary_unicode(student_encoder, texts):
     assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
@@ -221,6 +280,63 @@ def test_a_fork_while_another_thread_holds_the_lock(student):
     child.join()
 
 
+def _locks_in_child(encoder, texts, pipe):
+    """What eight threads of a new process get, and how often two were adding chunks at a time."""
+    sys.setswitchinterval(1e-6)
+    memo, inside, together = encoder._memo, [], []
+    add = _Content.add
+
+    def watched(*arguments):
+        inside.append(None)
+        together.append(len(inside))
+        time.sleep(0.002)  # lets other threads in, if they have another lock
+        try:
+            return add(*arguments)
+        finally:
+            inside.pop()
+
+    _Content.add = watched
+    free = not memo._lock.locked()
+    start = threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        return rows(encoder([f"{text} new{number}" for text in texts]))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        pipe.send((free, list(pool.map(work, range(8))), together))
+
+
+def test_threads_of_a_fork_share_a_lock_that_nobody_holds(student):
+    encoder = ChunkTokenizer(student)
+    texts = ["the ship", "a keeper"]
+    encoder(texts)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    with encoder._memo._lock:
+        child = context.Process(target=_locks_in_child, args=(encoder, texts, there))
+        child.start()
+    assert here.poll(30)
+    free, found, together = here.recv()
+    child.join()
+    assert free, "the child's lock is held by a thread that does not exist in it"
+    assert max(together) == 1, "two threads were adding chunks at a time"
+    for number, ids in enumerate(found):
+        assert ids == reference(student, [f"{text} new{number}" for text in texts])
+
+
+def test_half_added_chunks_of_another_thread_are_forgotten_in_a_fork(student):
+    memo = ChunkTokenizer(student)._memo
+    memo._start_anew()
+    content = memo._content
+    memo._start_anew()
+    assert memo._content is content
+    memo._lock.acquire()
+    memo._start_anew()
+    assert memo._content is not content
+    assert not memo._lock.locked()
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_work(student_encoder, copied):
     assert rows(copied(student_encoder)(["The ship!"])) == rows(student_encoder(["The ship!"]))
@@ -250,6 +366,21 @@ def test_a_tokenizer_that_looks_across_spaces_is_run_on_whole_texts():
     encoder = ChunkTokenizer(tokenizer)
     assert encoder.chunking.cut is None
     assert rows(encoder(["a a", "a"])) == [[3], [0]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["a", None], "position 1, but the text is missing"),
+        ([b"a"], "position 0, but got bytes"),
+        (["a", 3], "position 1, but got int: 3"),
+    ],
+)
+def test_what_is_no_text_is_named(student_encoder, texts, says):
+    with pytest.raises(TypeError, match=says):
+        student_encoder(texts)
+    with pytest.raises(ValueError, match="text at position 1 is not valid Unicode"):
+        student_encoder(["a", "\ud800"])
 
 
 def with_tokens(pre_tokenizer, *tokens, normalizer=None):

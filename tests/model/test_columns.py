@@ -19,6 +19,8 @@ def columns():
         "tuple": tuple(TEXTS),
         "generator": (text for text in TEXTS),
         "numpy": np.array(TEXTS),
+        "numpy strings in a list": [np.str_(text) for text in TEXTS],
+        "keys": dict.fromkeys(TEXTS).keys(),
         "numpy objects": np.array(TEXTS, dtype=object),
         "arrow": pa.array(TEXTS),
         "arrow view": pa.array(TEXTS, pa.string_view()),
@@ -56,7 +58,26 @@ def test_arrow_columns_are_not_copied():
         (["a", None], "position 1, but the text is missing"),
         (["a", 3], "position 1, but got int: 3"),
         ([b"a"], "position 0, but got bytes"),
-        (["a", "b", float("nan")], "position 2, but got float: nan"),
+        (["a", "b", float("nan")], "position 2, but the text is missing"),
+        (["a", 2.5], "position 1, but got float: 2.5"),
+        (["a", pd.NA], "position 1, but the text is missing"),
+        (pd.Series(["a", pd.NA], dtype=object), "position 1, but the text is missing"),
+        (pd.Series(["a", np.array([1, 2])], dtype=object), "position 1, but got ndarray"),
+        (["a", ["b"]], r"position 1, but got list: \['b'\]"),
+        (["a", "y" * 300, ["x" * 300]], r"position 2, but got list: \['x{12}\.\.\.x{13}'\]$"),
+        (None, "list or column of str, but got None"),
+        (3, "list or column of str, but got int"),
+        (bytearray(b"text"), "list or column of str, but got bytearray"),
+        ({"a", "b"}, "list or column of str, but got set, which has no order"),
+        ({"text": ["a"]}, "list or column of str, but got dict"),
+        (
+            pd.DataFrame({"text": ["a"]}),
+            r'got a table \(DataFrame\). Name its column: table\["text"',
+        ),
+        (pl.DataFrame({"text": ["a"]}), r"got a table \(DataFrame\). Name its column"),
+        (pa.table({"text": ["a"]}), r"got a table \(Table\). Name its column"),
+        (np.array([["a", "b"]]), "one dimension, but got an array of 2: ndarray"),
+        (np.array("a"), "one dimension, but got an array of 0: ndarray"),
         (np.array(["a", None], dtype=object), "position 1, but the text is missing"),
         (pa.array(["a", "b", None]), "position 2, but the text is missing"),
         (pa.chunked_array([["a"], [None]]), "position 1, but the text is missing"),
@@ -97,12 +118,12 @@ def test_only_missing_texts():
 
 
 def test_pandas_marks_missing_texts_by_nan():
-    column = pd.Series(["a", float("nan")], dtype=object)
-    assert text_column(column, null="empty").to_pylist() == ["a", ""]
+    for column in (pd.Series(["a", float("nan")], dtype=object), ["a", float("nan")], ["a", pd.NA]):
+        assert text_column(column, null="empty").to_pylist() == ["a", ""]
     with pytest.raises(ValueError, match='null to be "error" or "empty", but got \'x\''):
         text_column(["a"], null="x")
 
 
 def test_half_a_surrogate_pair():
-    with pytest.raises(ValueError, match="text at position 1 is no valid Unicode"):
+    with pytest.raises(ValueError, match="text at position 1 is not valid Unicode"):
         text_column(["a", "b\ud800"])

@@ -1,5 +1,7 @@
 """Vectors in files equal those in memory; what is no text is named."""
 
+import csv
+import gzip
 import io
 import json
 
@@ -9,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.model import encode_files, fast_encoder
-from st_static.model.encode_files import batches, read_texts
+from st_static.model import fast_encoder, file_rows
+from st_static.model.encode_files import batches
+from st_static.model.file_names import decompressed
 from st_static.model.static_model import StaticModel
+from st_static.model.text_files import TextReader, read_texts
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +26,7 @@ def encoder(student):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(encode_files, "BATCH_TEXTS", 5)
+    monkeypatch.setattr(file_rows, "BATCH_TEXTS", 5)
 
 
 @pytest.mark.parametrize("as_column", [list, iter, pa.array])
@@ -52,7 +56,7 @@ def test_columns_of_any_length_are_cut_and_checked(encoder, sentences, tmp_path,
     texts = sentences[:12]  # batches are of 5
     columns = [pa.chunked_array([texts[:6], texts[6:7]]), texts[7:8], pa.array(texts[8:])]
     with (tmp_path / "v").open("wb") as stream:
-        assert encoder.write(columns, stream, format) == len(texts)
+        assert encoder.write(columns, stream, format).rows == len(texts)
     if format == "npy":
         vectors = np.load(tmp_path / "v")
     else:
@@ -89,6 +93,37 @@ def test_an_error_leaves_the_old_file(encoder, tmp_path):
         encoder.encode_to(tmp_path / "v.csv", ["a"], format="csv")
 
 
+def test_the_format_of_a_file_of_vectors_is_what_its_name_says(encoder, tmp_path):
+    encoder.encode_to(tmp_path / "v.parquet", ["a ship"])
+    assert pq.read_table(tmp_path / "v.parquet")["text"].to_pylist() == ["a ship"]
+    encoder.encode_to(tmp_path / "v.bin", ["a ship"], format="npy")
+    assert np.load(tmp_path / "v.bin").shape == (1, 6)
+    for name, options, says in (
+        ("w.csv", {}, r"expected a name that ends with \.npy or \.parquet"),
+        ("w.npy.gz", {}, r"expected a name that ends with \.npy or \.parquet"),
+        ("w.npy", {"format": "parquet"}, "would hold parquet: let its name end with .parquet"),
+        ("none/w.npy", {}, "There is no folder"),
+        ("", {}, "is a folder: name a file in it"),
+        ("w.npy", {"unknown": "drop"}, 'unknown to be "zero" or "error"'),
+        ("w.npy", {"null": "drop"}, 'null to be "error" or "empty"'),
+    ):
+        with pytest.raises(ValueError, match=says):
+            encoder.encode_to(tmp_path / name, ["a ship"], **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.bin", "v.parquet"]
+
+
+def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path):
+    table = np.ones((student.get_vocab_size(), 6))
+    table[:2] = 0
+    encoder = FastEncoder(StaticModel(student, table, normalize=True))
+    texts = [*["a ship"] * 7, "\x00", "", "a ship"]
+    written = encoder.write([pa.chunked_array([texts])], io.BytesIO())
+    assert written == (10, 2)
+    with pytest.raises(ValueError, match=r"text at position 7 has no word that the model knows: '"):
+        encoder.encode_to(tmp_path / "v.npy", iter(texts), unknown="error")
+    assert not list(tmp_path.iterdir())
+
+
 def test_missing_texts_may_be_empty():
     texts = iter(["a", None] * 4)
     assert [c for b in batches(texts, null="empty") for c in b.to_pylist()] == ["a", ""] * 4
@@ -116,11 +151,154 @@ def test_json_lines():
         read(data, "jsonl", "body")
     with pytest.raises(ValueError, match="Line 2: expected a JSON object"):
         read(b'{"text": "a"}\nno json\n', "jsonl")
-    with pytest.raises(TypeError, match="Line 1: expected 'text' to be a string, but got 3"):
+    with pytest.raises(ValueError, match="Line 1: expected 'text' to be a string, but got 3"):
         read(b'{"text": 3}\n', "jsonl")
-    with pytest.raises(TypeError, match="position 0, but the text is missing"):
+    with pytest.raises(ValueError, match="Line 1: expected a text, but it is missing"):
         read(b'{"text": null}\n', "jsonl")
     assert read(b'{"text": null}\n', "jsonl", "text", "empty") == [""]
+
+
+def rows_of(data, format, **options):
+    """All rows, as a dictionary of columns, their numbers and which could not be read."""
+    reader = TextReader(io.BytesIO(data), format, **options)
+    batches = list(reader)
+    table = pa.concat_tables(batch.columns for batch in batches).to_pydict()
+    numbers = [int(number) for batch in batches for number in batch.numbers]
+    texts = [text for batch in batches for text in batch.texts.to_pylist()]
+    return table, numbers, texts, reader
+
+
+def as_table(delimiter, *rows, mark=""):
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    return (mark + out.getvalue()).encode()
+
+
+@pytest.mark.parametrize(("format", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_csv_and_tsv(format, delimiter):
+    texts = ["a ship", 'keeper, "a"\tkeeper', "two\nlines", "", "x" * 200_000, "é"]
+    rows = [(f"00{i}", text) for i, text in enumerate(texts)]
+    data = as_table(delimiter, ("id", "text"), *rows, mark="\ufeff")
+    assert read(data, format) == texts
+    assert read(data, format, "id") == [i for i, _ in rows]
+    table, numbers, _, _ = rows_of(data, format, keep=True)
+    assert table == {"id": [i for i, _ in rows], "text": texts}
+    assert numbers == [2, 3, 4, 6, 7, 8]  # of the lines, of which one row has two
+    assert csv.field_size_limit() == 131_072  # as it was
+    with pytest.raises(ValueError, match="no column 'body' in the file, but id, text"):
+        read(data, format, "body")
+    with pytest.raises(ValueError, match="is empty: expected a header"):
+        read(b"", format)
+    with pytest.raises(ValueError, match="Two columns in the file have the same name: text, text"):
+        read(as_table(delimiter, ("text", "text"), ("a", "b")), format)
+    with pytest.raises(ValueError, match="has a column 'embedding'"):
+        rows_of(as_table(delimiter, ("embedding", "text"), ("a", "b")), format, keep=True)
+
+
+BROKEN = {
+    "txt": (b"a\n\xff\n\nb", {2: "UTF-8"}, ["a", "", "b"], [1, 3, 4]),
+    "csv": (
+        b'id,text\n1,a\n2\n\n3,\xff\n4,b\n5,"open\n6,c\n',
+        {3: "expected 2 cells, as in the header, but got 1", 5: "UTF-8", 7: "it is broken"},
+        ["a", "b"],
+        [2, 6],
+    ),
+    "jsonl": (
+        b'{"text":"a","n":1}\n\n{broken\n{"text":null,"n":2}\n{"text":"\\ud800"}\n[]\n'
+        b'{"text":3}\n{"text":"b"}',
+        {3: "JSON object", 4: "missing", 5: "half of a", 6: "JSON object", 7: "to be a string"},
+        ["a", "b"],
+        [1, 8],
+    ),
+}
+
+
+@pytest.mark.parametrize("format", BROKEN)
+@pytest.mark.parametrize("keep", [False, True])
+def test_rows_that_cannot_be_read(format, keep, encoder):
+    data, faults, texts, lines = BROKEN[format]
+    first, what = next(iter(faults.items()))
+    for name, where in (("", f"^Line {first}: "), ("a.file", f"^a.file, line {first}: ")):
+        with pytest.raises(ValueError, match=f"{where}.*{what}.*on_error"):
+            rows_of(data, format, keep=keep, name=name)
+    _, numbers, found, reader = rows_of(data, format, keep=keep, on_error="skip")
+    assert (found, numbers) == (texts, lines)
+    assert reader.n_unread == len(faults)
+    assert what in reader.first_fault
+    table, numbers, found, reader = rows_of(data, format, keep=keep, on_error="null")
+    assert numbers == sorted([*lines, *faults])
+    expected = dict(zip(lines, texts, strict=True))
+    assert table["text"] == [expected.get(number) for number in numbers]
+    assert found == [expected.get(number, "") for number in numbers]
+    sink = io.BytesIO()
+    assert encoder.write(TextReader(io.BytesIO(data), format, on_error="null"), sink).unknown == (
+        texts.count("")
+    )
+    vectors = np.load(io.BytesIO(sink.getvalue()))
+    unread = [number in faults for number in numbers]
+    assert not vectors[unread].any()
+    sink = io.BytesIO()
+    reader = TextReader(io.BytesIO(data), format, on_error="null", keep=keep)
+    encoder.write(reader, sink, "parquet")
+    embeddings = pq.read_table(sink)["embedding"]
+    assert embeddings.is_null().to_pylist() == unread
+
+
+def test_columns_of_json_lines_are_kept(monkeypatch):
+    monkeypatch.setattr(file_rows, "BATCH_TEXTS", 2)
+    rows = [{"id": 1, "text": "a", "more": {"n": [1]}}, {"text": "b", "tag": None}]
+    rows += [{"id": 2, "text": "c", "tag": "x"}, {"id": "3", "text": "d"}, {"text": "e", "new": 1}]
+    data = "\n".join(map(json.dumps, rows)).encode()
+    blank = b"\n \n\n" + data
+    assert rows_of(blank, "jsonl", keep=True, on_error="skip")[1] == [4, 5, 6]
+    with pytest.raises(ValueError, match="Line 4: its values are not of the types"):
+        rows_of(data, "jsonl", keep=True)
+    table, numbers, _, reader = rows_of(data, "jsonl", keep=True, on_error="skip")
+    assert table == {
+        "id": [1, None, 2],
+        "text": ["a", "b", "c"],
+        "more": [{"n": [1]}, None, None],
+        "tag": [None, None, "x"],
+    }
+    assert numbers == [1, 2, 3]
+    assert reader.n_unread == 2
+    with pytest.raises(ValueError, match="'new' is no key of the first lines"):
+        rows_of(data.replace(b'"3"', b"3"), "jsonl", keep=True)
+    with pytest.raises(ValueError, match="values of 'id' cannot be kept in one column"):
+        rows_of(b'{"id":1,"text":"a"}\n{"id":"b","text":"a"}', "jsonl", keep=True)
+
+
+def test_columns_of_parquet_are_kept():
+    sink = io.BytesIO()
+    table = pa.table({"id": range(7), "text": ["a", None, *"cdefg"], "tag": [[1]] * 7})
+    pq.write_table(table, sink)
+    with pytest.raises(ValueError, match="Row 2: expected a text, but it is missing"):
+        rows_of(sink.getvalue(), "parquet", keep=True)
+    kept, numbers, _, reader = rows_of(sink.getvalue(), "parquet", keep=True, on_error="null")
+    assert kept == table.to_pydict()
+    assert numbers == list(range(1, 8))
+    assert (reader.n_unread, reader.n_rows) == (1, 7)
+    kept, *_ = rows_of(sink.getvalue(), "parquet", keep=True, null="empty")
+    assert kept == table.to_pydict()
+
+
+def test_a_mark_at_the_beginning_is_no_text():
+    assert read("\ufeffa\nb".encode(), "txt") == ["a", "b"]
+    assert read('\ufeff{"text": "a"}'.encode(), "jsonl") == ["a"]
+
+
+def test_damaged_files_are_named():
+    data = gzip.compress(b"a ship\n" * 1000)[:-9]
+    for format in ("txt", "csv"):
+        stream = decompressed(io.BytesIO(data), "gz")
+        with pytest.raises(ValueError, match=r"a\.gz cannot be read .*it is damaged, or not what"):
+            list(TextReader(stream, format, "a ship", name="a.gz"))
+
+
+@pytest.mark.parametrize("option", [{"null": "drop"}, {"on_error": "drop"}])
+def test_words_that_are_no_option(option):
+    with pytest.raises(ValueError, match="but got 'drop'"):
+        TextReader(io.BytesIO(), "txt", **option)
 
 
 def test_parquet(tmp_path):
@@ -130,7 +308,7 @@ def test_parquet(tmp_path):
     assert read(sink.getvalue(), "parquet", "body") == texts
     with pytest.raises(ValueError, match="no column 'text' in the file, but id, body"):
         read(sink.getvalue(), "parquet")
-    with pytest.raises(TypeError, match="column of strings, but got one of type int64"):
+    with pytest.raises(ValueError, match="Expected texts in 'id', but it holds int64"):
         read(sink.getvalue(), "parquet", "id")
     with pytest.raises(ValueError, match="Expected a Parquet file"):
         read(b"no parquet", "parquet")

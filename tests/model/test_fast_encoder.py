@@ -2,9 +2,13 @@
 
 import concurrent.futures
 import json
+import pickle
 import shutil
+import subprocess
+import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import safetensors.torch
@@ -17,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder
-from st_static.model import fast_encoder
+from st_static.model import chunk_tokenizer, fast_encoder
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel, read_static_model
 
@@ -114,6 +118,233 @@ def test_half_precision(ours, sentences):
     assert vectors.dtype == np.float16
     np.testing.assert_allclose(vectors, reference(ours, [*TEXTS, *sentences]), atol=2e-3)
     assert encoder.encode("").tolist() == [0] * 24
+
+
+OPTIONS = [
+    {"batch_size": 2},
+    {"show_progress_bar": True},
+    {"show_progress_bar": False},
+    {"normalize_embeddings": True},
+    {"truncate_dim": 7},
+    {"truncate_dim": 7, "normalize_embeddings": True},
+    {"truncate_dim": 99},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("saved_dim", [None, 9])
+def test_options_of_sentence_transformers(ours, other, sentences, options, saved_dim):
+    texts = ["", *sentences]
+    for folder in (ours, other):
+        model = SentenceTransformer(str(folder), device="cpu", truncate_dim=saved_dim)
+        encoder = FastEncoder.from_pretrained(folder, truncate_dim=saved_dim)
+        assert encoder.get_embedding_dimension() == model.get_embedding_dimension()
+        for some in (texts, texts[:2], texts[-1], []):
+            expected = model.encode(some, **options)
+            found = encoder.encode(some, **options)
+            if some:
+                np.testing.assert_allclose(found, expected, atol=1e-6)
+            else:
+                assert found.shape[0] == len(expected) == 0
+        plain = model.encode(texts)  # options hold for their call alone
+        np.testing.assert_allclose(encoder.encode(texts), plain, atol=1e-6)
+
+
+def test_a_progress_bar_is_shown_when_asked_for(ours, capsys):
+    encoder = FastEncoder.from_pretrained(ours)
+    encoder.encode(["the ship"] * 9)
+    encoder.encode("the ship", show_progress_bar=True)
+    assert capsys.readouterr().err == ""
+    encoder.encode(["the ship"] * 9, show_progress_bar=True)
+    assert "9.00/9.00" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("default", [None, "other"])
+@pytest.mark.parametrize("prompts", [{}, {"query": "keeper ", "document": "the ship "}])
+def test_queries_and_documents(ours, tmp_path, sentences, default, prompts):
+    folder = shutil.copytree(ours, tmp_path / "prompted")
+    file = folder / "config_sentence_transformers.json"
+    config = json.loads(file.read_text())
+    config |= {"prompts": {**prompts, "other": "walking "}, "default_prompt_name": default}
+    file.write_text(json.dumps(config))
+    model, encoder = (
+        SentenceTransformer(str(folder), device="cpu"),
+        FastEncoder.from_pretrained(folder),
+    )
+    for name in ("encode_query", "encode_document", "encode", "encode_query"):
+        for texts in (sentences, sentences[0]):
+            expected = getattr(model, name)(texts, truncate_dim=5)
+            found = getattr(encoder, name)(texts, truncate_dim=5)
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("measure", ["cosine", "dot", "euclidean", "manhattan"])
+def test_similarities(ours, tmp_path, sentences, measure):
+    folder = shutil.copytree(ours, tmp_path / "measured")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"similarity_fn_name": measure}))
+    model, encoder = (
+        SentenceTransformer(str(folder), device="cpu"),
+        FastEncoder.from_pretrained(folder),
+    )
+    vectors = model.encode(["", *sentences])
+    pairs = [(vectors, vectors[:3]), (vectors[0], vectors), (list(vectors), vectors[1])]
+    for one, other in [*pairs, (torch.from_numpy(vectors), vectors)]:
+        found = encoder.similarity(one, other)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, model.similarity(one, other), atol=1e-5)
+    with pytest.raises(ValueError, match="of the same width, but got vectors of 24 and of 5"):
+        encoder.similarity(vectors, vectors[:, :5])
+
+
+def test_half_precision_never_gives_nan(ours):
+    encoder = FastEncoder.from_pretrained(ours, dtype="float16")
+    texts = ["", "\x00", "the ship", "\x00 \x00", ""]
+    for some in (texts, texts * 500, texts[0], texts[:2]):
+        for options in ({}, {"normalize_embeddings": True}, {"truncate_dim": 3}):
+            assert np.isfinite(encoder.encode(some, **options)).all()
+    vectors = encoder.encode(texts)
+    assert np.isfinite(encoder.similarity(vectors, vectors)).all()
+
+
+def test_texts_without_a_known_word(ours):
+    encoder = FastEncoder.from_pretrained(ours)
+    unknown = "\x00" * 100
+    texts = ["the ship", unknown, "", "keeper"]
+    assert not encoder.encode(texts)[1:3].any()
+    for some in (texts, [*texts, *texts[:1] * 9], iter(texts), pa.array(texts)):
+        n = 13 if isinstance(some, list) and len(some) > 4 else 4
+        says = rf"text at position 1 has no word .*: '(.x00){{60}}…' \(2 of the {n} texts"
+        with pytest.raises(ValueError, match=says):
+            encoder.encode(some, unknown="error")
+    with pytest.raises(ValueError, match="The text has no word that the model knows: ''"):
+        encoder.encode("", unknown="error")
+    known = encoder.encode(["the ship", "keeper"], unknown="error")
+    np.testing.assert_array_equal(known, encoder.encode(["the ship", "keeper"]))
+    with pytest.raises(ValueError, match=r'unknown to be "zero" or "error", but got \'x\''):
+        encoder.encode("the ship", unknown="x")
+
+
+VALUES = st.text(max_size=9) | st.sampled_from(
+    [None, 3, float("nan"), 2.5, b"the", ["the"], "\ud800", "the \udfff", np.str_("a ship"), pd.NA]
+)
+
+
+@settings(max_examples=80)
+@given(
+    values=st.lists(st.sampled_from(["the", "ship é", ""]) | VALUES, max_size=4),
+    null=st.sampled_from(["error", "empty", "drop"]),
+    unknown=st.sampled_from(["zero", "error", "drop"]),
+)
+def test_few_texts_and_columns_agree_in_vectors_and_errors(pair, values, null, unknown):
+    encoder, _ = pair
+
+    def outcome(few):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fast_encoder, "_FEW_TEXTS", few)
+            try:
+                return encoder.encode(values, null=null, unknown=unknown)
+            except (TypeError, ValueError) as error:
+                return type(error), str(error)
+
+    short, column = outcome(4), outcome(-1)
+    if isinstance(short, tuple) or isinstance(column, tuple):
+        assert short == column
+    else:
+        np.testing.assert_allclose(short, column, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "says"),
+    [
+        (None, TypeError, "list or column of str, but got None"),
+        (3, TypeError, "list or column of str, but got int"),
+        (b"the", TypeError, "list or column of str, but got bytes"),
+        ({"the"}, TypeError, "got set, which has no order"),
+        ({"text": ["the"]}, TypeError, "but got dict"),
+        ("\ud800", ValueError, "is not valid Unicode"),
+        (["the", "\ud800"], ValueError, "position 1 is not valid Unicode"),
+        (["the", float("nan")], TypeError, "position 1, but the text is missing"),
+        (["the", None], TypeError, "position 1, but the text is missing"),
+        (["the", ["ship"]], TypeError, "position 1, but got list"),
+        (np.array([["the"]]), TypeError, "in one dimension, but got an array of 2"),
+    ],
+    ids=str,
+)
+def test_what_is_no_text_is_refused_in_a_sentence(ours, tmp_path, texts, error, says):
+    encoder = FastEncoder.from_pretrained(ours)
+    with pytest.raises(error, match=says) as caught:
+        encoder.encode(texts)
+    assert not isinstance(caught.value, UnicodeError)
+    if not isinstance(texts, str):
+        with pytest.raises(error, match=says):
+            encoder.encode_to(tmp_path / "v.npy", texts)
+
+
+def test_no_text_an_empty_text_and_iterators(ours):
+    encoder = FastEncoder.from_pretrained(ours)
+    assert encoder.encode([]).shape == (0, 24)
+    assert not encoder.encode("").any()
+    expected = encoder.encode(["the ship", "keeper"])
+    for texts in (iter(["the ship", "keeper"]), np.array(["the ship", "keeper"])):
+        np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+    np.testing.assert_array_equal(encoder.encode(np.str_("keeper")), expected[1])
+
+
+def test_an_encoder_of_something_else(ours):
+    with pytest.raises(TypeError, match=r"a StaticModel, but got 'models/x'\. .*from_pretrained"):
+        FastEncoder("models/x")
+    with pytest.raises(TypeError, match=r"a StaticModel, but got SentenceTransformer"):
+        FastEncoder(SentenceTransformer(str(ours), device="cpu"))
+
+
+def test_copies_of_an_encoder(ours, sentences):
+    encoder = FastEncoder.from_pretrained(ours, dtype="float16", threads=1)
+    copied = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(copied.encode(sentences), encoder.encode(sentences))
+    assert (copied.threads, copied.dtype) == (1, np.float16)
+
+
+@pytest.mark.parametrize("truncate_dim", [0, -3])
+def test_numbers_of_dimensions_and_texts_that_make_no_sense(ours, truncate_dim):
+    with pytest.raises(ValueError, match=f"positive truncate_dim, but got {truncate_dim}"):
+        FastEncoder.from_pretrained(ours, truncate_dim=truncate_dim)
+    encoder = FastEncoder.from_pretrained(ours)
+    with pytest.raises(ValueError, match=f"positive truncate_dim, but got {truncate_dim}"):
+        encoder.encode("the", truncate_dim=truncate_dim)
+    with pytest.raises(ValueError, match=f"positive batch_size, but got {truncate_dim}"):
+        encoder.encode("the", batch_size=truncate_dim)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_long_texts_are_added_up_piece_by_piece(ours, other, sentences, monkeypatch, dtype):
+    text = " ".join(sentences)
+    for folder in (ours, other):
+        encoder = FastEncoder.from_pretrained(folder, dtype=dtype)
+        expected = encoder.encode([text, "the", *["a"] * 9])
+        monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 90)
+        monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 20)
+        monkeypatch.setattr(fast_encoder, "_LONG_BYTES", 90)
+        monkeypatch.setattr(fast_encoder, "_BLOCK_BYTES", 30)
+        found = encoder.encode([text, "the", *["a"] * 9])
+        atol = 1e-6 if dtype == "float32" else 2e-3
+        np.testing.assert_allclose(found, expected, atol=atol)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("text", ["The keeper of 12 ships, " * 1_000_000, "x" * 24_000_000])
+def test_memory_for_a_long_text_is_bounded(ours, text):
+    script = (
+        "import resource, sys; from st_static import FastEncoder\n"
+        f"encoder = FastEncoder.from_pretrained({str(ours)!r}, threads=1)\n"
+        "text = sys.stdin.read(); encoder.encode(['a'] * 9)\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "before = peak(); encoder.encode(text); print((peak() - before) / len(text))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True
+    )
+    assert float(result.stdout) < 8  # of which 24 MB would have taken 20 times; more take less
 
 
 @pytest.mark.parametrize("normalize", [True, False])

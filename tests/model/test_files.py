@@ -1,5 +1,7 @@
 """Files appear whole or not at all, and hold what was written."""
 
+import errno
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -67,3 +69,17 @@ def test_json_comes_back_and_is_readable(tmp_path):
     write_json(tmp_path / "file.json", value)
     assert read_json(tmp_path / "file.json") == value
     assert "é" in (tmp_path / "file.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
+    (tmp_path / "file").write_text("old")
+
+    def fill():
+        with atomic(tmp_path / "file") as temporary:
+            temporary.write_text("half")
+            raise OSError(number, "no space")
+
+    with pytest.raises(OSError, match=r"^No space left on the disk of .*/file: make room"):
+        fill()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

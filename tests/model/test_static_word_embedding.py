@@ -89,6 +89,24 @@ def test_dimension_and_unlimited_length(module):
     np.testing.assert_allclose(model.encode(text), (table[2] + table[4]) / 2, rtol=1e-4)
 
 
+def test_half_precision_gives_means_and_never_nan(tokenizer):
+    table = random_table(tokenizer) * 1000
+    table[:2] = 0  # of unknown words
+    model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)], device="cpu")
+    texts = ["the keeper " * 5000, "", "?", "ship"]
+    expected = model.encode(texts)
+    found = model.half().encode(texts)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1)
+    assert not found[1:3].any()
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"the"])
+def test_what_is_no_text_is_named(module, bad):
+    with pytest.raises(TypeError, match="Expected a str at position 1"):
+        module.preprocess(["the", bad])
+
+
 def gradient(module: StaticWordEmbedding, text: str) -> torch.Tensor:
     features = module.preprocess([text])
     module(features)["sentence_embedding"].sum().backward()

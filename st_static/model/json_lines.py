@@ -1,0 +1,109 @@
+"""JSON objects, one per line, as rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from st_static.model.columns import is_broken
+from st_static.model.file_rows import Batch, check_embedding, line_groups
+
+
+class JsonLines:
+    """Reads JSON objects, one per line, as a table.
+
+    Args:
+        column: The key of the texts.
+        keep: Whether the other keys are columns, too.
+    """
+
+    def __init__(self, column: str, keep: bool) -> None:
+        self.column = column
+        self.keep = keep
+        self._schema: pa.Schema | None = None
+
+    def read(self, stream: IO[bytes]) -> Iterator[Batch]:
+        """The objects of a file, in batches."""
+        for done, lines in line_groups(stream):
+            batch = [(i, line) for i, line in enumerate(lines, done + 1) if not line.isspace()]
+            if not batch:
+                continue
+            numbers = np.fromiter((number for number, _ in batch), np.int64)
+            faults: dict[int, str] = {}
+            records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
+            table = self._table(records, faults) if self.keep else None
+            # The table may have found faults.
+            texts = [
+                None if place in faults else record[self.column]
+                for place, record in enumerate(records)
+            ]
+            column = pa.chunked_array([pa.array(texts, pa.large_string())])
+            yield Batch(column, table, numbers, faults)
+
+    def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
+        """A line's object, empty with a fault."""
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict) or self.column not in record:
+            faults[place] = f"expected a JSON object with {self.column!r}, but got {line[:80]!r}"
+            return {}
+        text = record[self.column]
+        if text is not None and not isinstance(text, str):
+            faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
+            return {}
+        if text is not None and is_broken(text):
+            faults[place] = f"{self.column!r} is not valid Unicode: it holds half of a character"
+            return {}
+        return record
+
+    def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
+        """Objects as a table; those that do not fit get a fault."""
+        if self._schema is None:
+            self._schema = _schema_of(records, self.column)
+        try:
+            if all(record.keys() <= set(self._schema.names) for record in records):
+                return pa.Table.from_pylist(records, self._schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # of some row
+        schema = self._schema
+        return pa.concat_tables(
+            [_row(record, schema, place, faults) for place, record in enumerate(records)]
+        )
+
+
+def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
+    """One object as a table; an empty one with a fault if it does not fit."""
+    unknown = [key for key in record if key not in schema.names]
+    if unknown:
+        faults[place] = f"{unknown[0]!r} is no key of the first lines, whose keys are kept"
+        record = {}
+    try:
+        return pa.Table.from_pylist([record], schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        faults[place] = f"its values are not of the types of the first lines ({error})"
+        return pa.Table.from_pylist([{}], schema)
+
+
+def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
+    """The names and types of objects' values; what is always missing counts as a string."""
+    names = dict.fromkeys(itertools.chain.from_iterable(records)) or {column: None}
+    check_embedding(names)
+    fields = []
+    for name in names:
+        try:
+            kind = pa.array([record.get(name) for record in records]).type
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"The values of {name!r} cannot be kept in one column ({error}). Make them of one "
+                "type, or leave out --keep."
+            ) from error
+        is_text = name == column or pa.types.is_null(kind)
+        fields.append(pa.field(name, pa.large_string() if is_text else kind))
+    return pa.schema(fields)
