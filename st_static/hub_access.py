@@ -228,10 +228,10 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
     Raises:
         ValueError: The Hub answers that it does not give it.
     """
-    from huggingface_hub import constants
+    from huggingface_hub import constants, get_token
 
     endpoint = constants.ENDPOINT
-    question = (endpoint, kind, name, revision, token)
+    question = (endpoint, kind, name, revision, hash((token, get_token())))
     for key in ((endpoint,), question):
         when, reason = _answers.get(key, (-_REMEMBERED, None))
         if time.monotonic() - when < _REMEMBERED:
