@@ -404,7 +404,6 @@ def run_encode(arguments: Sequence[str]) -> int:
         check_target(options.output)
     output_format = output_format_of(options.output, options.output_format)
     _check_encode(options, output_format)
-    require_named(options.model)
     import pyarrow as pa
 
     from st_static.model.fast_encoder import FastEncoder
@@ -427,6 +426,7 @@ def run_encode(arguments: Sequence[str]) -> int:
             options.keep,
             str(options.input or ""),
         )
+        require_named(options.model)
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
         with _output(options.output) as target:
@@ -488,7 +488,8 @@ def _followed(reader: TextReader, source: IO[bytes]) -> Generator[Rows, None, No
     total = size if reader.n_rows is None else reader.n_rows
     known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
     n_texts, start = 0, time.perf_counter()
-    with tqdm(total=total, bar_format=known if total else "[{elapsed}{postfix}]") as progress:
+    shown = known if total else "[{elapsed}{postfix}]"
+    with tqdm(total=total, bar_format=shown) as progress:
         for rows in reader:
             yield rows
             n_texts += len(rows.texts)

@@ -96,7 +96,8 @@ def _check_options(arguments: Sequence[str], parser: CommandParser) -> None:
         if name.removesuffix("+") not in known:
             raise UsageError(f"There is no option {name}.{nearest(name, known)}")
         action = known[name.removesuffix("+")]
-        if action.dest in seen and not name.endswith("+"):
+        # A later recipe adds to an earlier one.
+        if action.dest in seen and not name.endswith("+") and name != "--config":
             raise UsageError(f"{name} is given twice. Give it once.")
         seen.add(action.dest)
 

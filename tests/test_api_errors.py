@@ -150,7 +150,11 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         TypeError,
         "Expected a list or column of texts, but got None.",
     ),
-    (lambda x: x.fused.export_calibrated(TEXTS, x.folder / "c"), TypeError, "but got PosixPath("),
+    (
+        lambda x: x.fused.export_calibrated(TEXTS, x.folder / "c"),
+        TypeError,
+        "a folder to write, as a str or Path, but got a list.",
+    ),
     (
         lambda x: distill(x, fused=x.ensemble),
         TypeError,

@@ -95,7 +95,7 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ("evaluate m --tasks", "--tasks needs a value: text."),
         ("publish m", "Missing: ORG/NAME."),
         ("explain m", "Missing: FIRST, SECOND."),
-        ("card m", "Missing: --results."),
+        ("analyse m", "Missing: --work_dir."),
         ("publish m a/b c", "Expected no more arguments, but got c."),
         ("build --seed 1 --seed=2", "--seed is given twice. Give it once."),
         (

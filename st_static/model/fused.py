@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.model.arguments import check_type
+from st_static.model.arguments import as_path, check_type
 from st_static.model.ensemble_card import ensemble_card
 from st_static.model.export import check_output, export_model
 from st_static.model.fast_encoder import FastEncoder
@@ -72,14 +72,15 @@ class FusedEnsemble:
         Raises:
             ValueError: The folder holds something else.
         """
+        folder = as_path(path, "a folder to write")
         export_model(
-            path,
+            folder,
             self.table,
             self.tokenizer,
             self.record("exact"),
             dtype,
             segments=self.model.segments,
-            card=self.card("exact", Path(path).resolve().name),
+            card=self.card("exact", folder.resolve().name),
         )
 
     def export_calibrated(
@@ -101,14 +102,15 @@ class FusedEnsemble:
             ValueError: The folder holds something else, a member knows no word of the texts, or
                 texts is a single one.
         """
-        check_output(Path(path), with_card=True)
+        folder = as_path(path, "a folder to write")
+        check_output(folder, with_card=True)
         export_model(
-            path,
+            folder,
             self.calibrated_table(texts),
             self.tokenizer,
             self.record("calibrated"),
             dtype,
-            card=self.card("calibrated", Path(path).resolve().name),
+            card=self.card("calibrated", folder.resolve().name),
         )
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:

@@ -208,4 +208,4 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
     assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
-    assert "model was not built in stages" in capsys.readouterr().err
+    assert "model is an ensemble, which has no stages" in capsys.readouterr().err
