@@ -13,6 +13,16 @@ import pyarrow as pa
 from st_static.model.columns import is_broken
 from st_static.model.file_rows import Batch, check_embedding, line_groups
 
+# What JSON's values are in Python, by the column's type.
+_TYPES: dict[pa.DataType, tuple[type, ...]] = {
+    pa.bool_(): (bool,),
+    pa.int64(): (int,),
+    pa.uint64(): (int,),
+    pa.float64(): (int, float),
+    pa.string(): (str,),
+    pa.large_string(): (str,),
+}
+
 
 class JsonLines:
     """Reads JSON objects, one per line, as a table.
@@ -46,30 +56,35 @@ class JsonLines:
             yield Batch(column, table, numbers, faults)
 
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
-        """A line's object, empty with a fault."""
+        """A line's object; with a fault, what is left of it without a text."""
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict) or self.column not in record:
             faults[place] = f"expected a JSON object with {self.column!r}, but got {line[:80]!r}"
-            return {}
+            return record if isinstance(record, dict) else {}
         text = record[self.column]
         if text is not None and not isinstance(text, str):
             faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
-            return {}
-        if text is not None and is_broken(text):
-            faults[place] = f"{self.column!r} is not valid Unicode: it holds half of a character"
-            return {}
+        for key in record if self.keep else [self.column]:
+            if isinstance(record[key], str) and is_broken(record[key]):
+                faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"
         return record
 
     def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
         """Objects as a table; those that do not fit get a fault."""
         if self._schema is None:
-            self._schema = _schema_of(records, self.column)
+            whole = [record for place, record in enumerate(records) if place not in faults]
+            self._schema = _schema_of(whole, self.column)
+        kinds = {field.name: field.type for field in self._schema}
+        for place, record in enumerate(records):
+            if place not in faults and (fault := _misfit(record, kinds)):
+                faults[place] = fault
+        for place in faults:  # such a row may stay: what can be kept of it is not lost
+            records[place] = _fitting(records[place], kinds) | {self.column: None}
         try:
-            if all(record.keys() <= set(self._schema.names) for record in records):
-                return pa.Table.from_pylist(records, self._schema)
+            return pa.Table.from_pylist(records, self._schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass  # of some row
         schema = self._schema
@@ -78,12 +93,42 @@ class JsonLines:
         )
 
 
+def _misfit(record: dict[str, Any], kinds: dict[str, pa.DataType]) -> str:
+    """What of an object has no place in the columns; empty if all has."""
+    for key, value in record.items():
+        if key not in kinds:
+            return f"{key!r} is no key of the first lines, whose keys are kept"
+        if not _fits(value, kinds[key]):
+            return (
+                f"its values are not of the types of the first lines: {key!r} is {value!r:.80}, "
+                f"and not {kinds[key]}"
+            )
+    return ""
+
+
+def _fitting(record: dict[str, Any], kinds: dict[str, pa.DataType]) -> dict[str, Any]:
+    return {k: v for k, v in record.items() if k in kinds and _fits(v, kinds[k])}
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    """Whether a column keeps a value of JSON as it is.
+
+    Arrow would make 1 of 1.5 for a column of whole numbers, and leave out keys of nested objects.
+    """
+    if value is None:
+        return True
+    if pa.types.is_struct(kind):
+        kinds = {field.name: field.type for field in kind}
+        return isinstance(value, dict) and not _misfit(value, kinds)
+    if pa.types.is_list(kind):
+        return isinstance(value, list) and all(_fits(item, kind.value_type) for item in value)
+    if isinstance(value, str) and is_broken(value):
+        return False
+    return type(value) in _TYPES.get(kind, ())
+
+
 def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
     """One object as a table; an empty one with a fault if it does not fit."""
-    unknown = [key for key in record if key not in schema.names]
-    if unknown:
-        faults[place] = f"{unknown[0]!r} is no key of the first lines, whose keys are kept"
-        record = {}
     try:
         return pa.Table.from_pylist([record], schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

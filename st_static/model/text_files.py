@@ -207,6 +207,8 @@ class TextReader:
             header = next((row for row in reader if row), None)
         if header is None:
             raise ValueError(f"{self.name or 'The file'} is empty: expected a header.")
+        if any(map(is_broken, header)):
+            raise ValueError(f"{self.name or 'The file'} is not text in UTF-8. Convert it.")
         self._check_columns(header)
         return self._read_csv(reader, lines, header)
 
@@ -214,13 +216,17 @@ class TextReader:
         """Rows of a table; `lines` is only held, for it closes the stream when it is dropped."""
         records = _csv_records(reader, len(header))
         kept = [i for i, name in enumerate(header) if self.keep or name == self.column]
+        every, text = range(len(header)), header.index(self.column)
         nothing: list[Any] = [None] * len(header)
         while batch := _next_records(records):
             faults = {place: fault for place, (_, _, fault) in enumerate(batch) if fault}
             rows: list[list[Any]] = [row or nothing for _, row, _ in batch]
             for place, row in enumerate(rows):
                 if row is not nothing and any(is_broken(row[i]) for i in kept):
-                    faults[place], rows[place] = _NOT_UTF8, nothing
+                    faults[place] = _NOT_UTF8
+                    rows[place] = [
+                        None if i == text or is_broken(row[i]) else row[i] for i in every
+                    ]
             numbers = np.fromiter((number for number, _, _ in batch), np.int64)
             columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
             table = pa.table(columns, [header[i] for i in kept])

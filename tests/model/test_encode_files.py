@@ -268,6 +268,53 @@ def test_columns_of_json_lines_are_kept(monkeypatch):
         rows_of(b'{"id":1,"text":"a"}\n{"id":"b","text":"a"}', "jsonl", keep=True)
 
 
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (1, 1.5),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ([{"a": 1}], [{"b": 2}]),
+        ({"a": 1}, []),
+        (["ab"], "ab"),
+        (0.5, True),
+        ("a", "\ud800"),
+    ],
+    ids=str,
+)
+def test_values_of_json_lines_are_kept_as_they_are_or_refused(monkeypatch, first, later):
+    """Arrow would cut 1.5 to 1 in a column of whole numbers, and leave out nested keys."""
+    monkeypatch.setattr(file_rows, "BATCH_TEXTS", 1)
+    rows = [{"text": "a", "id": 1, "more": first}, {"text": "b", "id": 2, "more": later}]
+    data = "\n".join(map(json.dumps, rows)).encode()
+    with pytest.raises(ValueError, match=r"Line 2: .*'more'"):
+        rows_of(data, "jsonl", keep=True)
+    assert rows_of(data, "jsonl")[2] == ["a", "b"]
+    table, *_ = rows_of(data, "jsonl", keep=True, on_error="null")
+    assert table == {"text": ["a", None], "id": [1, 2], "more": [first, None]}
+
+
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [
+        ("jsonl", b'{"id":"1","text":"a"}\n{"id":"2","text":5}\n{"id":"3"}\nnonsense\n'),
+        ("csv", b"id,text\n1,a\n2,\xff\n3,\xff\n4\n"),
+    ],
+)
+def test_what_can_be_read_of_a_row_without_a_text_is_kept(format, data):
+    table, *_ = rows_of(data, format, keep=True, on_error="null")
+    assert table == {"id": ["1", "2", "3", None], "text": ["a", None, None, None]}
+
+
+def test_a_row_that_is_left_out_does_not_decide_on_the_types_of_columns():
+    data = b'{"id":"x","text":5}\n{"id":1,"text":"a"}\n'
+    assert rows_of(data, "jsonl", keep=True, on_error="skip")[0] == {"id": [1], "text": ["a"]}
+
+
+def test_a_table_in_another_encoding_is_refused_as_such():
+    with pytest.raises(ValueError, match=r"^a\.csv is not text in UTF-8"):
+        rows_of("text,id\na,1\n".encode("utf-16"), "csv", name="a.csv")
+
+
 def test_columns_of_parquet_are_kept():
     sink = io.BytesIO()
     table = pa.table({"id": range(7), "text": ["a", None, *"cdefg"], "tag": [[1]] * 7})
