@@ -1,6 +1,7 @@
 """Ensembles tuned, distilled and built from recipes, with small tables and generated text."""
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def save_member(folder: Path, words: list[str], dimension: int, seed: int) -> Pa
     table[:2] = 0
     export_model(folder, table, tokenizer, {})
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def documentation_read_once():
+    """The standard library's documentation takes seconds to read, for each ensemble anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "_measured_pairs", functools.cache(recipe._measured_pairs))
+        yield
 
 
 @pytest.fixture(scope="module")
