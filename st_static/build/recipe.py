@@ -50,6 +50,7 @@ from st_static.build.vocabulary import choose_pieces, choose_words, count_shards
 from st_static.model.arguments import check_type
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.file_names import split_name
 from st_static.model.files import read_arrays, read_table, write_arrays, write_table
 from st_static.model.ragged import Ragged
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
@@ -63,7 +64,7 @@ _TOKENIZER_FILE = "tokenizer.json"
 _TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
 # Of the stages' files; to be raised when they are computed or laid out in another way.
 _FORMAT = 1
-_COMPRESSION = 5  # of text by gzip or xz, for the estimate of the disk that is needed
+_COMPRESSION = 5  # of text, for the estimate of the disk that is needed
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -230,9 +231,9 @@ class _Build:
         }
 
     def _bytes_of_corpus(self) -> int:
-        files = self.corpus.files
         return sum(
-            f.stat().st_size * (_COMPRESSION if f.suffix in (".gz", ".xz") else 1) for f in files
+            file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
+            for file in self.corpus.files
         )
 
     # The stages: each writes its files into the folder that it is given.

@@ -1,6 +1,7 @@
 """Whole small builds: what they leave, what a second run spares, and faults that it survives."""
 
 import collections
+import gzip
 import math
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
@@ -473,6 +475,26 @@ def test_a_disk_that_cannot_hold_the_sentences(
     says = "The sentences of the corpus needs about"
     assert stages_before_failing(anew(config, tmp_path), says) == []
     assert not list(tmp_path.rglob("*.arrow"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".zst", lambda data: pa.compress(data, "zstd", asbytes=True))],
+)
+def test_a_disk_that_cannot_hold_what_a_compressed_corpus_holds(
+    config: BuildConfig,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    compress: Callable[[bytes], bytes],
+) -> None:
+    compressed = tmp_path / f"corpus.txt{suffix}"
+    compressed.write_bytes(compress(corpus.read_bytes()))
+    free = 2 * compressed.stat().st_size
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
+    large = anew(config, tmp_path, corpus=CorpusConfig(files=str(compressed)))
+    assert stages_before_failing(large, "The sentences of the corpus needs about") == []
 
 
 def test_an_empty_corpus(config: BuildConfig, tmp_path: Path) -> None:
