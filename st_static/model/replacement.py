@@ -103,9 +103,9 @@ def _link_others(source: Path, target: Path, own: Collection[str]) -> None:
         if name.as_posix() in own or os.path.lexists(place):
             continue
         if path.is_dir() and not path.is_symlink():
-            place.mkdir()
+            place.mkdir(parents=True)  # in the model's own folder, of a form that is gone
             continue
-        place.parent.mkdir(exist_ok=True)  # where it is the model's own folder, of another form
+        place.parent.mkdir(exist_ok=True)
         _link(path, place)
 
 

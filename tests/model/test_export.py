@@ -222,6 +222,7 @@ def user_files(folder: Path) -> dict[str, bytes]:
         "onnx/model.onnx": b"converted",
         "1_Normalize/notes.txt": b"why it is empty",
         "1_SegmentNormalize/notes.txt": b"of a form that is gone",
+        "1_SegmentNormalize/deep/notes.txt": b"as well",
     }
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
