@@ -87,6 +87,26 @@ WEIGHTS = "Expected a list of weights, one for each member, but got {}."
 STUDENT = "Expected a SentenceTransformer, but got {}. Load it: SentenceTransformer(…)."
 NOT_FITTED = "This SentencePCA instance is not fitted yet. Call 'fit'"
 WRONG: list[tuple[Call, type[Exception], str]] = [
+    # FastEncoder
+    (
+        lambda x: x.encoder.encode("a", batch_size="9"),
+        TypeError,
+        "number as batch_size, but got '9'",
+    ),
+    (lambda x: x.encoder.encode("a", truncate_dim=2.5), TypeError, "as truncate_dim, but got 2.5."),
+    (lambda x: x.encoder.encode("a", truncate_dim=True), TypeError, "truncate_dim, but got True."),
+    (lambda x: FastEncoder(x.encoder.model, threads="2"), TypeError, "as threads, but got '2'."),
+    (lambda x: FastEncoder.from_pretrained(None), TypeError, "folder or id, as a str or Path, but"),
+    (
+        lambda x: x.encoder.encode_to(None, ["a"]),
+        TypeError,
+        "a file to write, as a str or Path, but",
+    ),
+    (lambda x: x.encoder.similarity("a", "b"), TypeError, "or one [D], in numbers, but got 'a'."),
+    (lambda x: x.encoder.similarity(["a"], ["b"]), TypeError, "in numbers, but got a list."),
+    (lambda x: x.encoder.similarity(None, None), TypeError, "in numbers, but got None."),
+    (lambda x: x.encoder.similarity([[1], [1, 2]], [1]), ValueError, "rows of different lengths."),
+    (lambda x: x.encoder.similarity(3, 4), ValueError, "[D], but got an array of the shape ()."),
     # Ensemble
     (lambda x: Ensemble(x.encoder), TypeError, MEMBERS.format("a FastEncoder")),
     (lambda x: Ensemble(None), TypeError, MEMBERS.format("None")),

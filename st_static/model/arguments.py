@@ -76,6 +76,24 @@ def as_path(path: Any, wanted: str) -> Path:
     return Path(path)
 
 
+def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
+    """Vectors as an array, in their own number format.
+
+    Raises:
+        ValueError: They are of different lengths.
+        TypeError: They are not numbers.
+    """
+    import numpy as np  # not for those who only make a recipe
+
+    try:
+        array = np.asarray(vectors)
+    except ValueError as error:
+        raise ValueError(f"Expected {wanted}, but got rows of different lengths.") from error
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"Expected {wanted}, in numbers, but got {shown(vectors)}.")
+    return array
+
+
 def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
     """Vectors as a matrix, in their own number format.
 
@@ -83,14 +101,7 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
         ValueError: They are of another shape.
         TypeError: They are not numbers.
     """
-    import numpy as np  # not for those who only make a recipe
-
-    try:
-        matrix = np.asarray(vectors)
-    except ValueError as error:
-        raise ValueError(f"Expected {wanted}, but got rows of different lengths.") from error
-    if matrix.dtype.kind not in "fiu":
-        raise TypeError(f"Expected {wanted}, in numbers, but got {shown(vectors)}.")
+    matrix = as_numbers(vectors, wanted)
     if matrix.ndim != 2:
         raise ValueError(f"Expected {wanted}, but got the shape {matrix.shape}.")
     return matrix

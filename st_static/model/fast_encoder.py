@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
+from itertools import repeat
+from numbers import Integral
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,43 +18,22 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from st_static.model import arrow
-from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.model.arguments import as_path, check_type
 from st_static.model.columns import Null, check_null, text_column
 from st_static.model.encode_files import Written, batches, encode_batches
 from st_static.model.file_names import OutputFormat, check_target, output_format_of
 from st_static.model.file_rows import Rows
 from st_static.model.files import atomic
 from st_static.model.processors import n_processors
-from st_static.model.ragged import Ragged, offsets_of
-from st_static.model.scaling import Scaling
 from st_static.model.similarity import similarities
 from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.table_encoder import Block, TableEncoder, blocks
 from st_static.model.unknown import Unknown, check_known, check_unknown
-from st_static.model.vectors import in_format
 
-# A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers:
-# 24 MB of float32.
-_BLOCK_TEXTS = 8_192
-_BLOCK_BYTES = 4_000_000
-_BLOCK_NUMBERS = 6_000_000
-# Longer texts are added up piece by piece.
-_LONG_BYTES = 8_000_000
-# More rows than any text has.
-_ANY_NUMBER = 2**31
-# So few texts are encoded one by one, and of these the longer ones as many are.
+# So few texts are encoded one by one.
 _FEW_TEXTS = 4
-_LONG_TEXT = 2_000
-# For single texts, ids of so many chunks are kept, if these are no longer than this.
-_REMEMBERED = 100_000
-_REMEMBERED_CHARACTERS = 64
-
-
-class _Block(NamedTuple):
-    """Neighbouring texts, of which the first is text number `start`."""
-
-    start: int
-    texts: pa.Array
+# So many vectors are scaled at a time.
+_SCALED_VECTORS = 8_192
 
 
 class FastEncoder:
@@ -68,7 +49,7 @@ class FastEncoder:
         threads: Number of threads; by default one for each processor that the process may use.
 
     Raises:
-        TypeError: The model is not a `StaticModel`.
+        TypeError: The model is not a `StaticModel`, or threads is not a whole number.
         ValueError: dtype or threads is none of these, or values are too large for float16.
 
     Example:
@@ -94,24 +75,19 @@ class FastEncoder:
             )
         if dtype not in ("float32", "float16"):
             raise ValueError(f"Expected the dtype float32 or float16, but got {dtype!r}.")
-        if threads is not None and threads < 1:
-            raise ValueError(f"Expected at least one thread, but got {threads}.")
+        if threads is not None:
+            check_type(threads, Integral, "a whole number as threads")
+            if threads < 1:
+                raise ValueError(f"Expected at least one thread, but got {threads}.")
         self.dtype = np.dtype(dtype)
         self.threads = threads or n_processors()
-        self.tokenize = ChunkTokenizer(model.tokenizer)
-        self._rows = in_format(model.table, self.dtype)
-        self._most_rows = _most_rows(torch.from_numpy(self._rows))
-        self._ids_of_chunk = _ChunkIds(self.tokenize)
         self._variants: dict[tuple[str, int | None], FastEncoder] = {}
-        self._set_model(model)
+        self._set_encoder(TableEncoder(model, self.dtype))
 
-    def _set_model(self, model: StaticModel) -> None:
-        """Take the model's prompt, scaling and number of dimensions."""
-        self.model = model
-        self._scaling = Scaling(model)
-        self._parts = torch.from_numpy(
-            self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
-        )
+    def _set_encoder(self, encoder: TableEncoder) -> None:
+        self._encoder = encoder
+        self.model = encoder.model
+        self.tokenize = encoder.tokenize
 
     def _variant(self, **changes: Any) -> FastEncoder:
         """The same encoder with another prompt or number of dimensions; it shares all memory."""
@@ -121,8 +97,8 @@ class FastEncoder:
             return self
         if key not in self._variants:
             variant = object.__new__(type(self))
-            variant.__dict__.update(self.__dict__)
-            variant._set_model(model)
+            variant.__dict__.update(self.__dict__, _variants={})  # shared, it would hold itself
+            variant._set_encoder(self._encoder.variant(model))
             self._variants[key] = variant
         return self._variants[key]
 
@@ -154,8 +130,10 @@ class FastEncoder:
 
         Raises:
             ValueError: It is not a static model, or its parts do not fit.
+            TypeError: An argument is of the wrong kind.
         """
-        _check_truncate_dim(truncate_dim)
+        check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")
+        _check_positive("truncate_dim", truncate_dim)
         static = read_static_model(model, revision, token, cache_folder)
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
@@ -164,8 +142,7 @@ class FastEncoder:
     @property
     def dimension(self) -> int:
         """Output dimension D."""
-        width: int = self._rows.shape[1]
-        return min(width, self.model.truncate_dim or width)
+        return self._encoder.dimension
 
     def get_embedding_dimension(self) -> int:
         """The output dimension D, as sentence-transformers calls it."""
@@ -205,18 +182,18 @@ class FastEncoder:
 
         Raises:
             TypeError: It is not a str, list or column; or a text is missing or not a str, whose
-                position is named.
+                position is named; or batch_size or truncate_dim is not a whole number.
             ValueError: A text is not valid Unicode, or has no known word and `unknown` is "error";
                 `out` has another shape or number format; or an option has no such value.
         """
         if null != "error" or unknown != "zero":  # a call more is a fiftieth of a short text's time
             check_null(null)
             check_unknown(unknown)
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"Expected a positive batch_size, but got {batch_size}.")
+        if batch_size is not None:
+            _check_positive("batch_size", batch_size)
         encoder = self
         if truncate_dim is not None:
-            _check_truncate_dim(truncate_dim)
+            _check_positive("truncate_dim", truncate_dim)
             encoder = self._variant(truncate_dim=truncate_dim)
         if unknown == "error" and isinstance(texts, Iterator):
             texts = list(texts)  # to name one of them
@@ -266,7 +243,7 @@ class FastEncoder:
             if out is not None:
                 raise ValueError("Expected out only for a list or column of texts, not for a str.")
             try:
-                return self._encode_one(texts)
+                return self._encoder.encode_one(texts)
             except ValueError:
                 text_column([texts])  # says it in words
                 raise
@@ -274,21 +251,21 @@ class FastEncoder:
             vectors = self._check_out(out, len(texts))
             for row, text in enumerate(texts):
                 try:
-                    vectors[row] = self._encode_one(text)
+                    vectors[row] = self._encoder.encode_one(text)
                 except ValueError:
                     text_column(texts)  # names its position
                     raise
             return vectors
         column = text_column(texts, null)
         vectors = self._check_out(out, len(column))
-        blocks = list(_blocks(column, self.threads, self._rows.shape[1]))
-        if len(blocks) == 1 or self.threads == 1:
-            one_by_one = map(self._encode_block, blocks, repeat(vectors))
-            _await(one_by_one, blocks, show_progress_bar)
+        parts = list(blocks(column, self.threads, self._encoder.width))
+        encode_block = self._encoder.encode_block
+        if len(parts) == 1 or self.threads == 1:
+            _await(map(encode_block, parts, repeat(vectors)), parts, show_progress_bar)
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                done = pool.map(self._encode_block, blocks, repeat(vectors))
-                _await(done, blocks, show_progress_bar)
+                done = pool.map(encode_block, parts, repeat(vectors))
+                _await(done, parts, show_progress_bar)
         return vectors
 
     def encode_to(
@@ -322,7 +299,7 @@ class FastEncoder:
         """
         check_null(null)
         check_unknown(unknown)
-        target = Path(path)
+        target = as_path(path, "a file to write")
         check_target(target)
         output_format = output_format_of(target, format)
         with atomic(target) as temporary, temporary.open("wb") as stream:
@@ -337,9 +314,7 @@ class FastEncoder:
     ) -> Written:
         """The same, for columns as `read_texts` gives, into a stream open in binary mode."""
         return encode_batches(
-            lambda batch, vectors: self._encode_blocks(
-                _blocks(batch, 1, self._rows.shape[1]), vectors
-            ),
+            self._encode_batch,
             self.threads,
             texts,
             stream,
@@ -362,143 +337,36 @@ class FastEncoder:
             )
         return out
 
-    def _encode_blocks(self, blocks: Iterable[_Block], vectors: NDArray[np.floating]) -> None:
-        for block in blocks:
-            self._encode_block(block, vectors)
-
-    def _encode_block(self, block: _Block, vectors: NDArray[np.floating]) -> None:
-        texts = block.texts
-        if self.model.prompt:
-            texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
-        out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
-        if texts.nbytes > _LONG_BYTES:  # of one text: blocks are shorter
-            self._write_long(texts, out)
-        else:
-            self._write_vectors(self.tokenize(texts), out)
-
-    @torch.inference_mode()
-    def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
-        """Write the vectors of token ids [B rows] to `out`, [B, D]."""
-        self._write_scaled(self._sums(ids), torch.from_numpy(ids.lengths), out)
-
-    @torch.inference_mode()
-    def _write_long(self, text: pa.Array, out: torch.Tensor) -> None:
-        """Write the vector of a long text [1] to `out`, [1, D]; all its ids would be too many."""
-        n_parts = self._scaling.n_parts
-        sums = torch.zeros(n_parts, 1, self._parts.shape[1])
-        n_tokens = 0
-        for ids in self.tokenize.in_parts(text.cast(pa.large_string())):
-            n_tokens += len(ids.values)
-            sums += self._sums(ids).sum(dim=1, keepdim=True)
-        self._write_scaled(sums, torch.tensor([n_tokens]), out)
-
-    def _write_scaled(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Write sums [P, B, W] of so many tokens [B], which are used up, to `out`, [B, D]."""
-        if not self._scaling.segments:
-            sums /= lengths.clamp_min_(1).unsqueeze_(1)
-        self._scaling.write(sums, out)
-
-    def _sums(self, ids: Ragged) -> torch.Tensor:
-        """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
-        pieces, text_of_piece = ids.cut(self._most_rows)
-        n_parts = self._scaling.n_parts
-        part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
-        values = n_parts * pieces.values + part
-        starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
-        n_pieces, n_texts = len(text_of_piece), len(ids.lengths)
-        sums = F.embedding_bag(
-            torch.from_numpy(values.reshape(-1)),
-            self._parts,
-            torch.from_numpy(starts.astype(np.int32)),
-            mode="sum",
-        ).view(n_parts, n_pieces, self._parts.shape[1])
-        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
-        if n_pieces == n_texts:
-            return sums.float()
-        is_first = np.diff(text_of_piece, prepend=-1) > 0
-        first, others = map(torch.from_numpy, (np.flatnonzero(is_first), np.flatnonzero(~is_first)))
-        added = sums[:, others].float()
-        return sums[:, first].float().index_add_(1, torch.from_numpy(text_of_piece)[others], added)
-
-    def _encode_one(self, text: str) -> NDArray[np.floating]:
-        if len(text) >= _LONG_TEXT:
-            alone = np.empty(self.dimension, self.dtype)
-            self._encode_block(_Block(0, arrow.strings([text])), alone[np.newaxis])
-            return alone
-        text = self.model.prompt + text
-        if self.tokenize.chunkwise:
-            chunks = map(self._ids_of_chunk.__getitem__, text.split(" "))
-            ids: Any = list(chain.from_iterable(chunks))
-        else:
-            ids = self.tokenize([text]).values
-        if not len(ids):
-            return np.zeros(self.dimension, self.dtype)
-        rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
-        vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
-        if self._scaling.segments:
-            self._scaling.scale_one(vector)
-        else:
-            vector /= len(ids)
-        return vector[: self.dimension].astype(self.dtype, copy=False)
+    def _encode_batch(self, batch: pa.ChunkedArray, vectors: NDArray[np.floating]) -> None:
+        """Write the vectors of texts [B], in one thread."""
+        for block in blocks(batch, 1, self._encoder.width):
+            self._encoder.encode_block(block, vectors)
 
 
-class _ChunkIds(dict[str, list[int]]):
-    """Token ids of chunks as lists, for single texts."""
-
-    def __init__(self, tokenize: ChunkTokenizer) -> None:
-        super().__init__()
-        self._tokenize = tokenize
-
-    def __missing__(self, chunk: str) -> list[int]:
-        if len(self) > _REMEMBERED:
-            self.clear()
-        ids: list[int] = self._tokenize([chunk]).values.tolist()
-        if len(chunk) <= _REMEMBERED_CHARACTERS:
-            self[chunk] = ids
-        return ids
-
-
-def _await(done: Iterable[None], blocks: list[_Block], show_progress_bar: bool) -> None:
+def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
     """Wait until all blocks are done, behind a progress bar over their texts if wanted."""
     if not show_progress_bar:
         deque(done, maxlen=0)
         return
     from tqdm.auto import tqdm
 
-    total = sum(len(block.texts) for block in blocks)
+    total = sum(len(part.texts) for part in parts)
     with tqdm(total=total, unit=" texts", unit_scale=True) as bar:
-        for block, _ in zip(blocks, done, strict=True):
-            bar.update(len(block.texts))
+        for part, _ in zip(parts, done, strict=True):
+            bar.update(len(part.texts))
 
 
-def _check_truncate_dim(truncate_dim: int | None) -> None:
-    if truncate_dim is not None and truncate_dim < 1:
-        raise ValueError(f"Expected a positive truncate_dim, but got {truncate_dim}.")
+def _check_positive(name: str, number: int | None) -> None:
+    if number is None:
+        return
+    check_type(number, Integral, f"a whole number as {name}")
+    if number < 1:
+        raise ValueError(f"Expected a positive {name}, but got {number}.")
 
 
 def _scale_to_unit(vectors: NDArray[np.floating]) -> None:
     """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
-    tensor = torch.from_numpy(vectors)
-    tensor.copy_(F.normalize(tensor.float(), dim=-1))
-
-
-def _most_rows(table: torch.Tensor) -> int:
-    """How many rows can be added up before their sum may be too large for the number format."""
-    if table.dtype != torch.float16:
-        return _ANY_NUMBER
-    smallest, largest = map(float, torch.aminmax(table))
-    return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
-
-
-def _blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
-    """Cut a column into blocks, at least one for each thread if there are many texts."""
-    start = 0
-    most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
-    size = min(most, max(1024, -(-len(column) // threads)))
-    for array in column.chunks:
-        fitting = len(array) * _BLOCK_BYTES // max(1, array.nbytes)
-        step = max(1, min(size, fitting))
-        for first in range(0, len(array), step):
-            texts = array.slice(first, step)
-            yield _Block(start + first, texts)
-        start += len(array)
+    tensor = torch.from_numpy(np.atleast_2d(vectors))
+    for start in range(0, len(tensor), _SCALED_VECTORS):
+        part = tensor[start : start + _SCALED_VECTORS]
+        part.copy_(F.normalize(part.float(), dim=-1))

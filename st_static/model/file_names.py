@@ -98,8 +98,13 @@ def check_target(path: Path) -> None:
     """Check that a file can be written.
 
     Raises:
-        ValueError: It is a folder, or in a folder that does not exist.
+        ValueError: It is a folder or a device, or in a folder that does not exist.
     """
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise ValueError(
+            f"{path} is a device or a pipe, in whose place a file would be put. Leave out "
+            f"--output, and redirect standard output: > {path}."
+        )
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")
     if not path.parent.is_dir():

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from st_static.model.arguments import as_numbers
+
 _MEASURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: F.normalize(a, dim=1) @ F.normalize(b, dim=1).T,
     "dot": lambda a, b: a @ b.T,
@@ -32,6 +34,7 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
 
     Raises:
         ValueError: There is no such measure, or these are not vectors of the same width.
+        TypeError: They are not numbers.
 
     Example:
         >>> similarities([1.0, 0.0], [[2.0, 0.0], [0.0, 0.0]], "cosine").tolist()
@@ -51,11 +54,18 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
 
 def _matrix(embeddings: Any) -> Tensor:
     """Vectors as a matrix of float32, [n, D]."""
-    if isinstance(embeddings, (list, tuple)) and embeddings and isinstance(embeddings[0], Tensor):
-        embeddings = torch.stack(list(embeddings))
-    if isinstance(embeddings, Tensor):
-        embeddings = embeddings.detach().float().cpu().numpy()
-    array = np.atleast_2d(np.asarray(embeddings, dtype=np.float32))
-    if array.ndim != 2:
-        raise ValueError(f"Expected vectors [n, D], but got an array of the shape {array.shape}.")
-    return torch.from_numpy(np.ascontiguousarray(array))
+    if isinstance(embeddings, (list, tuple)):
+        embeddings = [_without_torch(embedding) for embedding in embeddings]
+    wanted = "vectors [n, D], or one [D]"
+    array = np.atleast_2d(as_numbers(_without_torch(embeddings), wanted))
+    if array.ndim != 2 or not np.ndim(embeddings):
+        raise ValueError(
+            f"Expected {wanted}, but got an array of the shape {np.shape(embeddings)}."
+        )
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+
+def _without_torch(embeddings: Any) -> Any:
+    return (
+        embeddings.detach().float().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
+    )

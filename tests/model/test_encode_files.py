@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.model import fast_encoder, file_rows
+from st_static.model import file_rows, table_encoder
 from st_static.model.encode_files import batches
 from st_static.model.file_names import decompressed
 from st_static.model.static_model import StaticModel
@@ -42,7 +43,7 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(fast_encoder, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
+    monkeypatch.setattr(table_encoder, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
     table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
     encoder = FastEncoder(StaticModel(student, table, normalize=True), threads=threads)
     texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]
@@ -110,6 +111,14 @@ def test_the_format_of_a_file_of_vectors_is_what_its_name_says(encoder, tmp_path
         with pytest.raises(ValueError, match=says):
             encoder.encode_to(tmp_path / name, ["a ship"], **options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v.bin", "v.parquet"]
+
+
+def test_a_file_is_not_put_in_the_place_of_a_device(encoder, tmp_path):
+    """As root, /dev/null itself would become a file."""
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(ValueError, match=r"pipe\.npy is a device or a pipe"):
+        encoder.encode_to(tmp_path / "pipe.npy", ["a ship"])
+    assert (tmp_path / "pipe.npy").is_fifo()
 
 
 def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path):

@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder
-from st_static.model import chunk_tokenizer, fast_encoder
+from st_static.model import chunk_tokenizer, fast_encoder, table_encoder
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel, read_static_model
 
@@ -93,7 +93,7 @@ def test_arbitrary_texts(pair, texts):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_blocks_and_threads_change_nothing(ours, sentences, monkeypatch, threads):
     expected = reference(ours, sentences * 3)
-    monkeypatch.setattr(fast_encoder, "_BLOCK_TEXTS", 7)
+    monkeypatch.setattr(table_encoder, "_BLOCK_TEXTS", 7)
     encoder = FastEncoder.from_pretrained(ours, threads=threads)
     np.testing.assert_allclose(encoder.encode(sentences * 3), expected, atol=1e-6)
     chunks = pa.chunked_array([sentences, [], sentences * 2])
@@ -324,8 +324,8 @@ def test_long_texts_are_added_up_piece_by_piece(ours, other, sentences, monkeypa
         expected = encoder.encode([text, "the", *["a"] * 9])
         monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 90)
         monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 20)
-        monkeypatch.setattr(fast_encoder, "_LONG_BYTES", 90)
-        monkeypatch.setattr(fast_encoder, "_BLOCK_BYTES", 30)
+        monkeypatch.setattr(table_encoder, "_LONG_BYTES", 90)
+        monkeypatch.setattr(table_encoder, "_BLOCK_BYTES", 30)
         found = encoder.encode([text, "the", *["a"] * 9])
         atol = 1e-6 if dtype == "float32" else 2e-3
         np.testing.assert_allclose(found, expected, atol=atol)
@@ -521,19 +521,19 @@ def test_tiny_vectors_are_the_same_alone_and_in_a_list(ours):
 
 
 def test_single_texts_forget_when_they_remember_too_much(ours, monkeypatch):
-    monkeypatch.setattr(fast_encoder, "_REMEMBERED", 3)
+    monkeypatch.setattr(table_encoder, "_REMEMBERED", 3)
     encoder = FastEncoder.from_pretrained(ours)
     texts = [f"the ship{i} keeper" for i in range(20)]
     expected = reference(ours, texts)
     for text, vector in zip(texts, expected, strict=True):
         np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-6)
-    assert len(encoder._ids_of_chunk) < 7
+    assert len(encoder._encoder._ids_of_chunk) < 7
 
 
 def test_long_chunks_are_not_remembered_for_single_texts(ours):
     encoder = FastEncoder.from_pretrained(ours)
     encoder.encode("the " + "x" * 100)
-    assert list(encoder._ids_of_chunk) == ["the"]
+    assert list(encoder._encoder._ids_of_chunk) == ["the"]
 
 
 def test_an_encoder_made_from_its_parts(student):
