@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 
 from st_static.build.recipe import BuildResult
 from st_static.build.sentences import sentence_shards
-from st_static.model.export import own_files
-from st_static.model.files import read_table
+from st_static.model.export import RECORD_FILE, own_files
+from st_static.model.files import read_json, read_table
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS
 
 _SPEED_SENTENCES = 20_000
@@ -119,7 +119,8 @@ def rows_explained(result: BuildResult) -> str:
         " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
         "corpus."
     )
-    return text + hint if n_pieces else text
+    kind = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]["pieces"]
+    return text + hint if kind == "all" and n_pieces else text
 
 
 def size_on_disk(model: Path) -> int:

@@ -125,6 +125,9 @@ def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildCon
     assert pieces > 0
     assert words + pieces + characters + special == total
     assert "--vocabulary.pieces used or none" in rows_explained(built)
+    used = replace(config.vocabulary, pieces="used")
+    some = build(replace(config, vocabulary=used, output=f"{config.output}-some"))
+    assert "--vocabulary.pieces" not in rows_explained(some)
     without = replace(config.vocabulary, pieces="none")
     smaller = build(replace(config, vocabulary=without, output=f"{config.output}-small"))
     assert "word pieces" not in rows_explained(smaller)
