@@ -77,21 +77,11 @@ def distill_into(
         TypeError: An argument is of the wrong kind.
     """
     path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
-    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
+    config = DistillationConfig() if config is None else config
     check_member(target, "the target")
     check_texts(texts)
-    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
-        check_type(number, Integral, f"a whole number as {name}")
-    if config is not None:
-        check_type(config, DistillationConfig, "a DistillationConfig")
+    _check_numbers(fused, dim, held_out, config)
     check_output(path, with_card=True)
-    if held_out < 2:
-        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
-    if not 1 <= dim <= fused.table.shape[1]:
-        raise ValueError(
-            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
-            f"{dim}."
-        )
     texts = list(dict.fromkeys(texts))  # else a held-out one may be trained on as well
     if len(texts) < 2 * held_out:
         raise ValueError(
@@ -105,14 +95,30 @@ def distill_into(
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
     vectors = _vectors_of(target, texts, work_dir)
     data = TrainingData(ids, vectors)
-    config = config or DistillationConfig()
     folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
     figures = stage_figures(folder)
     trained = read_arrays(folder / _TABLE_FILE)["table"]
     record = fused.record("distilled") | {"distillation": figures}
-    card = fused.card("distilled", Path(path).resolve().name)
+    card = fused.card("distilled", path.resolve().name)
     export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
     return figures
+
+
+def _check_numbers(
+    fused: FusedEnsemble, dim: int, held_out: int, config: DistillationConfig
+) -> None:
+    """Check the ensemble and what it is to be distilled with."""
+    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
+    check_type(config, DistillationConfig, "a DistillationConfig")
+    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
+        check_type(number, Integral, f"a whole number as {name}")
+    if held_out < 2:
+        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
+    if not 1 <= dim <= fused.table.shape[1]:
+        raise ValueError(
+            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
+            f"{dim}."
+        )
 
 
 def _train(

@@ -110,6 +110,8 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
 def check_fields(config: Any) -> None:
     """Check that each field of a dataclass holds what its type says.
 
+    Numbers of numpy become those of Python.
+
     Raises:
         TypeError: One does not; names it.
     """
@@ -120,6 +122,8 @@ def check_fields(config: Any) -> None:
                 f"{type(config).__name__}.{name}: expected {in_words(hint)}, but got "
                 f"{shown(value)}."
             )
+        if isinstance(value, Real) and hasattr(value, "item"):  # JSON does not know numpy's
+            object.__setattr__(config, name, value.item())
 
 
 def in_words(hint: Any) -> str:

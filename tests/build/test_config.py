@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from st_static.build.config import (
@@ -181,3 +182,10 @@ def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) 
     assert recipe["teacher"]["model"] == "teacher"
     assert recipe["corpus"]["files"] == ["*.txt", "b.jsonl"]
     assert str(tmp_path) not in str(recipe)
+
+
+def test_numbers_of_numpy_may_be_given_and_are_written_as_json() -> None:
+    config = VocabularyConfig(size=np.int64(5))
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(
+        dataclasses.asdict(VocabularyConfig(size=5))
+    )
