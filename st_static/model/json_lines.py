@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import NoneType
 from typing import IO, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class JsonLines:
         self.column = column
         self.keep = keep
         self._schema: pa.Schema | None = None
+        self._fits: Callable[[Any], bool] = bool
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
         """The objects of a file, in batches."""
@@ -68,7 +70,8 @@ class JsonLines:
         if text is not None and not isinstance(text, str):
             faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
         for key in record if self.keep else [self.column]:
-            if isinstance(record[key], str) and is_broken(record[key]):
+            value = record[key]
+            if isinstance(value, str) and not value.isascii() and is_broken(value):
                 faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"
         return record
 
@@ -77,12 +80,14 @@ class JsonLines:
         if self._schema is None:
             whole = [record for place, record in enumerate(records) if place not in faults]
             self._schema = _schema_of(whole, self.column)
-        kinds = {field.name: field.type for field in self._schema}
+            self._fits = _checker(pa.struct(list(self._schema)))
         for place, record in enumerate(records):
-            if place not in faults and (fault := _misfit(record, kinds)):
-                faults[place] = fault
+            if not self._fits(record) and place not in faults:
+                faults[place] = self._misfit(record)
         for place in faults:  # such a row may stay: what can be kept of it is not lost
-            records[place] = _fitting(records[place], kinds) | {self.column: None}
+            record = records[place]
+            kept = {key: value for key, value in record.items() if self._fits({key: value})}
+            records[place] = kept | {self.column: None}
         try:
             return pa.Table.from_pylist(records, self._schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -92,39 +97,40 @@ class JsonLines:
             [_row(record, schema, place, faults) for place, record in enumerate(records)]
         )
 
-
-def _misfit(record: dict[str, Any], kinds: dict[str, pa.DataType]) -> str:
-    """What of an object has no place in the columns; empty if all has."""
-    for key, value in record.items():
-        if key not in kinds:
+    def _misfit(self, record: dict[str, Any]) -> str:
+        """What of an object has no place in the columns."""
+        key, value = next((k, v) for k, v in record.items() if not self._fits({k: v}))
+        if self._schema is None or key not in self._schema.names:
             return f"{key!r} is no key of the first lines, whose keys are kept"
-        if not _fits(value, kinds[key]):
-            return (
-                f"its values are not of the types of the first lines: {key!r} is {value!r:.80}, "
-                f"and not {kinds[key]}"
-            )
-    return ""
+        return (
+            f"its values are not of the types of the first lines: {key!r} is {value!r:.80}, and "
+            f"not {self._schema.field(key).type}"
+        )
 
 
-def _fitting(record: dict[str, Any], kinds: dict[str, pa.DataType]) -> dict[str, Any]:
-    return {k: v for k, v in record.items() if k in kinds and _fits(v, kinds[k])}
-
-
-def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Whether a column keeps a value of JSON as it is.
+def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
+    """Tells whether a column keeps a value of JSON as it is.
 
     Arrow would make 1 of 1.5 for a column of whole numbers, and leave out keys of nested objects.
     """
-    if value is None:
-        return True
     if pa.types.is_struct(kind):
-        kinds = {field.name: field.type for field in kind}
-        return isinstance(value, dict) and not _misfit(value, kinds)
+        checkers = {field.name: _checker(field.type) for field in kind}
+        return lambda value: (
+            value is None
+            or (
+                isinstance(value, dict)
+                and all(key in checkers and checkers[key](part) for key, part in value.items())
+            )
+        )
     if pa.types.is_list(kind):
-        return isinstance(value, list) and all(_fits(item, kind.value_type) for item in value)
-    if isinstance(value, str) and is_broken(value):
-        return False
-    return type(value) in _TYPES.get(kind, ())
+        fits = _checker(kind.value_type)
+        return lambda value: value is None or (isinstance(value, list) and all(map(fits, value)))
+    types = {*_TYPES.get(kind, ()), NoneType}
+    if str in types:
+        return lambda value: (
+            type(value) in types and (value is None or value.isascii() or not is_broken(value))
+        )
+    return lambda value: type(value) in types
 
 
 def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
