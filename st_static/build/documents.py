@@ -59,7 +59,7 @@ def find_files(patterns: list[str]) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of known formats in a folder, at any depth; hidden ones are no text of a user's."""
+    """The files of known formats in a folder, at any depth; hidden ones are left out."""
     found = [
         path
         for path in folder.rglob("*")

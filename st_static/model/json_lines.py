@@ -101,7 +101,7 @@ class JsonLines:
         """What of an object has no place in the columns."""
         key, value = next((k, v) for k, v in record.items() if not self._fits({k: v}))
         if self._schema is None or key not in self._schema.names:
-            return f"{key!r} is no key of the first lines, whose keys are kept"
+            return f"the first lines have no key {key!r}, and only their keys are kept"
         return (
             f"its values are not of the types of the first lines: {key!r} is {value!r:.80}, and "
             f"not {self._schema.field(key).type}"

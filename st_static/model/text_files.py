@@ -157,7 +157,8 @@ class TextReader:
         of_file = f" in {self.name}" if self.name else " in the file"
         if self.column not in names:
             raise ValueError(
-                f"There is no column {self.column!r}{of_file}, but {', '.join(names)}."
+                f"There is no column {self.column!r}{of_file}. Its columns are {', '.join(names)}: "
+                "name one (on the command line with --column)."
             )
         if names.count(self.column) > 1 or (self.keep and len(set(names)) < len(names)):
             raise ValueError(f"Two columns{of_file} have the same name: {', '.join(names)}.")
