@@ -72,7 +72,13 @@ def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
             raise ValueError(f'--publish needs {package}: pip install "st-static[publish]".')
     for problem in check_recipe(config.recipe()):
         raise ValueError(problem)
-    for problem in check_licence({"license": config.export.license or "unknown"}):
+    license_id = config.export.license or "unknown"
+    if license_id == "other":
+        raise ValueError(
+            "export.license is other, whose terms are yours to write into the card: build, write "
+            "the card and its notes, then st-static publish."
+        )
+    for problem in check_licence({"license": license_id}):
         raise ValueError(f"export.license: {problem}")
     check_request(repo_id)
     find_token()

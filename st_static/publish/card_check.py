@@ -16,6 +16,8 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from st_static.build.config import LANGUAGE_CODE
 
+# The license_name of a card whose licence is in its notes.
+TERMS_IN_NOTES = "see-model-card"
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
@@ -66,12 +68,36 @@ def check_card(text: str) -> list[str]:
 
 def model_name(text: str) -> str | None:
     """What a card's model-index calls the model, if it has one that can be read."""
-    front_matter = _FRONT_MATTER.match(text)
     try:
-        name = yaml.safe_load(front_matter[1])["model-index"][0]["name"] if front_matter else None
-    except (yaml.YAMLError, KeyError, IndexError, TypeError):
+        name = card_yaml(text)["model-index"][0]["name"]
+    except (KeyError, IndexError, TypeError):
         return None
     return name if isinstance(name, str) else None
+
+
+def dataset_names(text: str) -> set[str]:
+    """What the results of a card's model-index call their datasets."""
+    return {
+        name
+        for entry in _list(card_yaml(text).get("model-index"))
+        for result in _list(entry.get("results") if isinstance(entry, dict) else None)
+        if isinstance(result, dict) and isinstance(result.get("dataset"), dict)
+        if isinstance(name := result["dataset"].get("name"), str)
+    }
+
+
+def card_yaml(text: str) -> dict[str, Any]:
+    """A card's YAML; empty if it has none that can be read."""
+    front_matter = _FRONT_MATTER.match(text)
+    try:
+        data = yaml.safe_load(front_matter[1]) if front_matter else None
+    except yaml.YAMLError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _fields(data: dict[str, Any]) -> Iterator[str]:

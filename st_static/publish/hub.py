@@ -11,8 +11,8 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.hub_access import check_repo_id
 from st_static.model.arguments import as_path, check_type
 from st_static.publish.folder_check import ModelFile, check_folder
 from st_static.publish.fresh_load import check_equal, load_fresh, sample_texts
@@ -133,9 +133,7 @@ def check_request(
     for value, name in ((revision, "a branch"), (tag, "a tag")):
         if value is not None:
             check_type(value, str, f"{name} as a str")
-    validate_repo_id(repo_id)
-    if "/" not in repo_id:
-        raise ValueError(f"Expected the repository as ORG/NAME, but got {repo_id!r}.")
+    check_repo_id(repo_id)
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "

@@ -87,6 +87,23 @@ def test_the_newer_results_are_mtebs_own_and_official_ones_only(written):
     assert {entry["value"] for entry in entries} == {61.2345}
 
 
+def test_results_of_the_former_card_go_and_others_stay(write, model, capsys):
+    place = model / ".eval_results"
+    (place / "mine.yaml").write_text("[]")
+    results = model.parent / "results/local__tiny"
+    [official] = (path for path in results.iterdir() if not path.name.endswith("-local"))
+    official.rename(model.parent / official.name)
+    assert write(model) == 0
+    assert {file.name for file in place.iterdir()} == {"mine.yaml"}  # and STS12.yaml is gone
+    (model.parent / official.name).rename(official)
+    (place / "STS12.yaml").write_text("[]")
+    card = (model / "README.md").read_text("utf-8")
+    assert write(model) == 1
+    assert "STS12.yaml was not written with this card" in capsys.readouterr().err
+    assert (place / "STS12.yaml").read_text() == "[]"
+    assert (model / "README.md").read_text("utf-8") == card
+
+
 def test_the_table_of_scores_is_that_of_the_results(written):
     table = facts_of(written).scores
     ours, peer, published = table["rows"]
