@@ -21,7 +21,7 @@ from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.sources import require_teacher
 from st_static.build.teacher import Teacher, token_batches
-from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.benchmark import require_any_dataset, run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
@@ -165,7 +165,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
 
     Raises:
-        ValueError: A file is not there, or a teacher comes without texts.
+        ValueError: A file or a task is not there, a teacher comes without texts, or the Hub gives
+            no dataset of the tasks.
     """
     for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
         if path and not path.exists():
@@ -174,6 +175,10 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
     if inputs.teacher:
         require_teacher(TeacherConfig(model=inputs.teacher))
+    if inputs.tasks:
+        tasks = find_tasks(tasks=inputs.tasks)
+        if inputs.data is None:
+            require_any_dataset(tasks)
 
     def write(name: str, table: pl.DataFrame) -> list[Path]:
         """Write one table in its formats."""

@@ -295,6 +295,24 @@ def as_markdown(table: pl.DataFrame) -> str:
         return str(table)
 
 
+TABLE_SUFFIXES = (".md", ".csv", ".json")
+
+
+def check_place(stem: Path) -> None:
+    """Check that a table would overwrite nothing but a table.
+
+    Raises:
+        ValueError: There is a file of one of the names, but not all three that a table has.
+    """
+    files = [stem.with_name(stem.name + suffix) for suffix in TABLE_SUFFIXES]
+    there = [str(file) for file in files if file.exists()]
+    if 0 < len(there) < len(files):
+        raise ValueError(
+            f"{' and '.join(there)} would be overwritten, and may not be a table of this command. "
+            "Give another --output, or move it away."
+        )
+
+
 def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
     """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`."""
     stem.parent.mkdir(parents=True, exist_ok=True)
