@@ -342,7 +342,7 @@ def without_hub(user: User) -> None:
             done = user.run(f'python -c "{encoder}"', HF_ENDPOINT=endpoint)
             lines = done.error.strip().splitlines()
             detail = f"{len(lines)} lines, {done.seconds:.1f} s: {last_line(done.error)}"
-            is_right = done.status == 1 and done.seconds < PATIENCE and "ValueError" in lines[-1]
+            is_right = done.status == 1 and done.seconds < PATIENCE and "HubUnavailable" in lines[-1]
             user.saw("FastEncoder.from_pretrained('org/model')", is_right, detail)
     status = user.must("git status --porcelain").output
     user.saw("git status at the end", not status, status or "clean")
