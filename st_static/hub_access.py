@@ -146,6 +146,15 @@ def check_repo_id(repo_id: str) -> None:
         raise ValueError(f"{expected}.")
 
 
+def whole_path(name: str | Path) -> str:
+    """A folder by its whole path; another name as it is.
+
+    Of `models/mine`, which could be an id, sentence-transformers asks the Hub who made it, and
+    waits without a limit.
+    """
+    return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
+
+
 def looks_like_path(name: str) -> bool:
     """Whether a name can only be that of a local folder, or begins with one that is here.
 

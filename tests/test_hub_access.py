@@ -36,10 +36,12 @@ from st_static.hub_access import (
     require_dataset,
     require_hub,
     require_model,
+    whole_path,
 )
 from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.tokenizer import build_tokenizer
+from st_static.publish.fresh_load import load_fresh
 
 constants = huggingface_hub.constants
 REVISION = "0123456789" * 4
@@ -247,6 +249,22 @@ def test_a_name_that_looks_like_a_path_is_a_path(
     with pytest.raises(ValueError, match=f"^There is no folder {name}"):
         Teacher.load(TeacherConfig(model=name))
     assert not hub.requests
+
+
+def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    static_model(tmp_path / "models/ours")
+    save_tiny_teacher(tmp_path / "teachers")
+    monkeypatch.chdir(tmp_path)
+    load_model("models/ours")
+    Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
+    environment = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": "hf_x"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    load_fresh(whole_path("models/ours"), ["a text"])
+    # huggingface_hub may look up, for a moment, by which program it is called.
+    assert not [request for request in hub.requests if "/models/" in request]
 
 
 def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
