@@ -246,8 +246,7 @@ def run_compare(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_analyse(arguments: Sequence[str]) -> int:
-    """Run `analyse`."""
+def _analyse_parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static analyse",
         description="Write tables and figures about a built model, from the stages of its recipe.",
@@ -267,12 +266,12 @@ def run_analyse(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--texts",
         type=Path | None,
-        help="File of texts, one a line: measure second-order collapse.",
+        help="File of texts, one per line: measure second-order collapse.",
     )
     parser.add_argument(
         "--pairs",
         type=Path | None,
-        help="File of two paraphrases a line, with a tab between: alignment and uniformity.",
+        help="File of two paraphrases per line, with a tab between them: alignment and uniformity.",
     )
     parser.add_argument(
         "--tagged",
@@ -287,7 +286,12 @@ def run_analyse(arguments: Sequence[str]) -> int:
         help="MTEB tasks: score the table after each stage.",
     )
     parser.add_argument("--data", type=Path | None, help="Local copies of the tasks' datasets.")
-    options = parser.read(arguments)
+    return parser
+
+
+def run_analyse(arguments: Sequence[str]) -> int:
+    """Run `analyse`."""
+    options = _analyse_parser().read(arguments)
     with _extra("eval"):
         from st_static.evaluate.analyse import BuiltModel, Inputs, analyse
     values = options.as_dict()

@@ -262,7 +262,7 @@ def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(
             f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "
-            f"one row a text. The first text is {texts[0][:200]!r}."
+            f"one row per text. The first text is {texts[0][:200]!r}."
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):

@@ -92,7 +92,7 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
             score = _main_score(result["scores"], tasks.get(result["task_name"]))
             n_files += 1
         except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
-            raise ValueError(f"{file} is no whole result file of mteb: {error!r}.") from error
+            raise ValueError(f"{file} is not a complete result file of mteb: {error!r}.") from error
         if score is None:
             continue
         task = tasks.get(result["task_name"])
@@ -174,7 +174,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
     model = read_results(folder, benchmark)
     if model.is_local:
         raise ValueError(
-            f"{folder} was measured on local copies of the datasets: that is no published result."
+            f"{folder} was measured on local copies of the datasets, and cannot be published."
         )
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     with file.open(encoding="utf-8", newline="") as lines:
@@ -218,7 +218,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         benchmark: Which tasks count.
 
     Returns:
-        One row a model: means by task type, then the averages of the benchmark.
+        One row per model: means by task type, then the averages of the benchmark.
 
     Raises:
         ValueError: The models have no task of the benchmark in common.

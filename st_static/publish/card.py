@@ -83,10 +83,7 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
         homes = [path.parent / FIGURES_FOLDER / name for path in places]
         for path, home in zip(places, homes, strict=True):
-            _remove_figures(path, home)
-            for file in figures:
-                home.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(drawn / file, home / file)
+            _replace_figures(path, home, [drawn / file for file in figures])
     texts = {**dict.fromkeys(places, card), **results}
     if cards is not None:
         texts[cards / f"{name}.json"] = facts.to_json()
@@ -134,8 +131,8 @@ def _write(texts: Mapping[Path, str]) -> None:
             partial.write_text(text, "utf-8")
 
 
-def _remove_figures(card: Path, home: Path) -> None:
-    """Remove the figures of the card that is replaced, also those under the model's former name.
+def _replace_figures(card: Path, home: Path, figures: list[Path]) -> None:
+    """Put a card's figures in place of the former card's, also of those under another name.
 
     Other files, and those that a person's notes show, stay.
     """
@@ -147,6 +144,9 @@ def _remove_figures(card: Path, home: Path) -> None:
         figure.unlink(missing_ok=True)
         if figure.parent.is_dir() and not any(figure.parent.iterdir()):
             figure.parent.rmdir()
+    for file in figures:
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, home / file.name)
 
 
 def find_notes(cards: list[Path]) -> str:

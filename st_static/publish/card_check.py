@@ -55,7 +55,7 @@ def check_card(text: str) -> list[str]:
     except yaml.YAMLError as error:
         return [f"The card's YAML cannot be read: {error}."]
     if not isinstance(data, dict):
-        return ["The card's YAML is no mapping of names to values."]
+        return ["The card's YAML is not a mapping of names to values."]
     problems = [*_fields(data), *check_licence(data), *_lineage(data), *_model_index(data)]
     problems += [f"Image {i} has no alt text." for i in _images_without_alt(text)]
     if not problems:
@@ -186,12 +186,12 @@ def _result(result: Any) -> Iterator[str]:
             yield f"has no {key}.{name}"
     dataset = result["dataset"].get("type")
     if isinstance(dataset, str) and dataset and not _DATASET.fullmatch(dataset):
-        yield f"has a dataset.type that is no id of the Hub: {dataset!r}"
+        yield f"has a dataset.type that is not an id of the Hub: {dataset!r}"
     for metric in result["metrics"]:
         if not isinstance(metric, dict) or not isinstance(metric.get("type"), str):
             yield "has a metric without a type"
         elif not _is_number(metric.get("value")):
-            yield f"has a {metric['type']} that is no finite number: {metric.get('value')!r}"
+            yield f"has a {metric['type']} that is not a finite number: {metric.get('value')!r}"
 
 
 def _is_number(value: Any) -> bool:
@@ -223,7 +223,7 @@ def check_results_file(path: Path) -> list[str]:
     try:
         entries = parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
     except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
-        return [f"is no list of results as the Hub reads them ({type(error).__name__}: {error})"]
+        return [f"is not a list of results as the Hub reads them ({type(error).__name__}: {error})"]
     return [
         f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"
         for entry in entries

@@ -241,7 +241,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]:
-    """The shares of word pairs, a row a word of the first text; in parts that fit a width."""
+    """The shares of word pairs, one row per word of the first text; in parts that fit a width."""
     shares = explanation.contributions
     first = max([len(word.text) for word in explanation.first] or [0])
     budget = width - first - _CELL - 2 * _COLUMN_PADDING - 1

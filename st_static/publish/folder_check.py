@@ -60,7 +60,7 @@ _MAX_ENTRIES = 10_000
 
 
 class UnfitFolderError(ValueError):
-    """A folder that is not fit to be published; says all that is wrong with it, a line each."""
+    """A folder that is not fit to be published; says all that is wrong with it, one line each."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[st
         if _EXPECTED_OF_ENSEMBLES.fullmatch(name):
             yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
         else:
-            yield f"{name} is no part of a model. Move it elsewhere."
+            yield f"{name} is not part of a model. Move it elsewhere."
 
 
 def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
@@ -165,7 +165,7 @@ def _check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
         return
     types = _module_types(folder)
     if not types:
-        yield f"{MODULES_FILE} is no list of modules, each with a type and a path."
+        yield f"{MODULES_FILE} is not a list of modules, each with a type and a path."
     elif not allow_remote_code:
         for kind in types:
             if not kind.startswith(_BUILT_IN):
@@ -211,7 +211,7 @@ def _check_tensor_file(path: Path) -> Iterator[str]:
     for name, tensor in tensors.items():
         n_wrong = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
         if n_wrong:
-            yield f"holds {n_wrong:,} values in {name} that are no finite numbers."
+            yield f"holds {n_wrong:,} values in {name} that are not finite numbers."
 
 
 def _is_static(folder: Path) -> bool:

@@ -201,7 +201,7 @@ def test_a_model_that_gives_nan_fails_with_the_text(data, tmp_path):
 
 @pytest.mark.parametrize("shape", [(3, 4), (2,), (2, 2, 2)])
 def test_vectors_of_a_wrong_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"expected one row a text\. The first text is 'a'"):
+    with pytest.raises(ValueError, match=r"expected one row per text\. The first text is 'a'"):
         check_vectors(np.ones(shape), ["a", "b"])
 
 
@@ -248,6 +248,7 @@ def test_the_command_scores_prints_and_fails_where_a_task_fails(
     assert summary == "Error: 2 of 3 tasks failed: STS13, STS14"
 
 
+@pytest.mark.slow
 def test_the_teachers_published_score(tmp_path):
     """Needs a real copy of the dataset, which does not come with the project."""
     copies = Path(__file__).parents[3] / "shared/mteb"

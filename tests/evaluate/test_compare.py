@@ -174,7 +174,7 @@ def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path):
 @pytest.mark.parametrize("text", ["{", '{"task_name": "STS12", "scores": {"test": []}}'])
 def test_a_broken_result_file_is_named(results, text):
     (results / "STS13.json").write_text(text)
-    with pytest.raises(ValueError, match=r"STS13.json is no whole result file"):
+    with pytest.raises(ValueError, match=r"STS13.json is not a complete result file"):
         read_results(results, V1)
 
 

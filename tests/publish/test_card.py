@@ -364,7 +364,7 @@ def test_a_valid_card_has_no_problems():
     [
         ("---\nlanguage", "language", "does not begin with YAML"),
         ("language: en", "language: [en", "cannot be read"),
-        (VALID[4 : VALID.rindex("---")], "- a list\n", "no mapping"),
+        (VALID[4 : VALID.rindex("---")], "- a list\n", "not a mapping"),
         ("language: en", "language: []", "Expected a language"),
         ("language: en", "language: null", "Expected a language"),
         ("language: en", "language: english", "'english'"),
@@ -385,7 +385,7 @@ def test_a_valid_card_has_no_problems():
         ("    dataset: {type: mteb/sts12-sts, name: MTEB STS12, split: test}\n", "", "no dataset"),
         ("name: MTEB STS12, ", "", "no dataset.name"),
         ("mteb/sts12-sts", "'a b'", "'a b'"),
-        ("value: 0.5", "value: .nan", "no finite number: nan"),
+        ("value: 0.5", "value: .nan", "not a finite number: nan"),
         ("value: 0.5", "value: high", "'high'"),
         ("type: cosine_spearman, ", "", "metric without a type"),
         ("![text]", "![]", "Image 1 has no alt text"),
