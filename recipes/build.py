@@ -19,6 +19,7 @@ from st_static.build.config import BuildConfig
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import (
     Recipe,
+    build_parser,
     parse_build,
     run_build,
     run_card,
@@ -27,18 +28,16 @@ from st_static.cli import (
     run_publish,
 )
 from st_static.hub_access import require_hub
+from st_static.usage_errors import UsageError, nearest, options_in
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
+OWN_OPTIONS = ("--publish", "--tasks", "--data")
 BENCHMARK = "MTEB(eng, v2)"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Build, and with `--publish` all that comes after it; stops at the first failure."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--publish", metavar="ORG/NAME")
-    parser.add_argument("--tasks", nargs="+")
-    parser.add_argument("--data")
-    options, recipe = parser.parse_known_args(arguments)
+    options, recipe = read_own_options(arguments)
     build = functools.partial(run_build, default_recipe=QUICKSTART)
     if {"-h", "--help"} & set(recipe):
         print(__doc__)
@@ -60,6 +59,30 @@ def run(arguments: Sequence[str]) -> int:
     )
 
 
+def read_own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Take the options of this script out of a command line; what is left is for `build`.
+
+    Raises:
+        UsageError: One of them has no value, is given twice, or is misspelt.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--publish", metavar="ORG/NAME")
+    parser.add_argument("--tasks", nargs="+")
+    parser.add_argument("--data")
+    given = list(options_in(arguments))
+    known = [*OWN_OPTIONS, *build_parser().option_names]
+    for name in given:
+        hint = nearest(name, known)
+        if name not in known and any(hint == f" Did you mean {own}?" for own in OWN_OPTIONS):
+            raise UsageError(f"There is no option {name}.{hint}")
+        if name in OWN_OPTIONS and given.count(name) > 1:
+            raise UsageError(f"{name} is given twice. Give it once.")
+    try:
+        return parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise UsageError(f"{error.argument_name} needs a value.") from error
+
+
 def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
     """Fail now where publishing would: an extra that is missing, no token, or a recipe that does
     not say, or does not allow, what a card states."""
@@ -72,7 +95,13 @@ def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
             raise ValueError(f'--publish needs {package}: pip install "st-static[publish]".')
     for problem in check_recipe(config.recipe()):
         raise ValueError(problem)
-    for problem in check_licence({"license": config.export.license or "unknown"}):
+    license_id = config.export.license or "unknown"
+    if license_id == "other":
+        raise ValueError(
+            "export.license is other, whose terms are yours to write into the card: build, write "
+            "the card and its notes, then st-static publish."
+        )
+    for problem in check_licence({"license": license_id}):
         raise ValueError(f"export.license: {problem}")
     check_request(repo_id)
     find_token()

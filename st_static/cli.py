@@ -7,29 +7,21 @@ import atexit
 import contextlib
 import gc
 import logging
-import os
-import stat
 import sys
-import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from st_static import __version__
 from st_static.build.config import BuildConfig, without_false_facts
 from st_static.build.ensemble_config import EnsembleConfig
 from st_static.hub_access import require_named
-from st_static.terminal import log_to_terminal
+from st_static.terminal import drop_stdout, hide_bars_of_libraries, log_to_terminal
 from st_static.usage_errors import CommandParser, nearest, read_yaml
 
 if TYPE_CHECKING:
-    from jsonargparse import Namespace
-
     from st_static.evaluate.benchmark import TaskOutcome
-    from st_static.model.encode_files import Written
-    from st_static.model.file_rows import Rows
-    from st_static.model.text_files import TextReader
 
 Recipe = BuildConfig | EnsembleConfig
 
@@ -104,6 +96,7 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
     """Run `build` and print its report."""
     config = parse_build(arguments, default_recipe)
     log_to_terminal()
+    hide_bars_of_libraries()
     # It warns that checkpoints follow each other within a second, which does no harm.
     logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
     from tqdm.contrib.logging import logging_redirect_tqdm
@@ -126,24 +119,13 @@ def _build(config: BuildConfig) -> int:
     from st_static.build.recipe import build
     from st_static.build.report import print_report
 
-    _hide_bars_of_libraries()
     print_report(build(config), config.questions, config.work_dir)
     return 0
-
-
-def _hide_bars_of_libraries() -> None:
-    """Leave the terminal to the build's own bars."""
-    import datasets
-    import transformers
-
-    datasets.disable_progress_bars()
-    transformers.utils.logging.disable_progress_bar()
 
 
 def _build_ensemble(config: EnsembleConfig) -> int:
     from st_static.build.ensemble_recipe import build_ensemble
 
-    _hide_bars_of_libraries()
     result = build_ensemble(config)
     print(f"Built {result.output}")
     figures = dict(result.figures)
@@ -178,6 +160,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
     options = parser.read(arguments)
     require_named(options.model)
+    hide_bars_of_libraries(downloads=True)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks
         from st_static.evaluate.models import load_model
@@ -191,9 +174,8 @@ def run_evaluate(arguments: Sequence[str]) -> int:
         _print_task(outcome)
         finished.extend([] if outcome.is_new else [outcome.task])
 
-    with _without_bars_of_libraries():
-        model = load_model(options.model, options.trust_remote_code)
-        outcome = run_tasks(model, tasks, options.folder, options.data, on_task=on_task)
+    model = load_model(options.model, options.trust_remote_code)
+    outcome = run_tasks(model, tasks, options.folder, options.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")
     if finished:
@@ -211,25 +193,6 @@ def _silence_evaluation() -> None:
         logging.getLogger(library).setLevel(logging.ERROR)
     for library in ("mteb", "datasets", "sklearn", "umap"):
         warnings.filterwarnings("ignore", module=library)
-
-
-@contextlib.contextmanager
-def _without_bars_of_libraries() -> Iterator[None]:
-    """Draw no bars of `tqdm.auto`, which mteb, datasets and transformers use; ours are others."""
-    import tqdm.auto
-
-    bar: Any = tqdm.auto.tqdm
-    original = bar.__init__
-
-    def disabled(self: Any, *arguments: Any, **options: Any) -> None:
-        """The same bar, unseen."""
-        original(self, *arguments, **{**options, "disable": True})
-
-    bar.__init__ = disabled
-    try:
-        yield
-    finally:
-        bar.__init__ = original
 
 
 def _print_task(outcome: TaskOutcome) -> None:
@@ -263,6 +226,8 @@ def run_compare(arguments: Sequence[str]) -> int:
         raise ValueError("Name folders of results, models with --published, or both.")
     with _extra("eval"):
         from st_static.evaluate import compare
+    if options.output:
+        compare.check_place(options.output)
     # Not as an attribute: the namespace has a method of that name.
     updates: list[Path] = options["update"]
     for folder in updates:
@@ -281,15 +246,18 @@ def run_compare(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_analyse(arguments: Sequence[str]) -> int:
-    """Run `analyse`."""
+def _analyse_parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static analyse",
         description="Write tables and figures about a built model, from the stages of its recipe.",
     )
     parser.add_argument("model", type=Path, help="Folder of the model.")
     parser.add_argument("--work_dir", type=Path, required=True, help="The recipe's work_dir.")
-    parser.add_argument("--output", type=Path, default=Path("analysis"), help="Where to.")
+    parser.add_argument(
+        "--output",
+        type=Path | None,
+        help="Folder for the tables and figures; by default analysis/NAME for models/NAME.",
+    )
     parser.add_argument(
         "--teacher",
         type=str | None,
@@ -298,12 +266,12 @@ def run_analyse(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--texts",
         type=Path | None,
-        help="File of texts, one a line: measure second-order collapse.",
+        help="File of texts, one per line: measure second-order collapse.",
     )
     parser.add_argument(
         "--pairs",
         type=Path | None,
-        help="File of two paraphrases a line, with a tab between: alignment and uniformity.",
+        help="File of two paraphrases per line, with a tab between them: alignment and uniformity.",
     )
     parser.add_argument(
         "--tagged",
@@ -318,12 +286,18 @@ def run_analyse(arguments: Sequence[str]) -> int:
         help="MTEB tasks: score the table after each stage.",
     )
     parser.add_argument("--data", type=Path | None, help="Local copies of the tasks' datasets.")
-    options = parser.read(arguments)
+    return parser
+
+
+def run_analyse(arguments: Sequence[str]) -> int:
+    """Run `analyse`."""
+    options = _analyse_parser().read(arguments)
     with _extra("eval"):
         from st_static.evaluate.analyse import BuiltModel, Inputs, analyse
     values = options.as_dict()
     model = BuiltModel(values.pop("model"), values.pop("work_dir"))
-    for file in analyse(model, values.pop("output"), Inputs(**values)):
+    output = values.pop("output") or Path("analysis") / model.name
+    for file in analyse(model, output, Inputs(**values)):
         print(file)
     return 0
 
@@ -344,173 +318,11 @@ def run_card(arguments: Sequence[str]) -> int:
         return commands.run_card(arguments)
 
 
-def _encode_parser() -> CommandParser:
-    parser = CommandParser(
-        prog="st-static encode",
-        description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
-    )
-    parser.add_argument("model", help="A folder or Hub id of a static model.")
-    parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
-    parser.add_argument(
-        "--input_format",
-        type=Literal["txt", "jsonl", "csv", "tsv", "parquet"] | None,
-        help="txt is one text per line; the others have a column of texts. By default what the "
-        "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
-    )
-    parser.add_argument("--column", default="text", help="Name of that column.")
-    parser.add_argument("--output", type=Path | None, help="File to write; by default stdout.")
-    parser.add_argument(
-        "--output_format",
-        type=Literal["npy", "parquet"] | None,
-        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
-        "what the output's name ends with; of stdout npy.",
-    )
-    parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="Keep all columns of the input beside the embedding, in Parquet.",
-    )
-    parser.add_argument("--dtype", type=Literal["float32", "float16"], default="float32")
-    parser.add_argument(
-        "--null",
-        type=Literal["error", "empty"],
-        default="error",
-        help="Whether a missing text is a row that cannot be read, or an empty text.",
-    )
-    parser.add_argument(
-        "--on_error",
-        type=Literal["fail", "null", "skip"],
-        default="fail",
-        help="What becomes of a row that cannot be read: fail stops at it, null writes zeros (in "
-        "Parquet null), skip leaves it out; null and skip count such rows.",
-    )
-    parser.add_argument(
-        "--unknown",
-        type=Literal["zero", "error"],
-        default="zero",
-        help="Whether a text without any word that the model knows is a vector of zeros, and "
-        "counted, or an error.",
-    )
-    return parser
-
-
 def run_encode(arguments: Sequence[str]) -> int:
     """Run `encode`."""
-    options = _encode_parser().read(arguments)
-    from st_static.model.file_names import check_target, input_format_of, output_format_of
+    from st_static import encode_command
 
-    input_format = input_format_of(options.input, options.input_format)
-    if options.output:
-        check_target(options.output)
-    output_format = output_format_of(options.output, options.output_format)
-    _check_encode(options, output_format)
-    import pyarrow as pa
-
-    from st_static.model.fast_encoder import FastEncoder
-    from st_static.model.file_names import decompressed, split_name
-    from st_static.model.text_files import TextReader
-
-    # Arrow's own allocator keeps some 30 MB that were freed.
-    pa.set_memory_pool(pa.system_memory_pool())
-    with contextlib.ExitStack() as files:
-        source = (
-            files.enter_context(options.input.open("rb")) if options.input else sys.stdin.buffer
-        )
-        compression = split_name(options.input)[1] if options.input else ""
-        reader = TextReader(
-            decompressed(source, compression),
-            input_format,
-            options.column,
-            options.null,
-            options.on_error,
-            options.keep,
-            str(options.input or ""),
-        )
-        require_named(options.model)
-        encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
-        start = time.perf_counter()
-        with _output(options.output) as target:
-            texts = files.enter_context(contextlib.closing(_followed(reader, source)))
-            written = encoder.write(texts, target, output_format, options.unknown)
-    seconds = time.perf_counter() - start
-    print(_encode_summary(written, seconds, reader), file=sys.stderr)
-    return 0
-
-
-def _check_encode(options: Namespace, output_format: str) -> None:
-    """Check what would go wrong after the work, or lose what is there."""
-    if options.output is None and sys.stdout.isatty():
-        raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
-    if options.keep and output_format != "parquet":
-        raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
-    if _is_same(options.input, options.output):
-        raise ValueError(f"{options.output} is the input: it would be overwritten.")
-    if options.input and not options.input.is_file() and not options.input.is_fifo():
-        what = "is a folder" if options.input.is_dir() else "does not exist"
-        raise ValueError(f"The input {options.input} {what}: name a file.")
-
-
-def _is_same(one: Path | None, other: Path | None) -> bool:
-    """Whether two paths lead to the same file."""
-    return bool(one and other and one.exists() and other.exists() and one.samefile(other))
-
-
-@contextlib.contextmanager
-def _output(path: Path | None) -> Iterator[IO[bytes]]:
-    """Where vectors go to, open in binary mode: a file that appears when it is whole, or stdout."""
-    from st_static.model.files import atomic, disk_full, is_disk_full
-
-    if path:
-        with atomic(path) as temporary, temporary.open("wb") as stream:
-            yield stream
-        return
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        _drop_stdout()
-        raise disk_full("the output (or of temporary files)") from error
-
-
-def _drop_stdout() -> None:
-    """Send what is left for standard output nowhere: at the end Python would complain of it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _followed(reader: TextReader, source: IO[bytes]) -> Generator[Rows, None, None]:
-    """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file."""
-    from tqdm import tqdm
-
-    of_file = os.fstat(source.fileno())
-    size = of_file.st_size if stat.S_ISREG(of_file.st_mode) else None  # of a pipe nobody knows
-    total = size if reader.n_rows is None else reader.n_rows
-    known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-    n_texts, start = 0, time.perf_counter()
-    shown = known if total else "[{elapsed}{postfix}]"
-    with tqdm(total=total, bar_format=shown) as progress:
-        for rows in reader:
-            yield rows
-            n_texts += len(rows.texts)
-            rate = n_texts / (time.perf_counter() - start)
-            progress.set_postfix_str(f"{n_texts:,} sentences, {rate:,.0f}/s", refresh=False)
-            by_bytes = reader.n_rows is None and size is not None
-            progress.update((source.tell() if by_bytes else rows.numbers[-1]) - progress.n)
-
-
-def _encode_summary(written: Written, seconds: float, reader: TextReader) -> str:
-    """What is said at the end."""
-    summary = f"{written.rows:,} sentences, {written.rows / seconds:,.0f} a second"
-    if written.unknown == 1:
-        summary += "; 1 text without a known word: its vector is zeros"
-    elif written.unknown:
-        summary += f"; {written.unknown:,} texts without a known word: their vectors are zeros"
-    if reader.n_unread:
-        rows = "1 row" if reader.n_unread == 1 else f"{reader.n_unread:,} rows"
-        fate = "left out" if reader.on_error == "skip" else "written without a vector"
-        summary += f"\n{rows} could not be read, {fate}; the first: {reader.first_fault}"
-    return summary
+    return encode_command.run_encode(arguments)
 
 
 def run_publish(arguments: Sequence[str]) -> int:
@@ -590,7 +402,7 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         print("Interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:  # of `| head`
-        _drop_stdout()
+        drop_stdout()
         return 141  # as a program that the signal ended
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)

@@ -128,6 +128,33 @@ def require_hub(repo_id: str) -> None:
         raise HubUnavailableError(reason, "Check the connection, HF_ENDPOINT and HF_HUB_OFFLINE")
 
 
+def check_repo_id(repo_id: str) -> None:
+    """Check that a name is that of a repository, with the organisation or user that it belongs to.
+
+    Raises:
+        ValueError: It is not.
+    """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    expected = f"Expected the repository as ORG/NAME, but got {repo_id!r}"
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(f"{expected}: {error}") from None
+    if "/" not in repo_id:
+        raise ValueError(f"{expected}.")
+
+
+def whole_path(name: str | Path) -> str:
+    """A folder by its whole path; another name as it is.
+
+    Of `models/mine`, which could be an id, sentence-transformers asks the Hub who made it, and
+    waits without a limit.
+    """
+    return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
+
+
 def looks_like_path(name: str) -> bool:
     """Whether a name can only be that of a local folder, or begins with one that is here.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 
 
 def log_to_terminal() -> None:
@@ -13,3 +15,22 @@ def log_to_terminal() -> None:
     # These have handlers of their own: with ours, each of their lines would come twice.
     for library in ("huggingface_hub", "datasets"):
         logging.getLogger(library).propagate = False
+
+
+def hide_bars_of_libraries(downloads: bool = False) -> None:
+    """Leave the terminal to our own bars, which say themselves when they are drawn.
+
+    It works through tqdm's defaults and the libraries' settings, all of which are read when tqdm
+    and they are imported: call it first. What the user has set stays.
+
+    Args:
+        downloads: Whether those of the Hub's downloads go, too.
+    """
+    names = ["TQDM_DISABLE", "HF_DATASETS_DISABLE_PROGRESS_BARS"]
+    for name in [*names, *["HF_HUB_DISABLE_PROGRESS_BARS"] * downloads]:
+        os.environ.setdefault(name, "1")
+
+
+def drop_stdout() -> None:
+    """Send what is left for standard output nowhere: at the end Python would complain of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -44,6 +44,11 @@ class CommandParser(ArgumentParser):
         self.recipe = recipe
         self._given: list[str] = []
 
+    @property
+    def option_names(self) -> list[str]:
+        """The options, as they are typed."""
+        return list(self._option_string_actions)
+
     def read(self, arguments: Sequence[str]) -> Any:
         """Parse a command line; what is wrong with it is printed, with exit status 2."""
         self._given = list(arguments)
@@ -91,7 +96,7 @@ def _check_options(arguments: Sequence[str], parser: CommandParser) -> None:
     """Refuse options that are unknown or given twice."""
     known = parser._option_string_actions
     seen: set[str] = set()
-    for name in _options_in(arguments):
+    for name in options_in(arguments):
         # `--list+` adds to a list, as often as one likes.
         if name.removesuffix("+") not in known:
             raise UsageError(f"There is no option {name}.{nearest(name, known)}")
@@ -102,7 +107,8 @@ def _check_options(arguments: Sequence[str], parser: CommandParser) -> None:
         seen.add(action.dest)
 
 
-def _options_in(arguments: Sequence[str]) -> Iterator[str]:
+def options_in(arguments: Sequence[str]) -> Iterator[str]:
+    """The names of the options on a command line, known or not."""
     for argument in arguments:
         if argument == "--":
             return
@@ -221,9 +227,9 @@ def _where(key: str, value: str | None, arguments: Sequence[str]) -> str:
         found: Any = read_yaml(Path(file).read_text("utf-8"))
         for part in key.split("."):
             found = found.get(part) if isinstance(found, dict) else None
-        if found is not None or (value == "null" and option not in _options_in(arguments)):
+        if found is not None or (value == "null" and option not in options_in(arguments)):
             return f"{file}, {key}"
-    return option if option in _options_in(arguments) else key
+    return option if option in options_in(arguments) else key
 
 
 # -- recipes ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import importlib.metadata
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -331,3 +332,19 @@ def test_the_main_command_fails_in_one_line() -> None:
     assert result.stderr.startswith("Error: vocabulary.size must be positive, but it is 0")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--publih", "org/m"], "There is no option --publih. Did you mean --publish?"),
+        (["--task", "STS12"], "There is no option --task. Did you mean --tasks?"),
+        (["--publish"], "--publish needs a value."),
+        (["--publish", "org/m", "--tasks"], "--tasks needs a value."),
+        (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
+    ],
+)
+def test_the_main_command_has_options_of_its_own(arguments: list[str], says: str) -> None:
+    run_script = runpy.run_path(str(ROOT / "recipes/build.py"))["run"]
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
+        run_script(arguments)

@@ -40,6 +40,7 @@ from st_static.hub_access import (
 from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.tokenizer import build_tokenizer
+from st_static.publish.fresh_load import load_fresh
 
 constants = huggingface_hub.constants
 REVISION = "0123456789" * 4
@@ -247,6 +248,30 @@ def test_a_name_that_looks_like_a_path_is_a_path(
     with pytest.raises(ValueError, match=f"^There is no folder {name}"):
         Teacher.load(TeacherConfig(model=name))
     assert not hub.requests
+
+
+LOAD_FOLDERS = """
+from st_static.build.config import TeacherConfig
+from st_static.build.teacher import Teacher
+from st_static.evaluate.models import load_model
+load_model("models/ours")
+Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
+"""
+
+
+def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    static_model(tmp_path / "models/ours")
+    save_tiny_teacher(tmp_path / "teachers")
+    monkeypatch.chdir(tmp_path)
+    # In processes of their own: a part of huggingface_hub reads the address when it is imported.
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    subprocess.run([sys.executable, "-c", LOAD_FOLDERS], check=True)
+    load_fresh("models/ours", ["a text"])
+    # huggingface_hub may look up, for a moment, by which program it is called.
+    assert not [request for request in hub.requests if "/models/" in request]
 
 
 def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from st_static.build.recipe import BuildResult
 from st_static.build.sentences import sentence_shards
+from st_static.hub_access import whole_path
 from st_static.model.export import RECORD_FILE, own_files
 from st_static.model.files import read_json, read_table
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS
@@ -34,7 +35,7 @@ def print_report(
         questions: Answered by searching the corpus's sentences.
         work_dir: The recipe's work_dir.
     """
-    model = SentenceTransformer(str(result.output), device="cpu")
+    model = SentenceTransformer(whole_path(result.output), device="cpu")
     sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
     console = Console()
     console.print(report_table(result, encoding_speed(model, sentences)))

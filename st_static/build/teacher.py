@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from st_static.build.config import PACKAGE_PREFIX, TeacherConfig
 from st_static.build.sources import require_teacher
+from st_static.hub_access import whole_path
 
 WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -155,7 +156,7 @@ class Teacher:
         from_cache = require_teacher(config) is not None
         try:
             model = SentenceTransformer(
-                folder,
+                whole_path(folder),
                 device=config.device,
                 revision=config.revision,
                 trust_remote_code=config.trust_remote_code,

@@ -21,7 +21,7 @@ from st_static.build.recipe import read_selected
 from st_static.build.sentence_pca import SentencePCA
 from st_static.build.sources import require_teacher
 from st_static.build.teacher import Teacher, token_batches
-from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.benchmark import require_any_dataset, run_tasks
 from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.encoders import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
@@ -137,8 +137,8 @@ class Inputs:
 
     Attributes:
         teacher: The teacher, for its second-order collapse; as in a recipe.
-        texts: A file of texts, one a line, for second-order collapse.
-        pairs: A file of two paraphrases a line, with a tab between them, for alignment and
+        texts: A file of texts, one per line, for second-order collapse.
+        pairs: A file of two paraphrases per line, with a tab between them, for alignment and
             uniformity.
         tagged: A file of `word/TAG` tokens, for parts of speech.
         tasks: MTEB tasks for the ablation.
@@ -165,15 +165,10 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
 
     Raises:
-        ValueError: A file is not there, or a teacher comes without texts.
+        ValueError: A file or a task is not there, a teacher comes without texts, or the Hub gives
+            no dataset of the tasks.
     """
-    for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
-        if path and not path.exists():
-            raise ValueError(f"There is no {path}.")
-    if inputs.teacher and not inputs.texts:
-        raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
-    if inputs.teacher:
-        require_teacher(TeacherConfig(model=inputs.teacher))
+    _check_inputs(inputs)
 
     def write(name: str, table: pl.DataFrame) -> list[Path]:
         """Write one table in its formats."""
@@ -205,6 +200,21 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     return files
 
 
+def _check_inputs(inputs: Inputs) -> None:
+    """Check, before anything is written, that all inputs can be had."""
+    for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
+        if path and not path.exists():
+            raise ValueError(f"There is no {path}.")
+    if inputs.teacher and not inputs.texts:
+        raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+    if inputs.teacher:
+        require_teacher(TeacherConfig(model=inputs.teacher))
+    if inputs.tasks:
+        tasks = find_tasks(tasks=inputs.tasks)
+        if inputs.data is None:
+            require_any_dataset(tasks)
+
+
 def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     """Teacher agreement on held-out sentences, by their length."""
     rows = np.flatnonzero(model.is_held_out)
@@ -227,7 +237,7 @@ def sample_texts(file: Path, n: int, seed: int = 0) -> list[str]:
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
-    """Two texts a line, with a tab between them."""
+    """Two texts per line, with a tab between them."""
     pairs = []
     for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
         first, tab, second = line.partition("\t")

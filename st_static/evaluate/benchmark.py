@@ -92,7 +92,7 @@ def run_tasks(
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     run = _Run(wrap(model), ResultCache(folder), data, batch_size)
     if data is None and not any(run.read(task) for task in tasks):
-        _require_any_dataset(tasks)
+        require_any_dataset(tasks)
     outcomes: list[TaskOutcome] = []
     with tqdm(tasks, unit="task", disable=None) as progress:
         for task in progress:
@@ -166,7 +166,7 @@ class _Run:
         return of_task
 
 
-def _require_any_dataset(tasks: Sequence[AbsTask]) -> None:
+def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
     """Make sure that the Hub, or else its cache, has the dataset of one task at least.
 
     Raises:
@@ -262,7 +262,7 @@ def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(
             f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "
-            f"one row a text. The first text is {texts[0][:200]!r}."
+            f"one row per text. The first text is {texts[0][:200]!r}."
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):

@@ -92,7 +92,7 @@ def read_results(folder: Path, benchmark: str) -> ModelScores:
             score = _main_score(result["scores"], tasks.get(result["task_name"]))
             n_files += 1
         except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
-            raise ValueError(f"{file} is no whole result file of mteb: {error!r}.") from error
+            raise ValueError(f"{file} is not a complete result file of mteb: {error!r}.") from error
         if score is None:
             continue
         task = tasks.get(result["task_name"])
@@ -174,7 +174,7 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
     model = read_results(folder, benchmark)
     if model.is_local:
         raise ValueError(
-            f"{folder} was measured on local copies of the datasets: that is no published result."
+            f"{folder} was measured on local copies of the datasets, and cannot be published."
         )
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     with file.open(encoding="utf-8", newline="") as lines:
@@ -218,7 +218,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         benchmark: Which tasks count.
 
     Returns:
-        One row a model: means by task type, then the averages of the benchmark.
+        One row per model: means by task type, then the averages of the benchmark.
 
     Raises:
         ValueError: The models have no task of the benchmark in common.
@@ -293,6 +293,24 @@ def as_markdown(table: pl.DataFrame) -> str:
         float_precision=2,
     ):
         return str(table)
+
+
+TABLE_SUFFIXES = (".md", ".csv", ".json")
+
+
+def check_place(stem: Path) -> None:
+    """Check that a table would overwrite nothing but a table.
+
+    Raises:
+        ValueError: There is a file of one of the names, but not all three that a table has.
+    """
+    files = [stem.with_name(stem.name + suffix) for suffix in TABLE_SUFFIXES]
+    there = [str(file) for file in files if file.exists()]
+    if 0 < len(there) < len(files):
+        raise ValueError(
+            f"{' and '.join(there)} would be overwritten, and may not be a table of this command. "
+            "Give another --output, or move it away."
+        )
 
 
 def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:

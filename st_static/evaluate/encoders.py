@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.export import RECORD_FILE
+from st_static.model.export import RECORD_FILE, is_own
 from st_static.model.ragged import Ragged
 from st_static.model.vectors import sentence_means
 
@@ -60,7 +60,9 @@ def revision_of(model: str) -> str:
     folder = Path(model)
     if folder.is_dir():
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
-        # What is recorded of a build changes no vector: its results stay valid.
+        if (folder / RECORD_FILE).is_file():
+            # What is recorded of a build, or lies beside the model, changes no vector.
+            files = (file for file in files if is_own(file.relative_to(folder)))
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 

@@ -48,7 +48,7 @@ def legend_above(axes: Axes) -> None:
 
 
 def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
-    """Norm against frequency rank, a line a stage: the median of groups of like rank."""
+    """Norm against frequency rank, one line per stage: the median of groups of like rank."""
     figure, axes = new_axes()
     edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
     stages = norms.columns[2:]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers import PEERS
-from st_static.hub_access import require_model
+from st_static.hub_access import require_model, whole_path
 
 _KINDS = ", ".join(f"{kind}:…" for kind in PEERS)
 
@@ -49,7 +49,7 @@ def _load_sentence_transformer(
 
     try:
         model = SentenceTransformer(
-            path,
+            whole_path(path),
             trust_remote_code=trust_remote_code,
             revision=revision,
             local_files_only=copy is not None,

@@ -21,7 +21,7 @@ def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]])
         tables: For each stage, the rows of these words, [V, D] (D may differ).
 
     Returns:
-        Columns `word`, `rank` (1 is the most frequent), and one a stage.
+        Columns `word`, `rank` (1 is the most frequent), and one per stage.
     """
     norms = {stage: np.linalg.norm(table, axis=1) for stage, table in tables.items()}
     return pl.DataFrame({"word": words, "rank": np.arange(1, len(words) + 1), **norms})

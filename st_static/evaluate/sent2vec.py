@@ -89,12 +89,14 @@ def read_sent2vec(file: Path) -> Sent2Vec:
         try:
             if struct.unpack("<10i", stream.read(10 * 4))[::9] != (_MAGIC, _SENT2VEC):
                 raise ValueError(
-                    f"{file} is no binary model of Sent2Vec. Text vectors are read by glove:FILE."
+                    f"{file} is not a binary model of Sent2Vec. For text vectors: glove:FILE."
                 )
             stream.seek(0)
             model = _fasttext_bin.load(stream, full_model=False)
         except (EOFError, AssertionError) as error:
-            raise ValueError(f"{file} was cut off, or is no binary model of Sent2Vec.") from error
+            raise ValueError(
+                f"{file} was cut off, or is not a binary model of Sent2Vec."
+            ) from error
     words = {word: row for row, word in enumerate(model.raw_vocab)}
     table: NDArray[np.float32] = model.vectors_ngrams
     return Sent2Vec(WordVectors(words, table[: model.nwords]), table, model.word_ngrams)

@@ -113,7 +113,9 @@ def mean_socm(texts: Sequence[ArrayLike], progress: bool = False) -> SocmResult:
     traces = np.array([m.trace for m in moments])
     stacked = np.concatenate([m.centred for m in moments])
     total = 0.0
-    for i in tqdm(range(len(moments) - 1), desc="pairs", unit="text", disable=not progress):
+    for i in tqdm(
+        range(len(moments) - 1), desc="pairs", unit="text", disable=None if progress else True
+    ):
         roots = _nuclear_norms(
             stacked[starts[i] : starts[i + 1]], stacked[starts[i + 1] :], lengths[i + 1 :]
         )

@@ -78,7 +78,7 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
 
     folder = data / task.metadata.name
     if not folder.is_dir():
-        raise ValueError(f"There is no local copy of the dataset: {folder} is no folder.")
+        raise ValueError(f"There is no local copy of the dataset: {folder} is not a folder.")
     path = str(folder)
     metadata = task.metadata
     local = {**metadata.dataset, "path": path, "revision": LOCAL_REVISION}

@@ -75,6 +75,11 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         read_notes(there / CARD_FILE)
 
 
+def is_own(path: Path) -> bool:
+    """Whether a path inside a model's folder is of the model's own files, its card left aside."""
+    return path.parts[0] in (*_OWN_FILES, *_OWN_FOLDERS)
+
+
 def own_files(folder: Path) -> list[Path]:
     """The files of a model that are its own: not its card, and nothing of the user's."""
     return [folder / name for name in _OWN_FILES if (folder / name).is_file()]

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from st_static.hub_access import check_repo_id
 from st_static.model.files import atomic
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
-from st_static.publish.card_check import check_card
+from st_static.publish.card_check import check_card, dataset_names
 from st_static.publish.card_place import check_same_model, identity_of_built, identity_of_ensemble
 from st_static.publish.ensemble import EnsembleFacts, gather_ensemble, render_ensemble
 from st_static.publish.examples import HEAT_MAP_PAIR
@@ -29,7 +30,7 @@ from st_static.publish.gather import (
     own_results,
     read_record,
 )
-from st_static.publish.render import render
+from st_static.publish.render import official_task, render
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"
@@ -39,7 +40,7 @@ _FIGURE_LINK = re.compile(rf"\]\(({FIGURES_FOLDER}/[^/)]+/({'|'.join(FIGURE_FILE
 def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> list[Path]:
     """Write a model's card, its figures and its results.
 
-    What a person wrote between the card's markers stays.
+    What a person wrote between the card's markers stays, and so do files that no card came with.
 
     Args:
         folder: The model: gets `README.md`, `figures/` and `.eval_results/`.
@@ -52,8 +53,11 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
 
     Raises:
         ValueError: Something the card is made from is missing or of another model, the card that
-            is there has no markers or is another model's, or the new card would not be valid.
+            is there has no markers or is another model's, a result would overwrite a file that
+            came from elsewhere, or the new card would not be valid.
     """
+    if inputs.hub_id is not None:
+        check_repo_id(inputs.hub_id)
     record = read_record(folder)
     name, is_ensemble = name_of(folder, inputs.hub_id), "ensemble" in record
     places = [folder / CARD_FILE]
@@ -64,6 +68,7 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
     if inputs.results or not is_ensemble:
         inputs = replace(inputs, results=own_results(inputs.results, folder))
     notes = find_notes(places)
+    results, left_behind = _results(folder, inputs.results)
     with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
         drawn = Path(temporary)
         facts: CardFacts | EnsembleFacts
@@ -78,14 +83,12 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
         homes = [path.parent / FIGURES_FOLDER / name for path in places]
         for path, home in zip(places, homes, strict=True):
-            _remove_figures(path, home)
-            for file in figures:
-                home.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(drawn / file, home / file)
-    texts = {**dict.fromkeys(places, card), **_results(folder, inputs.results)}
+            _replace_figures(path, home, [drawn / file for file in figures])
+    texts = {**dict.fromkeys(places, card), **results}
     if cards is not None:
         texts[cards / f"{name}.json"] = facts.to_json()
-    shutil.rmtree(folder / RESULTS_FOLDER, ignore_errors=True)
+    for path in left_behind:
+        path.unlink(missing_ok=True)
     _write(texts)
     return [*texts, *(home / file for home in homes for file in figures)]
 
@@ -100,13 +103,25 @@ def _built_card(
     return facts, render(facts, notes)
 
 
-def _results(folder: Path, results: Iterable[Path]) -> dict[Path, str]:
-    """The files of `.eval_results/` with their texts."""
-    return {
+def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], set[Path]]:
+    """The files of `.eval_results/` with their texts, and those of the former card that go.
+
+    Raises:
+        ValueError: A file of the same name came from elsewhere.
+    """
+    texts = {
         folder / RESULTS_FOLDER / file: text
         for home in results
         for file, text in official_results(home).items()
     }
+    card = folder / CARD_FILE
+    named = dataset_names(card.read_text("utf-8")) if card.is_file() else set()
+    tasks = {task for name in named if (task := official_task(name))}
+    ours = {folder / RESULTS_FOLDER / f"{task}.yaml" for task in tasks}
+    for file, text in texts.items():
+        if file not in ours and file.is_file() and file.read_text("utf-8") != text:
+            raise ValueError(f"{file} was not written with this card. Move it away.")
+    return texts, ours - set(texts)
 
 
 def _write(texts: Mapping[Path, str]) -> None:
@@ -116,8 +131,8 @@ def _write(texts: Mapping[Path, str]) -> None:
             partial.write_text(text, "utf-8")
 
 
-def _remove_figures(card: Path, home: Path) -> None:
-    """Remove the figures of the card that is replaced, also those under the model's former name.
+def _replace_figures(card: Path, home: Path, figures: list[Path]) -> None:
+    """Put a card's figures in place of the former card's, also of those under another name.
 
     Other files, and those that a person's notes show, stay.
     """
@@ -129,6 +144,9 @@ def _remove_figures(card: Path, home: Path) -> None:
         figure.unlink(missing_ok=True)
         if figure.parent.is_dir() and not any(figure.parent.iterdir()):
             figure.parent.rmdir()
+    for file in figures:
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, home / file.name)
 
 
 def find_notes(cards: list[Path]) -> str:

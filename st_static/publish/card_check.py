@@ -16,6 +16,8 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from st_static.build.config import LANGUAGE_CODE
 
+# The license_name of a card whose licence is in its notes.
+TERMS_IN_NOTES = "see-model-card"
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
@@ -53,7 +55,7 @@ def check_card(text: str) -> list[str]:
     except yaml.YAMLError as error:
         return [f"The card's YAML cannot be read: {error}."]
     if not isinstance(data, dict):
-        return ["The card's YAML is no mapping of names to values."]
+        return ["The card's YAML is not a mapping of names to values."]
     problems = [*_fields(data), *check_licence(data), *_lineage(data), *_model_index(data)]
     problems += [f"Image {i} has no alt text." for i in _images_without_alt(text)]
     if not problems:
@@ -66,12 +68,36 @@ def check_card(text: str) -> list[str]:
 
 def model_name(text: str) -> str | None:
     """What a card's model-index calls the model, if it has one that can be read."""
-    front_matter = _FRONT_MATTER.match(text)
     try:
-        name = yaml.safe_load(front_matter[1])["model-index"][0]["name"] if front_matter else None
-    except (yaml.YAMLError, KeyError, IndexError, TypeError):
+        name = card_yaml(text)["model-index"][0]["name"]
+    except (KeyError, IndexError, TypeError):
         return None
     return name if isinstance(name, str) else None
+
+
+def dataset_names(text: str) -> set[str]:
+    """What the results of a card's model-index call their datasets."""
+    return {
+        name
+        for entry in _list(card_yaml(text).get("model-index"))
+        for result in _list(entry.get("results") if isinstance(entry, dict) else None)
+        if isinstance(result, dict) and isinstance(result.get("dataset"), dict)
+        if isinstance(name := result["dataset"].get("name"), str)
+    }
+
+
+def card_yaml(text: str) -> dict[str, Any]:
+    """A card's YAML; empty if it has none that can be read."""
+    front_matter = _FRONT_MATTER.match(text)
+    try:
+        data = yaml.safe_load(front_matter[1]) if front_matter else None
+    except yaml.YAMLError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _fields(data: dict[str, Any]) -> Iterator[str]:
@@ -160,12 +186,12 @@ def _result(result: Any) -> Iterator[str]:
             yield f"has no {key}.{name}"
     dataset = result["dataset"].get("type")
     if isinstance(dataset, str) and dataset and not _DATASET.fullmatch(dataset):
-        yield f"has a dataset.type that is no id of the Hub: {dataset!r}"
+        yield f"has a dataset.type that is not an id of the Hub: {dataset!r}"
     for metric in result["metrics"]:
         if not isinstance(metric, dict) or not isinstance(metric.get("type"), str):
             yield "has a metric without a type"
         elif not _is_number(metric.get("value")):
-            yield f"has a {metric['type']} that is no finite number: {metric.get('value')!r}"
+            yield f"has a {metric['type']} that is not a finite number: {metric.get('value')!r}"
 
 
 def _is_number(value: Any) -> bool:
@@ -197,7 +223,7 @@ def check_results_file(path: Path) -> list[str]:
     try:
         entries = parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
     except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
-        return [f"is no list of results as the Hub reads them ({type(error).__name__}: {error})"]
+        return [f"is not a list of results as the Hub reads them ({type(error).__name__}: {error})"]
     return [
         f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"
         for entry in entries

@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from st_static.hub_access import require_model
+from st_static.hub_access import check_repo_id, require_model, require_named
 from st_static.terminal import log_to_terminal
 from st_static.usage_errors import CommandParser
 
 if TYPE_CHECKING:
+    from jsonargparse import Namespace
+
     from st_static.publish.explain import Explanation
 
 _COLUMN_PADDING = 3  # what rich puts around a column
@@ -131,6 +133,7 @@ def _card_parser() -> CommandParser:
 def run_card(arguments: Sequence[str]) -> int:
     """Run `card`."""
     options = _card_parser().read(arguments)
+    _check_card_inputs(options)
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
@@ -153,6 +156,19 @@ def run_card(arguments: Sequence[str]) -> int:
     for file in write_card(folder, CardInputs(**values), cards):
         console.print(file, soft_wrap=True)
     return 0
+
+
+def _check_card_inputs(options: Namespace) -> None:
+    """Check what can be known before mteb and torch are loaded."""
+    if options.hub_id is not None:
+        check_repo_id(options.hub_id)
+    if not options.model.is_dir():
+        raise ValueError(f"There is no folder {options.model}. Name the folder of a built model.")
+    for folder in [*options.results, *options.peers]:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
+    for name in options.peer_models:
+        require_named(name)
 
 
 def _publish_parser() -> CommandParser:
@@ -225,7 +241,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]:
-    """The shares of word pairs, a row a word of the first text; in parts that fit a width."""
+    """The shares of word pairs, one row per word of the first text; in parts that fit a width."""
     shares = explanation.contributions
     first = max([len(word.text) for word in explanation.first] or [0])
     budget = width - first - _CELL - 2 * _COLUMN_PADDING - 1

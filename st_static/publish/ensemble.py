@@ -27,7 +27,7 @@ class EnsembleFacts:
         hub_id: Where it will be published, or null.
         fingerprint: Of the model's files.
         ensemble: Form, members and what was measured, as the record has them.
-        results: One entry a task, split and subset: see `gather.read_entries`.
+        results: One entry per task, split and subset: see `gather.read_entries`.
         scores: A table of scores by task type, as of `CardFacts`; empty without results.
         left_out: Tasks that the table leaves out.
         benchmark: The benchmark of that table.

@@ -27,7 +27,7 @@ class CardFacts:
         seconds: How long each stage took; empty without the stages.
         versions: Versions of packages, of the build and of mteb.
         teacher_id: The teacher's id on the Hub, or null.
-        results: One entry a task, split and subset: see `gather.read_entries`.
+        results: One entry per task, split and subset: see `gather.read_entries`.
         n_tasks: Number of tasks in `results`.
         scores: A table of scores by task type: `columns`, and `rows` from model to values.
         left_out: Tasks that the table leaves out, because they were not scored on the

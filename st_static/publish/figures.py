@@ -34,7 +34,7 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
     """Each pair of words' share in the cosine of two texts; words without a vector are left out.
 
     Raises:
-        ValueError: A text has no known word, or the file's ending is no format.
+        ValueError: A text has no known word, or the file's ending is not a format of figures.
     """
     shown = explanation.of_known_words()
     if not shown.contributions.size:

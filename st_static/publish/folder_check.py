@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import torch
@@ -16,11 +17,17 @@ from safetensors.torch import load_file
 from st_static.model.arguments import as_path
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.files import read_json
-from st_static.model.notes import CARD_FILE
+from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
-from st_static.publish.card_check import check_card, check_results_file, model_name
+from st_static.publish.card_check import (
+    TERMS_IN_NOTES,
+    card_yaml,
+    check_card,
+    check_results_file,
+    model_name,
+)
 from st_static.publish.fingerprint import SLOW_MARK, fingerprint, marked
-from st_static.publish.record_check import check_recipe
+from st_static.publish.record_check import check_recipe, languages_of, teacher_id
 from st_static.publish.secret_check import find_secrets
 
 MODULES_FILE = "modules.json"
@@ -53,7 +60,7 @@ _MAX_ENTRIES = 10_000
 
 
 class UnfitFolderError(ValueError):
-    """A folder that is not fit to be published; says all that is wrong with it, a line each."""
+    """A folder that is not fit to be published; says all that is wrong with it, one line each."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[st
         if _EXPECTED_OF_ENSEMBLES.fullmatch(name):
             yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
         else:
-            yield f"{name} is no part of a model. Move it elsewhere."
+            yield f"{name} is not part of a model. Move it elsewhere."
 
 
 def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
@@ -158,7 +165,7 @@ def _check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
         return
     types = _module_types(folder)
     if not types:
-        yield f"{MODULES_FILE} is no list of modules, each with a type and a path."
+        yield f"{MODULES_FILE} is not a list of modules, each with a type and a path."
     elif not allow_remote_code:
         for kind in types:
             if not kind.startswith(_BUILT_IN):
@@ -204,7 +211,7 @@ def _check_tensor_file(path: Path) -> Iterator[str]:
     for name, tensor in tensors.items():
         n_wrong = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
         if n_wrong:
-            yield f"holds {n_wrong:,} values in {name} that are no finite numbers."
+            yield f"holds {n_wrong:,} values in {name} that are not finite numbers."
 
 
 def _is_static(folder: Path) -> bool:
@@ -262,10 +269,35 @@ def _check_references(folder: Path, files: list[ModelFile], repo_id: str | None)
 def _check_record(folder: Path) -> Iterator[str]:
     """What the record leaves open, or forbids, about the text and the teacher."""
     try:
-        problems = check_recipe(read_json(folder / RECORD_FILE)["recipe"])
+        recipe = read_json(folder / RECORD_FILE)["recipe"]
+        problems = check_recipe(recipe)
+        contradictions = _contradictions(folder, recipe)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return  # of an ensemble, or an older one
     yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
+    yield from contradictions
+
+
+def _contradictions(folder: Path, recipe: dict[str, Any]) -> list[str]:
+    """What the card's YAML says otherwise than the recipe, also where it was changed by hand."""
+    card = folder / CARD_FILE
+    said = card_yaml(card.read_text("utf-8")) if card.is_file() else {}
+    stated = {
+        "language": languages_of(recipe["corpus"]),
+        "license": _as_list(recipe.get("export", {}).get("license")),
+        "base_model": _as_list(teacher_id(recipe["teacher"])),
+    }
+    return [
+        f"{CARD_FILE} says {key}: {', '.join(_as_list(said[key]))}, but the recipe "
+        f"{', '.join(values)}. Write it again: st-static card; or build again with other values."
+        for key, values in stated.items()
+        if values and said.get(key) and sorted(_as_list(said[key])) != sorted(values)
+    ]
+
+
+def _as_list(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return [str(value) for value in values]
 
 
 def _check_card_facts(folder: Path, repo_id: str | None) -> Iterator[str]:
@@ -285,6 +317,11 @@ def _check_card_facts(folder: Path, repo_id: str | None) -> Iterator[str]:
         yield (
             f"{CARD_FILE} has speeds that were measured while the machine was too busy: slower "
             "than Model2Vec. Measure again on an idle machine: st-static card."
+        )
+    if card_yaml(card).get("license_name") == TERMS_IN_NOTES and not notes_of(card):
+        yield (
+            f"{CARD_FILE} has the license other, but does not say what it allows. Write its terms "
+            "between the card's two markers."
         )
     name = model_name(card)
     if repo_id and name and name != repo_id.rpartition("/")[2]:

@@ -68,13 +68,16 @@ def load_fresh(
         options: dict[str, Any] = {"cache_folder": str(Path(empty) / "hub"), "token": token}
         options |= {"revision": revision, "trust_remote_code": trust_remote_code}
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
+        # Nothing is asked of the Hub for a folder, except by code of its own.
+        is_local = Path(model).is_dir() and not trust_remote_code
+        offline = {"HF_HUB_OFFLINE": "1"} if is_local else {}
         caches = {name: str(Path(empty) / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
         # -P, since the program's folder holds modules that are none for everybody. The token
         # goes through stdin: arguments can be read by all.
         process = subprocess.run(
             [sys.executable, "-P", load_alone.__file__],
             input=json.dumps(request),
-            env={**os.environ, **caches, "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+            env={**os.environ, **caches, **offline, "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
             capture_output=True,
             text=True,
             check=False,

@@ -310,7 +310,7 @@ def _without(model: ModelScores, tasks: Sequence[str]) -> ModelScores:
 def _load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     """The teacher, to measure beside the student; None where it cannot be had.
 
-    A record is no consent to run code: a teacher that brings its own is left out.
+    A record is not a consent to run code: a teacher that brings its own is left out.
     """
     try:
         if config["sha256"]:  # a folder, whose name others may have

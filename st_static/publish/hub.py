@@ -11,8 +11,8 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.hub_access import check_repo_id, whole_path
 from st_static.model.arguments import as_path, check_type
 from st_static.publish.folder_check import ModelFile, check_folder
 from st_static.publish.fresh_load import check_equal, load_fresh, sample_texts
@@ -91,7 +91,7 @@ def publish(
     token = None if dry_run else find_token(token)
     texts = sample_texts(folder)
     logger.info("Loading %s with sentence-transformers alone", folder)
-    local = load_fresh(str(folder), texts, trust_remote_code=allow_remote_code)
+    local = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
     message = f"Upload {folder.resolve().name}"
@@ -127,15 +127,13 @@ def check_request(
     """Check what can be checked without the Hub; for the arguments see `publish`.
 
     Raises:
-        ValueError: It is no name of a repository, or the arguments exclude each other.
+        ValueError: It is not the name of a repository, or the arguments exclude each other.
     """
     check_type(repo_id, str, "the repository as ORG/NAME")
     for value, name in ((revision, "a branch"), (tag, "a tag")):
         if value is not None:
             check_type(value, str, f"{name} as a str")
-    validate_repo_id(repo_id)
-    if "/" not in repo_id:
-        raise ValueError(f"Expected the repository as ORG/NAME, but got {repo_id!r}.")
+    check_repo_id(repo_id)
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "
@@ -147,7 +145,7 @@ def find_token(token: str | None = None) -> str:
     """The token, which must be one that can be sent.
 
     Raises:
-        ValueError: There is none, or it is none; does not repeat it.
+        ValueError: There is none, or it cannot be one; does not repeat it.
     """
     if token is not None and not isinstance(token, str):  # whose value is not for messages
         raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")

@@ -43,6 +43,12 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     return problems
 
 
+def languages_of(corpus: Mapping[str, Any]) -> list[str]:
+    """The codes of a corpus's languages; none where the recipe does not say them."""
+    language = corpus.get("language")
+    return [language] if isinstance(language, str) else list(language or [])
+
+
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:
     """The teacher's id on the Hub: as named, or its name where that is an id."""
     name: str = teacher.get("hub_id") or teacher["model"]

@@ -13,8 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from st_static.build.config import PACKAGE_PREFIX
 from st_static.build.loss import CITATION
+from st_static.model.notes import CARD_FILE
+from st_static.publish.card_check import TERMS_IN_NOTES
 from st_static.publish.facts import CardFacts
 from st_static.publish.fingerprint import SLOW_MARK, mark
+from st_static.publish.record_check import languages_of
 from st_static.publish.speed import is_believable
 
 _TEMPLATE = "card.md.jinja"
@@ -36,6 +39,7 @@ _ISO_639_3 = {
     **{"pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "swe": "sv", "swa": "sw", "tha": "th"},
     **{"tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh", "cmn": "zh"},
 }
+_MTEB, _LOCAL = "MTEB ", " (local copy)"
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 
 
@@ -96,28 +100,31 @@ def card_data(facts: CardFacts) -> ModelCardData:
         lineage = {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
     languages = languages_of(corpus)
     from_hub = corpus["dataset"] and not (corpus["files"] or corpus["docstrings"])
+    terms: dict[str, Any] = {"license": facts.license}
+    if facts.license == "other":  # its terms are for the notes: publish looks for them
+        terms |= {"license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
     return ModelCardData(
         language=languages[0] if len(languages) == 1 else languages or None,
-        license=facts.license,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         datasets=[corpus["dataset"]] if from_hub else None,
         tags=[*_TAGS, "mteb"],
         model_name=facts.name,
         eval_results=[eval_result(entry) for entry in facts.results],
+        **terms,
         **lineage,
     )
 
 
 def eval_result(entry: dict[str, Any]) -> EvalResult:
     """A result as the Hub's model-index has it."""
-    local = " (local copy)" if entry["is_local"] else ""
+    local = _LOCAL if entry["is_local"] else ""
     config = "" if entry["config"] == "default" else f" ({entry['config']})"
     return EvalResult(
         task_type=entry["hub_task"],
         task_name=entry["type"],
         dataset_type=entry["dataset"],
-        dataset_name=f"MTEB {entry['task']}{config}{local}",
+        dataset_name=f"{_MTEB}{entry['task']}{config}{local}",
         dataset_config=entry["config"],
         dataset_split=entry["split"],
         dataset_revision=entry["revision"],
@@ -126,10 +133,11 @@ def eval_result(entry: dict[str, Any]) -> EvalResult:
     )
 
 
-def languages_of(corpus: dict[str, Any]) -> list[str]:
-    """The codes of a corpus's languages; none where the recipe does not say them."""
-    language = corpus.get("language")
-    return [language] if isinstance(language, str) else list(language or [])
+def official_task(dataset_name: str) -> str | None:
+    """The task of a result's `dataset_name`; None of a local copy, and of what is not mteb's."""
+    if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
+        return None
+    return dataset_name.removeprefix(_MTEB).partition(" ")[0]
 
 
 def name_languages(codes: Sequence[str]) -> str:

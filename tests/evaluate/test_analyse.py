@@ -19,8 +19,10 @@ from st_static.build.teacher import Teacher
 from st_static.cli import main
 from st_static.evaluate.analyse import (
     BuiltModel,
+    Inputs,
     ablation,
     ablation_tables,
+    analyse,
     held_out_agreement,
     read_pairs,
     sample_texts,
@@ -209,3 +211,26 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys):
     (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
     assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
     assert "model is an ensemble, which has no stages" in capsys.readouterr().err
+
+
+def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
+    model, tmp_path, monkeypatch
+):
+    output = tmp_path / "analysis"
+    with pytest.raises(ValueError, match="no task 'STS99'"):
+        analyse(model, output, Inputs(tasks=["STS99"]))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set, and the dataset"):
+        analyse(model, output, Inputs(tasks=["STS12"]))
+    assert not output.exists()
+
+
+def test_each_model_has_an_analysis_of_its_own(folder, tmp_path, monkeypatch, capsys):
+    work = str((folder / "work").resolve())
+    for name in ("one", "other"):
+        shutil.copytree(folder / "model", tmp_path / "models" / name)
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "other"):
+        assert main(["analyse", f"models/{name}", "--work_dir", work]) == 0
+        assert f"analysis/{name}/norms.md" in capsys.readouterr().out
+    assert {path.name for path in Path("analysis").iterdir()} == {"one", "other"}

@@ -174,7 +174,7 @@ def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path):
 @pytest.mark.parametrize("text", ["{", '{"task_name": "STS12", "scores": {"test": []}}'])
 def test_a_broken_result_file_is_named(results, text):
     (results / "STS13.json").write_text(text)
-    with pytest.raises(ValueError, match=r"STS13.json is no whole result file"):
+    with pytest.raises(ValueError, match=r"STS13.json is not a complete result file"):
         read_results(results, V1)
 
 
@@ -208,3 +208,16 @@ def test_the_command_prints_and_writes(results, tmp_path, capsys):
     assert "| org/model" in printed
     assert "Published scores: embeddings-benchmark/results on GitHub" in printed
     assert (tmp_path / "table.md").read_text().strip() in printed
+
+
+@pytest.mark.parametrize("suffix", [".md", ".csv", ".json"])
+def test_a_file_that_is_no_table_is_not_overwritten(results, tmp_path, capsys, suffix):
+    mine = tmp_path / f"README{suffix}"
+    mine.write_text("Mine.")
+    arguments = ["compare", str(results), "--output", str(tmp_path / "README")]
+    assert main(arguments) == 1
+    assert f"{mine} would be overwritten" in capsys.readouterr().err
+    assert mine.read_text() == "Mine."
+    mine.unlink()
+    assert main(arguments) == 0
+    assert main(arguments) == 0  # a table of its own is renewed

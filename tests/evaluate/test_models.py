@@ -51,6 +51,14 @@ def test_the_revision_follows_the_weights(ours, tmp_path):
     assert revision_of(str(tmp_path / "ours")) != revision
 
 
+def test_what_lies_beside_a_model_does_not_change_its_revision(ours, tmp_path):
+    model = shutil.copytree(ours, tmp_path / "ours")
+    (model / "notes.txt").write_text("Mine.")
+    (model / "onnx").mkdir()
+    (model / "onnx/config.json").write_text("{}")
+    assert revision_of(str(model)) == revision_of(str(ours))
+
+
 def test_model2vec_gives_the_vectors_of_its_package(ours):
     model = load_model(f"model2vec:{ours}")
     expected = StaticModel.from_pretrained(ours).encode(TEXTS[:3])

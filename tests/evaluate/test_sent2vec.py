@@ -57,9 +57,9 @@ def test_files_that_are_no_model_of_sent2vec(tmp_path, rows):
     with pytest.raises(ValueError, match="There is no file"):
         read_sent2vec(tmp_path / "none.bin")
     (tmp_path / "text.bin").write_text("the 1 2 3\n")
-    with pytest.raises(ValueError, match="or is no binary model of Sent2Vec"):
+    with pytest.raises(ValueError, match="or is not a binary model of Sent2Vec"):
         read_sent2vec(tmp_path / "text.bin")
-    with pytest.raises(ValueError, match="is no binary model of Sent2Vec"):
+    with pytest.raises(ValueError, match="is not a binary model of Sent2Vec"):
         read_sent2vec(write(tmp_path / "fasttext.bin", rows, kind=2))
 
 

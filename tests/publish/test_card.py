@@ -87,6 +87,23 @@ def test_the_newer_results_are_mtebs_own_and_official_ones_only(written):
     assert {entry["value"] for entry in entries} == {61.2345}
 
 
+def test_results_of_the_former_card_go_and_others_stay(write, model, capsys):
+    place = model / ".eval_results"
+    (place / "mine.yaml").write_text("[]")
+    results = model.parent / "results/local__tiny"
+    [official] = (path for path in results.iterdir() if not path.name.endswith("-local"))
+    official.rename(model.parent / official.name)
+    assert write(model) == 0
+    assert {file.name for file in place.iterdir()} == {"mine.yaml"}  # and STS12.yaml is gone
+    (model.parent / official.name).rename(official)
+    (place / "STS12.yaml").write_text("[]")
+    card = (model / "README.md").read_text("utf-8")
+    assert write(model) == 1
+    assert "STS12.yaml was not written with this card" in capsys.readouterr().err
+    assert (place / "STS12.yaml").read_text() == "[]"
+    assert (model / "README.md").read_text("utf-8") == card
+
+
 def test_the_table_of_scores_is_that_of_the_results(written):
     table = facts_of(written).scores
     ours, peer, published = table["rows"]
@@ -347,7 +364,7 @@ def test_a_valid_card_has_no_problems():
     [
         ("---\nlanguage", "language", "does not begin with YAML"),
         ("language: en", "language: [en", "cannot be read"),
-        (VALID[4 : VALID.rindex("---")], "- a list\n", "no mapping"),
+        (VALID[4 : VALID.rindex("---")], "- a list\n", "not a mapping"),
         ("language: en", "language: []", "Expected a language"),
         ("language: en", "language: null", "Expected a language"),
         ("language: en", "language: english", "'english'"),
@@ -368,7 +385,7 @@ def test_a_valid_card_has_no_problems():
         ("    dataset: {type: mteb/sts12-sts, name: MTEB STS12, split: test}\n", "", "no dataset"),
         ("name: MTEB STS12, ", "", "no dataset.name"),
         ("mteb/sts12-sts", "'a b'", "'a b'"),
-        ("value: 0.5", "value: .nan", "no finite number: nan"),
+        ("value: 0.5", "value: .nan", "not a finite number: nan"),
         ("value: 0.5", "value: high", "'high'"),
         ("type: cosine_spearman, ", "", "metric without a type"),
         ("![text]", "![]", "Image 1 has no alt text"),

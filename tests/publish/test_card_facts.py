@@ -16,14 +16,16 @@ from st_static.evaluate.encoders import revision_of
 from st_static.model.files import read_json, write_json
 from st_static.model.notes import NOTES_START
 from st_static.publish import gather
+from st_static.publish.card import write_card
 from st_static.publish.card_check import check_card
 from st_static.publish.card_place import (
     check_same_model,
     identity_of_built,
     identity_of_ensemble,
 )
-from st_static.publish.fingerprint import SLOW_MARK
+from st_static.publish.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.folder_check import check_folder
+from st_static.publish.gather import CardInputs
 from st_static.publish.record_check import check_recipe
 from st_static.publish.render import render
 from st_static.publish.speed import MODEL2VEC, NEW, WARM, is_believable
@@ -163,6 +165,16 @@ def test_publish_refuses_the_name_of_another_model(tmp_path):
     assert "names the model ours-256 in its model-index" in problems_of(model, "org/other")[0]
 
 
+@pytest.mark.parametrize("hub_id", ["ours", "org/..", "a/b/c"])
+def test_a_name_that_no_repository_can_have_is_refused(model, write, capsys, hub_id):
+    before = contents(model)
+    assert write(model, "--hub_id", hub_id) == 1
+    assert f"Expected the repository as ORG/NAME, but got {hub_id!r}" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="as ORG/NAME"):
+        write_card(model, CardInputs([], hub_id=hub_id))
+    assert contents(model) == before
+
+
 # -- results ---------------------------------------------------------------------------
 
 
@@ -207,6 +219,48 @@ def test_publish_refuses_a_card_of_another_build(model, write):
     [problem] = problems_of(model)
     assert "README.md was written for another build: weights" in problem
     assert problem.endswith("st-static card.")
+
+
+@pytest.mark.parametrize(
+    ("printed", "changed", "says"),
+    [
+        ("license: mit", "license: apache-2.0", "says license: apache-2.0, but the recipe mit."),
+        ("base_model: org/teacher", "base_model: org/other", "says base_model: org/other, but"),
+        ("language: ja", "language: en", "says language: en, but the recipe ja."),
+    ],
+)
+def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed, changed, says):
+    model = shutil.copytree(written, tmp_path / "tiny")
+    complete_record(model)
+    record = read_json(model / "st_static.json")
+    record["recipe"]["corpus"]["language"] = "ja"
+    write_json(model / "st_static.json", record)
+    facts = replace(facts_of(written), recipe=record["recipe"], teacher_id="org/teacher")
+    facts = replace(facts, license="mit", fingerprint=fingerprint(model))
+    card = render(facts)
+    (model / "README.md").write_text(card, "utf-8")
+    assert check_folder(model)
+    assert printed in card
+    (model / "README.md").write_text(card.replace(printed, changed), "utf-8")
+    [problem] = problems_of(model)
+    assert says in problem
+
+
+def test_the_terms_of_another_licence_are_for_the_notes(written, tmp_path):
+    model = shutil.copytree(written, tmp_path / "tiny")
+    complete_record(model)
+    record = read_json(model / "st_static.json")
+    record["recipe"]["export"]["license"] = "other"
+    write_json(model / "st_static.json", record)
+    facts = replace(facts_of(written), license="other", fingerprint=fingerprint(model))
+    card = render(replace(facts, recipe=record["recipe"], teacher_id="org/teacher"))
+    assert check_card(card) == []
+    (model / "README.md").write_text(card, "utf-8")
+    [problem] = problems_of(model)
+    assert "has the license other, but does not say what it allows" in problem
+    with_terms = card.replace(NOTES_START, f"{NOTES_START}\nFor research only.")
+    (model / "README.md").write_text(with_terms, "utf-8")
+    assert check_folder(model)
 
 
 def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):

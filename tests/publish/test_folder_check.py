@@ -110,7 +110,7 @@ def test_no_folder_is_no_model(tmp_path: Path) -> None:
 def test_a_file_that_is_no_part_of_a_model_is_found(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(exist_ok=True, parents=True)
     (folder / name).write_text("[]")
-    assert f"{name} is no part of a model. Move it elsewhere." in problems_of(folder)
+    assert f"{name} is not part of a model. Move it elsewhere." in problems_of(folder)
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
 
 def test_allowed_code_allows_no_other_files(folder: Path) -> None:
     (folder / "weights.bin").write_bytes(b"a pickle")
-    assert problems_of(folder, True) == ["weights.bin is no part of a model. Move it elsewhere."]
+    assert problems_of(folder, True) == ["weights.bin is not part of a model. Move it elsewhere."]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '[{"type": 3, "path": ""}]', '[{"a": 1}]'])
 def test_a_broken_list_of_modules_is_found(folder: Path, text: str) -> None:
     (folder / "modules.json").write_text(text)
     assert problems_of(folder) == [
-        "modules.json is no list of modules, each with a type and a path."
+        "modules.json is not a list of modules, each with a type and a path."
     ]
 
 
@@ -201,14 +201,14 @@ def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> Non
     folder = write_model(tmp_path / "model", dtype)
     change_table(folder, with_nan)
     assert problems_of(folder) == [
-        "model.safetensors holds 1 values in embedding.weight that are no finite numbers."
+        "model.safetensors holds 1 values in embedding.weight that are not finite numbers."
     ]
 
 
 def test_a_pca_that_is_not_finite_is_found(folder: Path) -> None:
     save_file({"mean": np.array([1, np.inf, -np.inf])}, folder / "sentence_pca.safetensors")
     assert problems_of(folder) == [
-        "sentence_pca.safetensors holds 2 values in mean that are no finite numbers."
+        "sentence_pca.safetensors holds 2 values in mean that are not finite numbers."
     ]
 
 
@@ -303,8 +303,8 @@ def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("    id: mteb/sts12-sts\n", "", "is no list of results"),
-        ("- dataset:", "dataset:", "is no list of results"),
+        ("    id: mteb/sts12-sts\n", "", "is not a list of results"),
+        ("- dataset:", "dataset:", "is not a list of results"),
         ("value: 70.5", "value: '70.5'", "has the value '70.5' for mteb/sts12-sts"),
     ],
 )

@@ -586,7 +586,7 @@ def test_a_folder_that_is_not_fit_is_not_uploaded(
     hub: Hub, client: Client, folder: Path, dry_run: bool
 ) -> None:
     (folder / "notes.txt").write_text("private")
-    with pytest.raises(ValueError, match=r"notes\.txt is no part of a model"):
+    with pytest.raises(ValueError, match=r"notes\.txt is not part of a model"):
         publish(folder, REPO, dry_run=dry_run)
     assert hub.requests == []
 
