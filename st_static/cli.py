@@ -120,7 +120,19 @@ def _build(config: BuildConfig) -> int:
     from st_static.build.report import print_report
 
     print_report(build(config), config.questions, config.work_dir)
+    _tell_of_an_older_card(Path(config.output))
     return 0
+
+
+def _tell_of_an_older_card(model: Path) -> None:
+    """Say so where the card beside a model was written for what was there before."""
+    from st_static.model.notes import CARD_FILE
+    from st_static.publish.fingerprint import fingerprint, marked
+
+    card = model / CARD_FILE
+    known = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
+    if known is not None and known != fingerprint(model):
+        print(f"{card} was written for an earlier build. Write it again; your notes stay.")
 
 
 def _build_ensemble(config: EnsembleConfig) -> int:
@@ -159,6 +171,8 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--trust_remote_code", type=bool, default=False, help="Run a model's code.")
     options = parser.read(arguments)
+    if (options.benchmark is None) == (not options.tasks):
+        raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
     require_named(options.model)
     hide_bars_of_libraries(downloads=True)
     with _extra("eval"):

@@ -29,6 +29,8 @@ def hide_bars_of_libraries(downloads: bool = False) -> None:
     names = ["TQDM_DISABLE", "HF_DATASETS_DISABLE_PROGRESS_BARS"]
     for name in [*names, *["HF_HUB_DISABLE_PROGRESS_BARS"] * downloads]:
         os.environ.setdefault(name, "1")
+    if "datasets" in sys.modules:  # which has read its setting
+        sys.modules["datasets"].disable_progress_bars()
 
 
 def drop_stdout() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, NoReturn, get_args, get_type_hints
+from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -176,7 +176,12 @@ def _reworded(message: str, arguments: Sequence[str], parser: CommandParser) -> 
         where = _where(key, value, arguments)
         hint = _hint_of(key, parser)
         is_text = hint is str or str in get_args(hint)
-        advice = " Put it in quotes." if is_text and not where.startswith("--") else ""
+        takes_list = list in map(get_origin, (hint, *get_args(hint)))
+        advice = ""
+        if takes_list:
+            advice = " Write a list as '[one, two]'."
+        elif is_text and not where.startswith("--"):
+            advice = " Put it in quotes."
         return f"{where}: expected {in_words(hint)}, but got {shown}.{advice}"
     return f"{' '.join(message.split()).rstrip('.')}."
 
@@ -248,8 +253,8 @@ def _check_recipe(file: str, recipe: type) -> None:
     try:
         text = path.read_text("utf-8")
         root = yaml.compose(text, _LOADER)
-        if root is None:  # empty, or comments only
-            return
+        if root is None:  # or comments only
+            raise UsageError(f"The recipe {file} is empty. Expected a YAML file with values.")
         _check_section(root, file, "", recipe, _keys(recipe))
     except UnicodeDecodeError as error:
         raise UsageError(f"The recipe {file} is not text in UTF-8.") from error

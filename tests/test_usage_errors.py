@@ -69,7 +69,8 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ),
         (
             "build --corpus.docstrings numpy",
-            "--corpus.docstrings: expected a list of texts or null, but got 'numpy'.",
+            "--corpus.docstrings: expected a list of texts or null, but got 'numpy'. "
+            "Write a list as '[one, two]'.",
         ),
         (
             "evaluate m --trust_remote_code maybe",
@@ -191,6 +192,13 @@ def test_a_value_is_looked_for_where_it_was_given(
     file.write_text(RECIPE)
     said = refused("build {file} --vocabulary.size few", capsys, file=file)
     assert said == "--vocabulary.size: expected a whole number, but got 'few'."
+
+
+def test_an_empty_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.yaml").write_text("# nothing yet\n")
+    assert "empty.yaml is empty. Expected a YAML file" in refused(
+        f"build {tmp_path}/empty.yaml", capsys
+    )
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,13 @@ PACKAGE_PREFIX = "package:"
 LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
 
 
+def as_text(config: Any, *names: str) -> None:
+    """Let fields of a frozen dataclass that name a place be given as a `Path`, too."""
+    for name in names:
+        if isinstance(getattr(config, name), Path):
+            object.__setattr__(config, name, str(getattr(config, name)))
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ValueError(message)
@@ -362,6 +369,7 @@ class BuildConfig:
     questions: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        as_text(self, "output", "work_dir")
         check_fields(self)
         _require(
             self.workers >= 0, f"workers must be positive, or 0 for all, but it is {self.workers}."
@@ -411,6 +419,8 @@ class BuildConfig:
 # What a recipe states about its own corpus and teacher; of any other it may be false.
 _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
 _CORPUS_FACTS = ("description", "license", "language", "redistributable")
+# How much of it is read, and from which state of a dataset.
+_CORPUS_EXTENT = ("max_documents", "split", "revision")
 _TEACHER_FACTS = ("hub_id", "license", "description")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
@@ -424,8 +434,9 @@ def without_false_facts(
 ) -> AnyRecipe:
     """Drop what a recipe states about a corpus or teacher that options have replaced.
 
-    A description, a licence and a language belong to a text, not to a recipe. The teacher's
-    licence, and the model's, stay if the teacher is the same model from another place.
+    A description, a licence and a language belong to a text, not to a recipe, and so does how
+    much of the text is read. The teacher's licence, and the model's, stay if the teacher is the
+    same model from another place.
 
     Args:
         config: The recipe with the options of the command line.
@@ -439,7 +450,10 @@ def without_false_facts(
     corpus, teacher, export = config.corpus, config.teacher, config.export
     before = CorpusConfig(**{name: recipe["corpus"][name] for name in _CORPUS_SOURCE})
     if before.is_named and not _is_same_source(corpus.source, before.source):
-        corpus = _with_defaults(corpus, set(_CORPUS_FACTS) - set(of["corpus"]))
+        dropped = {*_CORPUS_FACTS, *_CORPUS_EXTENT}
+        if corpus.source[0] != before.source[0]:  # what is not read any more
+            dropped |= set(_CORPUS_SOURCE)
+        corpus = _with_defaults(corpus, dropped - set(of["corpus"]))
     model, hub_id = recipe["teacher"]["model"], recipe["teacher"]["hub_id"]
     if not _is_same_source((teacher.model,), (model,)):
         dropped = set(_TEACHER_ON_HUB)

@@ -116,7 +116,8 @@ def _documents(files: Sequence[Path]) -> Iterator[str]:
             if document:
                 n_read += 1
                 yield document
-    logger.info("%d docstrings in %d files; %d files do not parse", n_read, len(files), n_skipped)
+    skipped = f"; {n_skipped:,} files do not parse" if n_skipped else ""
+    logger.info("%s docstrings in %s files%s", f"{n_read:,}", f"{len(files):,}", skipped)
 
 
 def _docstrings(node: ast.AST) -> Iterator[str]:

@@ -139,8 +139,11 @@ class Corpus:
         return require_dataset(name, self.config.revision, "give local text as corpus.files")
 
     def __iter__(self) -> Iterator[str]:
-        """Read all documents, in a fixed order."""
-        return islice(self._documents(), self.config.max_documents)
+        """Read all documents, in a fixed order; at most `corpus.max_documents`, which is logged."""
+        documents, most = self._documents(), self.config.max_documents
+        yield from islice(documents, most)
+        if most is not None and next(documents, None) is not None:
+            logger.info("corpus.max_documents: stopped after %s, of more", f"{most:,} documents")
 
     def _documents(self) -> Iterator[str]:
         if self.files:

@@ -11,6 +11,7 @@ from st_static.build.config import (
     ExportConfig,
     SentencesConfig,
     TeacherConfig,
+    as_text,
 )
 from st_static.model.arguments import check_fields
 
@@ -60,9 +61,15 @@ class EnsembleConfig:
     workers: int = 0
 
     def __post_init__(self) -> None:
+        as_text(self, "output", "work_dir")
         check_fields(self)
         if not self.members:
             raise ValueError("Expected at least one model in members, but there is none.")
+        if self.weights is not None and len(self.weights) != len(self.members):
+            raise ValueError(
+                f"Expected a weight for each of the {len(self.members)} members, but got "
+                f"{len(self.weights)}."
+            )
         if self.form != "exact" and not self.has_corpus:
             raise ValueError(
                 f"The form {self.form} needs text: set corpus.files, corpus.docstrings or "

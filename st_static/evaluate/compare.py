@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -152,8 +153,10 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:
-        known = ", ".join(name for b, name in published if b == benchmark)
-        raise ValueError(f"No published scores of {missing} on {benchmark}. There are: {known}.")
+        known = [name for b, name in published if b == benchmark]
+        near = difflib.get_close_matches(missing[0], known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+        raise ValueError(f"No published scores of {', '.join(missing)} on {benchmark}. {hint}")
     return [published[benchmark, name] for name in names]
 
 

@@ -37,7 +37,7 @@ def load_model(
 def _load_sentence_transformer(
     name: str, trust_remote_code: bool, revision: str | None
 ) -> EvaluatedModel:
-    from st_static.build.teacher import locate
+    from st_static.build.sources import locate
 
     path = locate(name)
     if ":" in path and not Path(path).exists():

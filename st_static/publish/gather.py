@@ -16,8 +16,9 @@ import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static.build.sentence_pca import SentencePCA
+from st_static.build.sources import locate
 from st_static.build.stages import digest, stage_seconds
-from st_static.build.teacher import check_weights, locate
+from st_static.build.teacher import check_weights
 from st_static.evaluate.analyse import BuiltModel, held_out_agreement
 from st_static.evaluate.compare import (
     PUBLISHED_SOURCE,

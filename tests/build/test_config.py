@@ -189,3 +189,8 @@ def test_numbers_of_numpy_may_be_given_and_are_written_as_json() -> None:
     assert json.dumps(dataclasses.asdict(config)) == json.dumps(
         dataclasses.asdict(VocabularyConfig(size=5))
     )
+
+
+def test_folders_may_be_paths() -> None:
+    config = BuildConfig(output=Path("here") / "model", work_dir=Path("work"))
+    assert (config.output, config.work_dir) == (str(Path("here/model")), "work")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import lzma
 import random
 from collections.abc import Callable
@@ -125,6 +126,17 @@ def test_a_pattern_passes_over_folders(tmp_path: Path) -> None:
 def test_a_file_that_has_brackets_in_its_name_is_found(tmp_path: Path) -> None:
     (tmp_path / "download[1].txt").write_text("found")
     assert read(tmp_path / "download[1].txt") == ["found"]
+
+
+def test_stopping_before_the_end_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "text.txt").write_text("1\n2\n3\n")
+    with caplog.at_level(logging.INFO, logger="st_static.build.documents"):
+        read(f"{tmp_path}/*.txt", max_documents=3)
+        assert caplog.messages == []
+        read(f"{tmp_path}/*.txt", max_documents=2)
+    assert caplog.messages == ["corpus.max_documents: stopped after 2 documents, of more"]
 
 
 def test_stops_after_max_documents_across_files(tmp_path: Path) -> None:

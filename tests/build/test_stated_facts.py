@@ -49,6 +49,17 @@ def test_facts_of_the_recipes_text_are_dropped_with_it(options: list[str]) -> No
     assert (corpus.description, corpus.license, corpus.language) == (None, None, None)
 
 
+def test_how_much_is_read_of_a_recipes_dataset_is_not_said_of_other_text() -> None:
+    recipe = str(RECIPES / "minilm-256.yaml")
+    assert parsed(recipe).corpus.max_documents == 200_000
+    corpus = parsed(recipe, "--corpus.files", "mine.txt").corpus
+    assert (corpus.max_documents, corpus.dataset, corpus.dataset_config) == (None, None, None)
+    few = parsed(recipe, "--corpus.files", "mine.txt", "--corpus.max_documents", "7").corpus
+    assert few.max_documents == 7
+    other = parsed(recipe, "--corpus.dataset", "org/text").corpus
+    assert (other.dataset, other.max_documents) == ("org/text", None)
+
+
 def test_facts_that_are_given_with_the_text_are_kept() -> None:
     given = ["--corpus.description", "diaries", "--corpus.language", "[de, en]"]
     corpus = parsed(QUICKSTART, "--corpus.files", "mine.txt", *given).corpus

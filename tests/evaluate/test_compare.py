@@ -137,8 +137,10 @@ def test_models_without_a_common_task():
 
 
 def test_an_unknown_published_model_lists_those_there_are():
-    with pytest.raises(ValueError, match=r"\['org/none'\].*all-MiniLM-L6-v2"):
+    with pytest.raises(ValueError, match=r"of org/none on .* There are: .*all-MiniLM-L6-v2"):
         find_published(["org/none"], V1)
+    with pytest.raises(ValueError, match=r"Did you mean minishlab/potion-base-8M\?"):
+        find_published(["minishlab/potion-base-8m"], V1)
 
 
 def test_updating_adds_a_models_results_once(results, tmp_path):

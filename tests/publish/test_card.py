@@ -19,6 +19,7 @@ from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish import gather
 from st_static.publish.card_check import check_card
 from st_static.publish.facts import CardFacts
+from st_static.publish.fingerprint import fingerprint, mark
 from st_static.publish.render import render
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,17 @@ def test_a_second_build_and_card_keep_the_notes_and_what_else_is_there(write, mo
     assert write(model, "--work_dir", built / "work") == 0
     assert notes_of(card.read_text("utf-8")) == "Mine."
     assert (model / "onnx" / "model.onnx").read_bytes() == b"converted"
+
+
+def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, built, capsys):
+    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
+    recipe = model.parent / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
+    (model / "README.md").write_text(mark(fingerprint(model)), "utf-8")
+    assert main(["build", str(recipe)]) == 0
+    assert "earlier build" not in capsys.readouterr().out
+    assert main(["build", str(recipe), "--export.dtype", "float16"]) == 0
+    assert "README.md was written for an earlier build. Write it again" in capsys.readouterr().out
 
 
 def test_every_result_is_in_the_model_index(written):
