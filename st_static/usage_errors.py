@@ -176,7 +176,7 @@ def _reworded(message: str, arguments: Sequence[str], parser: CommandParser) -> 
         where = _where(key, value, arguments)
         hint = _hint_of(key, parser)
         is_text = hint is str or str in get_args(hint)
-        takes_list = list in map(get_origin, (hint, *get_args(hint)))
+        takes_list = any(get_origin(part) is list for part in (hint, *get_args(hint)))
         advice = ""
         if takes_list:
             advice = " Write a list as '[one, two]'."
