@@ -100,7 +100,10 @@ def check_target(path: Path) -> None:
     Raises:
         ValueError: It is a folder or a device, or in a folder that does not exist.
     """
-    if path.exists() and not path.is_dir() and not path.is_file():
+    folder = path.parent.resolve().as_posix()
+    # Not by its type alone: /dev/stdout is a link, and may lead to a file.
+    is_device = folder == "/dev" or folder.startswith(("/dev/fd", "/proc/"))
+    if not path.is_dir() and (is_device or (path.exists() and not path.is_file())):
         raise ValueError(
             f"{path} is a device or a pipe, in whose place a file would be put. Leave out "
             f"--output, and redirect standard output: > {path}."

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 from st_static import FastEncoder
 from st_static.model import file_rows, table_encoder
 from st_static.model.encode_files import batches
-from st_static.model.file_names import decompressed
+from st_static.model.file_names import check_target, decompressed
 from st_static.model.static_model import StaticModel
 from st_static.model.text_files import TextReader, read_texts
 
@@ -119,6 +120,10 @@ def test_a_file_is_not_put_in_the_place_of_a_device(encoder, tmp_path):
     with pytest.raises(ValueError, match=r"pipe\.npy is a device or a pipe"):
         encoder.encode_to(tmp_path / "pipe.npy", ["a ship"])
     assert (tmp_path / "pipe.npy").is_fifo()
+    for name in ("/dev/stdout", "/dev/fd/1", "/dev/null"):
+        with pytest.raises(ValueError, match=f"{name} is a device or a pipe"):
+            check_target(Path(name))
+    check_target(tmp_path / "new.npy")
 
 
 def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path):
