@@ -172,7 +172,7 @@ def test_a_block_runs_as_printed(index: int, clone: Path, reader: dict[str, str]
     if language == "python":
         commands = [[sys.executable, "-c", block]]
     else:
-        lines = [as_run(line) for line in block.splitlines()]
+        lines = [as_run(line) for line in block.replace("\\\n", "").splitlines()]
         commands = [["bash", "-c", line] for line in lines if line]
     for command in commands:
         result = subprocess.run(
