@@ -43,6 +43,7 @@ from st_static.publish.record_check import teacher_id as find_teacher_id
 from st_static.publish.speed import (
     MODEL2VEC,
     NEW,
+    SENTENCE_TRANSFORMERS,
     WARM,
     Encode,
     is_believable,
@@ -335,7 +336,7 @@ def _speed(
     makers: dict[tuple[str, str], Callable[[], Encode]] = {
         (name, WARM): lambda: warm.encode,
         (name, NEW): lambda: FastEncoder(model).encode,
-        (name, "sentence-transformers"): _always(load_model(str(folder))),
+        (name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
     }
     if _has_package("model2vec"):
         makers[name, MODEL2VEC] = _always(load_model(f"model2vec:{folder}"))
@@ -343,7 +344,7 @@ def _speed(
         peer = load_model(spec)
         makers[peer.name.removeprefix("local/"), _encoder_of(spec, peer)] = _always(peer)
     if teacher is not None:
-        makers[teacher_id or teacher.name, "sentence-transformers"] = _always(teacher)
+        makers[teacher_id or teacher.name, SENTENCE_TRANSFORMERS] = _always(teacher)
     labels = {"\t".join(key): make for key, make in makers.items()}
     rows: list[dict[str, Any]] = []
     for _ in range(2):  # once more if something else kept the machine busy
@@ -355,8 +356,9 @@ def _speed(
         if is_believable(rows, name):
             return rows
     logger.warning(
-        "FastEncoder came out slower than Model2Vec, twice: this machine is too busy for its "
-        "speeds to be believed. Write the card again when it is idle; publish refuses this one."
+        "FastEncoder came out slower than an encoder that does more, twice: this machine is too "
+        "busy for its speeds to be believed. Write the card again when it is idle; publish refuses "
+        "this one."
     )
     return rows
 
@@ -364,8 +366,8 @@ def _speed(
 def _encoder_of(spec: str, model: EvaluatedModel) -> str:
     """What encodes a peer; the vectors of others than these two are read and added up here."""
     if model.sentence_transformer is not None:
-        return "sentence-transformers"
-    return "Model2Vec" if spec.startswith("model2vec:") else "st_static"
+        return SENTENCE_TRANSFORMERS
+    return MODEL2VEC if spec.startswith("model2vec:") else "st_static"
 
 
 def _always(model: EvaluatedModel) -> Callable[[], Encode]:

@@ -286,15 +286,22 @@ def test_speeds_that_cannot_be():
     slow = {"model": "tiny", "encoder": NEW, "speed": 99}
     assert not is_believable([*speeds(200, 100), slow], "tiny")
     assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
+    assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
+    new = {"model": "tiny", "encoder": NEW, "speed": 4378}
+    assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
+    assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
+    assert not is_believable([*speeds(200, 0)[:2], {**new, "speed": 9}], "tiny")
     assert is_believable(speeds(99, 100), "another")
 
 
+@pytest.mark.parametrize("has_model2vec", [True, False])
 @pytest.mark.parametrize("busy_turns", [1, 2])
 def test_a_busy_machine_is_measured_twice_and_then_said(
-    model, write, monkeypatch, caplog, busy_turns
+    model, write, monkeypatch, caplog, busy_turns, has_model2vec
 ):
     complete_record(model)
     turns = []
+    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
 
     def measure(makers, texts):
         turns.append(1)
