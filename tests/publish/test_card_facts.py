@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from st_static.model.notes import NOTES_START
 from st_static.publish import gather
 from st_static.publish.card import write_card
 from st_static.publish.card_check import check_card
+from st_static.publish.card_inputs import CardInputs
 from st_static.publish.card_place import (
     check_same_model,
     identity_of_built,
@@ -25,7 +28,6 @@ from st_static.publish.card_place import (
 )
 from st_static.publish.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.folder_check import check_folder
-from st_static.publish.gather import CardInputs
 from st_static.publish.record_check import check_recipe
 from st_static.publish.render import render
 from st_static.publish.speed import MODEL2VEC, NEW, WARM, is_believable
@@ -322,6 +324,44 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
         assert "st-static card" in problem
     else:
         assert check_folder(model)
+
+
+# -- before the work -------------------------------------------------------------------
+
+REFUSALS = """
+import sys
+from st_static.cli import main
+model, results = sys.argv[1:]
+assert main(["card", model]) == 1
+assert main(["card", model, "--results", results + "/local__peer/1-local"]) == 1
+assert main(["card", model, "--results", results + "/nothing"]) == 1
+assert main(["card", results, "--results", results]) == 1
+assert main(["card", model, "--results", results, "--work_dir", "nothing"]) == 1
+print(sorted({"torch", "mteb", "transformers"} & set(sys.modules)))
+from tqdm import tqdm
+print(tqdm(range(2)).disable)
+"""
+
+
+def test_what_the_files_alone_show_is_refused_before_libraries_are_loaded(written):
+    """And the libraries' bars are off before any of them is loaded."""
+    results = written.parent / "results"
+    command = [sys.executable, "-c", REFUSALS, str(written), str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = done.stderr.splitlines()
+    for line, expected in zip(
+        said,
+        [
+            "Expected folders of results",
+            "are results of another model",
+            f"There is no folder {results}/nothing",
+            "is not a model that st_static built",
+            "There is no folder nothing. Expected the work_dir",
+        ],
+        strict=True,
+    ):
+        assert expected in line
+    assert done.stdout.splitlines() == ["[]", "True"]
 
 
 # -- where a card goes -----------------------------------------------------------------
