@@ -447,8 +447,14 @@ def test_the_card_of_the_same_model_built_again_is_renewed(cards):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"corpus": {"files": ["mine.txt"]}}, r"files \['a.txt'\] instead of \['mine.txt'\]"),
-        ({"corpus": {"files": None, "docstrings": ["json"]}}, "docstrings None instead"),
+        (
+            {"corpus": {"files": ["mine.txt"]}},
+            "text from the files a.txt instead of from the files mine.txt\\.",
+        ),
+        (
+            {"corpus": {"files": None, "docstrings": ["json"]}},
+            "text from the files a.txt instead of from docstrings of json\\.",
+        ),
         ({"teacher": {"model": "org/other"}}, "teacher bert instead of org/other"),
         ({"pca": {"n_components": 64}}, "dimension 256 instead of 64"),
     ],
@@ -468,9 +474,14 @@ def test_a_model_is_known_by_its_repository(cards):
 def test_the_place_of_an_ensembles_card(cards):
     ensemble = {"form": "exact", "members": [{"name": "a"}, {"name": "b"}]}
     record = {"ensemble": ensemble}
-    with pytest.raises(ValueError, match="another model's card: form None instead of 'exact'"):
+    said = "another model's card: that of a single model, not of an ensemble. It would be"
+    with pytest.raises(ValueError, match=said):
         check_same_model(cards, "ours", identity_of_ensemble(record, None))
     write_json(cards / "ours.json", {"hub_id": None, "ensemble": ensemble})
     check_same_model(cards, "ours", identity_of_ensemble(record, "org/ours"))
-    with pytest.raises(ValueError, match="another model's card: teacher None instead of bert"):
+    with pytest.raises(ValueError, match="that of an ensemble, not of a single model"):
         check_place(cards)
+    record = {"ensemble": {"form": "fused", "members": [{"name": "a"}, {"name": "c"}]}}
+    said = "card: form exact instead of fused, members a, b instead of a, c. It would be"
+    with pytest.raises(ValueError, match=said):
+        check_same_model(cards, "ours", identity_of_ensemble(record, None))
