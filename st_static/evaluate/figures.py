@@ -114,16 +114,25 @@ def _save_both(figure: Figure, stem: Path) -> list[Path]:
     return files
 
 
+def check_format(file: Path) -> None:
+    """Check that a file's ending names a format of figures.
+
+    Raises:
+        ValueError: It is none of .png, .svg and .pdf.
+    """
+    if file.suffix not in _METADATA:
+        raise ValueError(
+            f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
+        )
+
+
 def save(figure: Figure, file: Path) -> None:
     """Write a figure; the file's ending names the format.
 
     Raises:
         ValueError: The ending is none of .png, .svg and .pdf.
     """
-    if file.suffix not in _METADATA:
-        raise ValueError(
-            f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
-        )
+    check_format(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     # The same figure gives the same bytes.
     with atomic(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):

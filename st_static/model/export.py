@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from st_static.model.arguments import as_path
 from st_static.model.files import write_json
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.replacement import check_place, present, replacing
-from st_static.model.static_model import Segment
 from st_static.model.vectors import in_format
+
+if TYPE_CHECKING:
+    from st_static.model.static_model import Segment
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"

@@ -11,25 +11,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from st_static.hub_access import check_repo_id
 from st_static.model.files import atomic
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
 from st_static.publish.card_check import check_card, dataset_names
-from st_static.publish.card_place import check_same_model, identity_of_built, identity_of_ensemble
+from st_static.publish.card_inputs import CardInputs, plan_card
 from st_static.publish.ensemble import EnsembleFacts, gather_ensemble, render_ensemble
 from st_static.publish.examples import HEAT_MAP_PAIR
 from st_static.publish.explain import explain
 from st_static.publish.facts import CardFacts
 from st_static.publish.figures import FIGURE_FILES, draw_all
-from st_static.publish.gather import (
-    CardInputs,
-    gather,
-    name_of,
-    official_results,
-    own_results,
-    read_record,
-)
+from st_static.publish.gather import gather, official_results
 from st_static.publish.render import official_task, render
 
 FIGURES_FOLDER = "figures"
@@ -56,27 +48,17 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
             is there has no markers or is another model's, a result would overwrite a file that
             came from elsewhere, or the new card would not be valid.
     """
-    if inputs.hub_id is not None:
-        check_repo_id(inputs.hub_id)
-    record = read_record(folder)
-    name, is_ensemble = name_of(folder, inputs.hub_id), "ensemble" in record
-    places = [folder / CARD_FILE]
-    if cards is not None:
-        identity = identity_of_ensemble if is_ensemble else identity_of_built
-        check_same_model(cards, name, identity(record, inputs.hub_id))
-        places.append(cards / f"{name}.md")
-    if inputs.results or not is_ensemble:
-        inputs = replace(inputs, results=own_results(inputs.results, folder))
-    notes = find_notes(places)
+    plan = plan_card(folder, inputs, cards)
+    inputs, record, name, places = plan.inputs, plan.record, plan.name, plan.places
     results, left_behind = _results(folder, inputs.results)
     with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
         drawn = Path(temporary)
         facts: CardFacts | EnsembleFacts
-        if is_ensemble:
+        if plan.is_ensemble:
             facts = gather_ensemble(folder, record, inputs)
-            card, figures = render_ensemble(facts, notes), []
+            card, figures = render_ensemble(facts, plan.notes), []
         else:
-            facts, card = _built_card(folder, record, inputs, notes, drawn)
+            facts, card = _built_card(folder, record, inputs, plan.notes, drawn)
             figures = [figure["file"] for figure in facts.figures]
         problems = check_card(card)
         if problems:
@@ -147,18 +129,3 @@ def _replace_figures(card: Path, home: Path, figures: list[Path]) -> None:
     for file in figures:
         home.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, home / file.name)
-
-
-def find_notes(cards: list[Path]) -> str:
-    """What a person wrote into the cards of a model, of which there may be none yet.
-
-    Raises:
-        ValueError: A card has no markers, or two cards say different things.
-    """
-    found = {path: notes_of(path.read_text("utf-8")) for path in cards if path.is_file()}
-    different = {notes for notes in found.values() if notes}
-    if len(different) > 1:
-        raise ValueError(
-            f"The notes in {' and '.join(map(str, found))} differ. Make them equal, or empty one."
-        )
-    return different.pop() if different else ""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# What makes a text; its contents may change from one build to the next.
-_CORPUS = ("files", "docstrings", "dataset", "dataset_config")
+# What makes a text; its contents may change from one build to the next. With how it is said.
+_CORPUS = {
+    "files": "the files",
+    "docstrings": "docstrings of",
+    "dataset": "the dataset",
+    "dataset_config": "its configuration",
+}
 
 
 def identity_of_built(record: Mapping[str, Any], hub_id: str | None) -> dict[str, Any]:
@@ -53,15 +58,28 @@ def check_same_model(cards: Path, name: str, identity: Mapping[str, Any]) -> Non
         ) from error
     if there == identity or (there["hub_id"] and there["hub_id"] == identity["hub_id"]):
         return
-    differs = [
-        f"{key} {_said(key, there.get(key))} instead of {_said(key, value)}"
-        for key, value in identity.items()
-        if key != "hub_id" and not _is_same(key, there.get(key), value)
-    ]
-    if there["hub_id"] and identity["hub_id"]:
-        differs.append(f"{there['hub_id']} instead of {identity['hub_id']} on the Hub")
+    differs = list(_differences(there, identity))
     if differs:
         raise ValueError(f"{card} is another model's card: {', '.join(differs)}. {elsewhere}")
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """In what two identities differ, in words."""
+    if there.keys() != here.keys():
+        kinds = [
+            "an ensemble" if "members" in model else "a single model" for model in (there, here)
+        ]
+        yield f"that of {kinds[0]}, not of {kinds[1]}"
+    else:
+        is_told = set()
+        for key, value in here.items():
+            what = "text" if key in _CORPUS else key
+            if key == "hub_id" or what in is_told or _is_same(key, there[key], value):
+                continue
+            is_told.add(what)
+            yield f"{what} {_said(what, there)} instead of {_said(what, here)}"
+    if there["hub_id"] and here["hub_id"]:
+        yield f"{there['hub_id']} instead of {here['hub_id']} on the Hub"
 
 
 def _is_same(key: str, there: Any, here: Any) -> bool:
@@ -71,5 +89,15 @@ def _is_same(key: str, there: Any, here: Any) -> bool:
     return bool(there == here)
 
 
-def _said(key: str, value: Any) -> str:
-    return str(value[-1]) if key == "teacher" and value else repr(value)
+def _said(what: str, identity: Mapping[str, Any]) -> str:
+    """A part of an identity in words."""
+    if what == "text":
+        parts = [(words, identity[key]) for key, words in _CORPUS.items() if identity[key]]
+        return ", ".join(f"from {words} {_listed(value)}" for words, value in parts) or "unknown"
+    value = identity[what]
+    return str(value[-1]) if what == "teacher" else _listed(value)
+
+
+def _listed(value: Any) -> str:
+    values = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(map(str, values))

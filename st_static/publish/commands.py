@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from st_static.hub_access import check_repo_id, require_model, require_named
-from st_static.terminal import log_to_terminal
+from st_static.terminal import hide_bars_of_libraries, log_to_terminal
 from st_static.usage_errors import CommandParser
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ def run_explain(arguments: Sequence[str]) -> int:
     options = _explain_parser().read(arguments)
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
+    if options.figure:
+        from st_static.evaluate.figures import check_format
+
+        check_format(options.figure)
     require_model(options.model)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from st_static.model.static_model import read_static_model
@@ -133,16 +137,21 @@ def _card_parser() -> CommandParser:
 def run_card(arguments: Sequence[str]) -> int:
     """Run `card`."""
     options = _card_parser().read(arguments)
-    _check_card_inputs(options)
+    hide_bars_of_libraries()
+    _check_card_options(options)
+    from st_static.publish.card_inputs import CardInputs, plan_card
+
+    values = options.as_dict()
+    folder, cards = values.pop("model"), values.pop("cards")
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
     try:
+        inputs = plan_card(folder, CardInputs(**values), cards).inputs
         from st_static.evaluate.tasks import benchmark_tasks
 
         benchmark_tasks(options.benchmark)  # before torch is loaded: see there
         from st_static.publish.card import write_card
-        from st_static.publish.gather import CardInputs
     finally:
         gc.freeze()
         gc.enable()
@@ -150,16 +159,14 @@ def run_card(arguments: Sequence[str]) -> int:
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="mteb")
-    values = options.as_dict()
-    folder, cards = values.pop("model"), values.pop("cards")
     console = _console()
-    for file in write_card(folder, CardInputs(**values), cards):
+    for file in write_card(folder, inputs, cards):
         console.print(file, soft_wrap=True)
     return 0
 
 
-def _check_card_inputs(options: Namespace) -> None:
-    """Check what can be known before mteb and torch are loaded."""
+def _check_card_options(options: Namespace) -> None:
+    """Check what the options alone tell."""
     if options.hub_id is not None:
         check_repo_id(options.hub_id)
     if not options.model.is_dir():

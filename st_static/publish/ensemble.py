@@ -11,8 +11,9 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.evaluate.compare import PUBLISHED_SOURCE
 from st_static.model.ensemble_card import card_metadata, ensemble_body
+from st_static.publish.card_inputs import CardInputs, name_of
 from st_static.publish.fingerprint import fingerprint, mark
-from st_static.publish.gather import CardInputs, name_of, read_entries, score_table
+from st_static.publish.gather import read_entries, score_table
 from st_static.publish.render import eval_result, render_template
 
 _TEMPLATE = "scores.md.jinja"

@@ -28,6 +28,15 @@ _LONGEST_MODEL = 30  # of a label beside a point
 _EM = 0.09  # inches that a letter takes
 _ANNOTATED = 144  # cells of a heat map that still have room for their numbers
 _SMALL = 0.005  # shares that would read 0.00
+_TEACHER_MARK = " (teacher)"
+# Of encoders, in turn; open ones, so that those at nearly the same place are all seen.
+_MARKERS = "ox^sv<>p"
+_MARKER_STYLE: dict[str, Any] = {
+    "markersize": 7,
+    "markerfacecolor": "none",
+    "markeredgewidth": 1.5,
+    "linestyle": "none",
+}
 
 
 def draw_heat_map(explanation: Explanation, file: Path) -> None:
@@ -91,9 +100,10 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
     for number, row in enumerate(rows):
         places = np.arange(len(columns)) + (number - (len(rows) - 1) / 2) * width
         heights = [row[column] for column in columns]
-        axes.bar(places, heights, width * 0.92, color=colors[row["model"]], label=row["model"])
-    # A heading without its count of tasks, which the table beside the figure gives.
-    axes.set_xticks(range(len(columns)), [column.partition(" (")[0] for column in columns])
+        label = row["model"] + (_TEACHER_MARK if row["model"] == facts.teacher_id else "")
+        axes.bar(places, heights, width * 0.92, color=colors[row["model"]], label=label)
+    # The count of tasks, without which a mean over few looks like one over all, below its heading.
+    axes.set_xticks(range(len(columns)), [column.replace(" (", "\n(") for column in columns])
     axes.set(ylabel="score x 100")
     axes.tick_params(axis="x", length=0)
     _legend_above(axes)
@@ -103,20 +113,32 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
 
 
 def draw_speed(facts: CardFacts, file: Path) -> str:
-    """Quality against sentences a second, on a log axis; returns the alt text."""
+    """Quality against sentences a second, on a log axis; returns the alt text.
+
+    A colour and a label say the model, a marker the encoder: points of one model that are near each
+    other have no room for labels of their own.
+    """
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     colors = _colors(facts)
     figure, axes = _axes()
     points = [entry for entry in facts.speed if entry["model"] in quality]
+    encoders = dict.fromkeys(entry["encoder"] for entry in points)
+    markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
+    labels: dict[str, str] = {}
     labelled = []
     for entry in points:
-        model, speed = entry["model"], entry["speed"]
-        axes.plot(speed, quality[model], "o", markersize=8, color=colors[model])
-        labelled.append(Point(speed, quality[model], _speed_label(entry, facts), colors[model]))
+        model, encoder, speed = entry["model"], entry["encoder"], entry["speed"]
+        color, label = colors[model], "" if model in labels else _model_label(model, facts)
+        axes.plot(speed, quality[model], marker=markers[encoder], color=color, **_MARKER_STYLE)
+        labelled.append(Point(speed, quality[model], label, color))
+        labels[model] = label
+    for encoder, marker in markers.items():
+        axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
     axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.margins(x=0.2, y=0.3)
+    _legend_above(axes)
     halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
     label_points(axes, labelled, fontsize=8, path_effects=[halo])
     save(figure, file)
@@ -124,14 +146,10 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
 
 
-def _speed_label(entry: dict[str, Any], facts: CardFacts) -> str:
-    """What is written beside a point: the model, and of several encoders which one."""
-    model = str(entry["model"])
-    if model == facts.name:
-        return f"{model}\n{entry['encoder']}"
-    if len(model) > _LONGEST_MODEL:
-        model = model.rpartition("/")[2]
-    return f"{model} (teacher)" if entry["model"] == facts.teacher_id else model
+def _model_label(model: str, facts: CardFacts) -> str:
+    """What is written beside a model's first point."""
+    short = model.rpartition("/")[2] if len(model) > _LONGEST_MODEL else model
+    return short + _TEACHER_MARK if model == facts.teacher_id else short
 
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
@@ -197,7 +215,8 @@ FIGURES: tuple[
         "distillation",
         "Distillation",
         draw_losses,
-        lambda facts: facts.stages.get("distillation", {}).get("losses"),
+        # One point is no curve.
+        lambda facts: len(facts.stages.get("distillation", {}).get("losses", [])) > 1,
     ),
 )
 

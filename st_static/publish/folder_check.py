@@ -315,8 +315,9 @@ def _check_card_facts(folder: Path, repo_id: str | None) -> Iterator[str]:
         )
     if SLOW_MARK in card:
         yield (
-            f"{CARD_FILE} has speeds that were measured while the machine was too busy: slower "
-            "than Model2Vec. Measure again on an idle machine: st-static card."
+            f"{CARD_FILE} has speeds that were measured while the machine was too busy: "
+            "FastEncoder came out slower than encoders that do more. Measure again on an "
+            "idle machine: st-static card."
         )
     if card_yaml(card).get("license_name") == TERMS_IN_NOTES and not notes_of(card):
         yield (

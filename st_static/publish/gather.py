@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,15 @@ from st_static.evaluate.compare import (
     read_published,
     read_results,
 )
-from st_static.evaluate.encoders import EvaluatedModel, revision_of
+from st_static.evaluate.encoders import EvaluatedModel
 from st_static.evaluate.models import load_model
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
-from st_static.model.export import PCA_FILE, RECORD_FILE
+from st_static.model.export import PCA_FILE
 from st_static.model.fast_encoder import FastEncoder
 from st_static.model.files import read_json
 from st_static.model.processors import n_processors
 from st_static.model.static_model import StaticModel, read_static_model
+from st_static.publish.card_inputs import CardInputs, name_of
 from st_static.publish.examples import LIMITS, cosines
 from st_static.publish.facts import CardFacts
 from st_static.publish.fingerprint import fingerprint
@@ -44,6 +45,7 @@ from st_static.publish.record_check import teacher_id as find_teacher_id
 from st_static.publish.speed import (
     MODEL2VEC,
     NEW,
+    SENTENCE_TRANSFORMERS,
     WARM,
     Encode,
     is_believable,
@@ -58,30 +60,6 @@ logger = logging.getLogger(__name__)
 # Texts at a time: a transformer pads them to the longest.
 _STATIC_BATCH, _BATCH = 1024, 32
 _LOADED_FILES = ("*.safetensors", "*.json", "1_Normalize/*")
-
-
-@dataclass(frozen=True)
-class CardInputs:
-    """What a card is made from, beside the model.
-
-    Attributes:
-        results: Folders of the model's results, `results/<org__name>/<revision>`.
-        peers: Folders of other models' results; the teacher's are known by its name. The model's
-            own are left out.
-        published: Models whose published scores stand beside them.
-        benchmark: Its tasks are compared.
-        work_dir: The recipe's stages, for build times and agreement by sentence length.
-        peer_models: Models whose speed is measured beside this one's, as for `evaluate`.
-        hub_id: Where the model will be published.
-    """
-
-    results: Sequence[Path]
-    peers: Sequence[Path] = ()
-    published: Sequence[str] = ()
-    benchmark: str = "MTEB(eng, v1)"
-    work_dir: Path | None = None
-    peer_models: Sequence[str] = ()
-    hub_id: str | None = None
 
 
 def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFacts:
@@ -134,56 +112,6 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=_variances(folder),
     )
-
-
-def name_of(folder: Path, hub_id: str | None) -> str:
-    """A model's name: that under which it will be published, else its folder's."""
-    return hub_id.rpartition("/")[2] if hub_id else folder.resolve().name
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a model's build: with `recipe`, or with `ensemble` for an ensemble.
-
-    Raises:
-        ValueError: It is not a model that st_static built.
-    """
-    if not (folder / RECORD_FILE).is_file():
-        raise ValueError(
-            f"{folder} is not a model that st_static built: there is no {RECORD_FILE}."
-        )
-    record: dict[str, Any] = read_json(folder / RECORD_FILE)
-    if "recipe" not in record and "ensemble" not in record:
-        raise ValueError(
-            f"{folder / RECORD_FILE} says neither how the model was built nor of what it is an "
-            "ensemble. Write its card by hand."
-        )
-    return record
-
-
-def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
-    """Those folders of results that were measured on the very model; the others are left out.
-
-    Raises:
-        ValueError: There are no folders, one is not there, or all are of other models or builds.
-    """
-    if not folders:
-        raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
-    expected = revision_of(str(model))
-    own = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
-        if folder.resolve().name in (expected, f"{expected}-{LOCAL_REVISION}"):
-            own.append(folder)
-    others = ", ".join(str(folder) for folder in folders if folder not in own)
-    if not own:
-        raise ValueError(
-            f"{others} are results of another model: expected the revision {expected}, which is "
-            f"that of {model}. Run st-static evaluate again."
-        )
-    if others:
-        logger.warning("Left out, for they are results of another model or build: %s", others)
-    return own
 
 
 def read_entries(folder: Path, benchmark: str) -> list[dict[str, Any]]:
@@ -336,7 +264,7 @@ def _speed(
     makers: dict[tuple[str, str], Callable[[], Encode]] = {
         (name, WARM): lambda: warm.encode,
         (name, NEW): lambda: FastEncoder(model).encode,
-        (name, "sentence-transformers"): _always(load_model(str(folder))),
+        (name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
     }
     if _has_package("model2vec"):
         makers[name, MODEL2VEC] = _always(load_model(f"model2vec:{folder}"))
@@ -344,7 +272,7 @@ def _speed(
         peer = load_model(spec)
         makers[peer.name.removeprefix("local/"), _encoder_of(spec, peer)] = _always(peer)
     if teacher is not None:
-        makers[teacher_id or teacher.name, "sentence-transformers"] = _always(teacher)
+        makers[teacher_id or teacher.name, SENTENCE_TRANSFORMERS] = _always(teacher)
     labels = {"\t".join(key): make for key, make in makers.items()}
     rows: list[dict[str, Any]] = []
     for _ in range(2):  # once more if something else kept the machine busy
@@ -356,8 +284,9 @@ def _speed(
         if is_believable(rows, name):
             return rows
     logger.warning(
-        "FastEncoder came out slower than Model2Vec, twice: this machine is too busy for its "
-        "speeds to be believed. Write the card again when it is idle; publish refuses this one."
+        "FastEncoder came out slower than an encoder that does more, twice: this machine is too "
+        "busy for its speeds to be believed. Write the card again when it is idle; publish refuses "
+        "this one."
     )
     return rows
 
@@ -365,8 +294,8 @@ def _speed(
 def _encoder_of(spec: str, model: EvaluatedModel) -> str:
     """What encodes a peer; the vectors of others than these two are read and added up here."""
     if model.sentence_transformer is not None:
-        return "sentence-transformers"
-    return "Model2Vec" if spec.startswith("model2vec:") else "st_static"
+        return SENTENCE_TRANSFORMERS
+    return MODEL2VEC if spec.startswith("model2vec:") else "st_static"
 
 
 def _always(model: EvaluatedModel) -> Callable[[], Encode]:

@@ -28,7 +28,7 @@ class Point(NamedTuple):
     Attributes:
         x: Where it is, in data.
         y: Likewise.
-        label: What is written beside it.
+        label: What is written beside it; empty for a point that only is in the way of labels.
         color: Of the label.
     """
 
@@ -67,13 +67,15 @@ def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annot
     scene = _Scene(renderer, inside, taken, lines)
     labels = []
     for point, center in zip(points, centers, strict=True):
+        if not point.label:
+            continue
         label = axes.annotate(
             point.label,
             (point.x, point.y),
             xytext=(0, 0),
             textcoords="offset points",
             color=point.color,
-            arrowprops={"arrowstyle": "-", "color": "#b0b0b0", "linewidth": 0.7, "shrinkB": 4},
+            arrowprops={"arrowstyle": "-", "color": point.color, "linewidth": 0.7, "shrinkB": 4},
             **text,
         )
         label.set_in_layout(False)

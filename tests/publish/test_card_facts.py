@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from st_static.model.notes import NOTES_START
 from st_static.publish import gather
 from st_static.publish.card import write_card
 from st_static.publish.card_check import check_card
+from st_static.publish.card_inputs import CardInputs
 from st_static.publish.card_place import (
     check_same_model,
     identity_of_built,
@@ -25,7 +28,6 @@ from st_static.publish.card_place import (
 )
 from st_static.publish.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.folder_check import check_folder
-from st_static.publish.gather import CardInputs
 from st_static.publish.record_check import check_recipe
 from st_static.publish.render import render
 from st_static.publish.speed import MODEL2VEC, NEW, WARM, is_believable
@@ -286,15 +288,22 @@ def test_speeds_that_cannot_be():
     slow = {"model": "tiny", "encoder": NEW, "speed": 99}
     assert not is_believable([*speeds(200, 100), slow], "tiny")
     assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
+    assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
+    new = {"model": "tiny", "encoder": NEW, "speed": 4378}
+    assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
+    assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
+    assert not is_believable([*speeds(200, 0)[:2], {**new, "speed": 9}], "tiny")
     assert is_believable(speeds(99, 100), "another")
 
 
+@pytest.mark.parametrize("has_model2vec", [True, False])
 @pytest.mark.parametrize("busy_turns", [1, 2])
 def test_a_busy_machine_is_measured_twice_and_then_said(
-    model, write, monkeypatch, caplog, busy_turns
+    model, write, monkeypatch, caplog, busy_turns, has_model2vec
 ):
     complete_record(model)
     turns = []
+    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
 
     def measure(makers, texts):
         turns.append(1)
@@ -315,6 +324,44 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
         assert "st-static card" in problem
     else:
         assert check_folder(model)
+
+
+# -- before the work -------------------------------------------------------------------
+
+REFUSALS = """
+import sys
+from st_static.cli import main
+model, results = sys.argv[1:]
+assert main(["card", model]) == 1
+assert main(["card", model, "--results", results + "/local__peer/1-local"]) == 1
+assert main(["card", model, "--results", results + "/nothing"]) == 1
+assert main(["card", results, "--results", results]) == 1
+assert main(["card", model, "--results", results, "--work_dir", "nothing"]) == 1
+print(sorted({"torch", "mteb", "transformers"} & set(sys.modules)))
+from tqdm import tqdm
+print(tqdm(range(2)).disable)
+"""
+
+
+def test_what_the_files_alone_show_is_refused_before_libraries_are_loaded(written):
+    """And the libraries' bars are off before any of them is loaded."""
+    results = written.parent / "results"
+    command = [sys.executable, "-c", REFUSALS, str(written), str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = done.stderr.splitlines()
+    for line, expected in zip(
+        said,
+        [
+            "Expected folders of results",
+            "are results of another model",
+            f"There is no folder {results}/nothing",
+            "is not a model that st_static built",
+            "There is no folder nothing. Expected the work_dir",
+        ],
+        strict=True,
+    ):
+        assert expected in line
+    assert done.stdout.splitlines() == ["[]", "True"]
 
 
 # -- where a card goes -----------------------------------------------------------------
@@ -400,8 +447,14 @@ def test_the_card_of_the_same_model_built_again_is_renewed(cards):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"corpus": {"files": ["mine.txt"]}}, r"files \['a.txt'\] instead of \['mine.txt'\]"),
-        ({"corpus": {"files": None, "docstrings": ["json"]}}, "docstrings None instead"),
+        (
+            {"corpus": {"files": ["mine.txt"]}},
+            "text from the files a.txt instead of from the files mine.txt\\.",
+        ),
+        (
+            {"corpus": {"files": None, "docstrings": ["json"]}},
+            "text from the files a.txt instead of from docstrings of json\\.",
+        ),
         ({"teacher": {"model": "org/other"}}, "teacher bert instead of org/other"),
         ({"pca": {"n_components": 64}}, "dimension 256 instead of 64"),
     ],
@@ -421,9 +474,14 @@ def test_a_model_is_known_by_its_repository(cards):
 def test_the_place_of_an_ensembles_card(cards):
     ensemble = {"form": "exact", "members": [{"name": "a"}, {"name": "b"}]}
     record = {"ensemble": ensemble}
-    with pytest.raises(ValueError, match="another model's card: form None instead of 'exact'"):
+    said = "another model's card: that of a single model, not of an ensemble. It would be"
+    with pytest.raises(ValueError, match=said):
         check_same_model(cards, "ours", identity_of_ensemble(record, None))
     write_json(cards / "ours.json", {"hub_id": None, "ensemble": ensemble})
     check_same_model(cards, "ours", identity_of_ensemble(record, "org/ours"))
-    with pytest.raises(ValueError, match="another model's card: teacher None instead of bert"):
+    with pytest.raises(ValueError, match="that of an ensemble, not of a single model"):
         check_place(cards)
+    record = {"ensemble": {"form": "fused", "members": [{"name": "a"}, {"name": "c"}]}}
+    said = "card: form exact instead of fused, members a, b instead of a, c. It would be"
+    with pytest.raises(ValueError, match=said):
+        check_same_model(cards, "ours", identity_of_ensemble(record, None))

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from st_static.model.static_model import read_static_model
+from st_static.publish import figures
 from st_static.publish.explain import explain
 from st_static.publish.facts import CardFacts
 from st_static.publish.figures import draw_all
@@ -75,6 +76,52 @@ def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_pat
     assert "first 1, with 25.0 % of the variance" in alts["variance.png"]
     assert "from 3.500 at step 10 to 3.250 at step 20" in alts["distillation.png"]
     assert f"cosine of {explanation.similarity:.2f}" in alts["words.png"]
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The figures that are saved, by name, instead of files."""
+    figures_of = {}
+    monkeypatch.setattr(figures, "save", lambda figure, file: figures_of.update({file: figure}))
+    return figures_of
+
+
+def test_the_scores_figure_tells_partial_means_and_the_teacher(facts, saved):
+    figures.draw_scores(facts, "scores")
+    [axes] = saved["scores"].axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["STS\n(2/10)", "Avg\n(2/56)"]
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["tiny", "org/teacher (teacher)", "peer"]
+
+
+def test_each_encoder_has_a_marker_and_each_model_one_label_in_its_colour(facts, saved):
+    """Also where speeds are nearly equal: no label has to be matched with one of several points."""
+    near = [
+        *({"model": "tiny", "encoder": "one", "speed": 4300},),
+        *({"model": "tiny", "encoder": "two", "speed": 4290},),
+        *({"model": "org/teacher", "encoder": "one", "speed": 100},),
+    ]
+    figures.draw_speed(replace(facts, speed=near), "speed")
+    [axes] = saved["speed"].axes
+    drawn = [line for line in axes.lines if len(line.get_xdata())]
+    markers = {entry["encoder"]: line.get_marker() for entry, line in zip(near, drawn, strict=True)}
+    assert drawn[2].get_marker() == drawn[0].get_marker() != drawn[1].get_marker()
+    named = zip(axes.get_legend().get_texts(), axes.get_legend().legend_handles, strict=True)
+    assert {text.get_text(): line.get_marker() for text, line in named} == markers
+    labels = {text.get_text(): text.get_color() for text in axes.texts}
+    assert labels == {
+        "tiny": drawn[0].get_color(),
+        "org/teacher (teacher)": drawn[2].get_color(),
+    }
+    assert drawn[0].get_color() == drawn[1].get_color() != drawn[2].get_color()
+
+
+def test_one_step_is_no_curve(facts, explanation, tmp_path):
+    one = replace(facts, stages={"distillation": {"losses": [[600, 4.314]]}})
+    drawn = {f["file"] for f in draw_all(one, explanation, tmp_path)}
+    assert "distillation.png" not in drawn
+    assert not (tmp_path / "distillation.png").exists()
+    assert "scores.png" in drawn
 
 
 def test_figures_stand_on_a_white_plate_and_are_the_same_each_time(facts, explanation, tmp_path):

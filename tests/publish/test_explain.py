@@ -133,3 +133,11 @@ def test_errors_that_the_user_can_mend(built, arguments, message, capsys):
     arguments = [str(built / "model") if a == "MODEL" else a for a in arguments]
     assert main(["explain", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_figure_of_an_unknown_format_is_refused_before_anything_is_done(capsys):
+    arguments = ["explain", "no_such_folder/", "baba", "bade", "--figure", "x.bmp"]
+    assert main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "end with .svg, .pdf, .png, but got x.bmp" in printed.err
+    assert printed.out == ""
