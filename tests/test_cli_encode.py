@@ -194,6 +194,16 @@ def test_encode_goes_on_after_rows_that_cannot_be_read(static_folder, tmp_path, 
     assert "The text in line 5 has no word that the model knows: 'zzz'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("on_error", ["fail", "null", "skip"])
+def test_a_quote_that_is_never_closed_ends_the_run(static_folder, tmp_path, capsys, on_error):
+    source, out = tmp_path / "quote.csv", tmp_path / "out.npy"
+    source.write_text('id,text\n1,A ship\n2,"A ship\n' + "3,keeper\n" * 5000)
+    options = ["--input", str(source), "--output", str(out), "--on_error", on_error]
+    assert main(["encode", str(static_folder), *options]) == 1
+    assert f"Error: {source}, line 3: a quote is opened and never closed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="not on this system")
 @pytest.mark.parametrize("format", ["npy", "parquet"])
 def test_a_full_disk_is_one_line(static_folder, format):
