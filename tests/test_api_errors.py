@@ -102,6 +102,11 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         TypeError,
         "a file to write, as a str or Path, but",
     ),
+    (
+        lambda x: x.encoder.encode_to("v.txt", ["a"]),
+        ValueError,
+        'Rename it, or say what it is to hold with format="npy" or "parquet" (on the command line',
+    ),
     (lambda x: x.encoder.similarity("a", "b"), TypeError, "or one [D], in numbers, but got 'a'."),
     (lambda x: x.encoder.similarity(["a"], ["b"]), TypeError, "in numbers, but got a list."),
     (lambda x: x.encoder.similarity(None, None), TypeError, "in numbers, but got None."),
