@@ -343,8 +343,8 @@ def _check_quote(error: str, first: int, last: int, where: Callable[[int], str])
     else:
         return
     raise ValueError(
-        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends, or, "
-        'if it belongs to the text, write it twice, with the text in quotes: "a ""quoted"" word".'
+        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends; "
+        'a quote in a text is written twice, and the text in quotes: "a ""quoted"" word".'
     )
 
 
