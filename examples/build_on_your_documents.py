@@ -20,6 +20,7 @@ from st_static.build import (
     VocabularyConfig,
     build,
 )
+from st_static.build.progress import describe
 
 
 def main(files: list[str], output: str = "models/own-documents") -> None:
@@ -54,7 +55,7 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
     )
     result = build(config)
     for stage in result.stages:
-        print(f"{stage.name}: {stage.figures}")
+        print(f"{stage.name}: {describe(stage.name, stage.figures)}")
 
     model = SentenceTransformer(str(result.output))
     sentences = ["Read rows from a file.", "Turn an object into text.", "It rains today."]

@@ -18,6 +18,8 @@ from st_static.build import (
     cosine_agreement,
     distill_into,
 )
+from st_static.build.teacher import locate
+from st_static.hub_access import require_model
 from st_static.model.named import read_named
 
 parser = argparse.ArgumentParser(
@@ -32,6 +34,10 @@ parser.add_argument("--dim", type=int, default=256)
 parser.add_argument("--steps", type=int, default=10_000)
 options = parser.parse_args()
 
+name = locate(options.teacher)
+require_model(name)
+teacher = SentenceTransformer(name)
+
 sentences = list(dict.fromkeys(options.texts.read_text("utf-8").splitlines()))
 if len(sentences) < 3 * options.held_out:
     parser.error(
@@ -42,11 +48,11 @@ held_out, train = sentences[: options.held_out], sentences[options.held_out :]
 equal = Ensemble([FastEncoder(read_named(name)) for name in options.models])
 
 # The weights with which the ensemble ranks held-out pairs most like the teacher does.
-teacher = SentenceTransformer(options.teacher)
 tuning = equal.tune(TeacherAgreement(held_out, teacher.encode(held_out)))
 ensemble = tuning.ensemble
+weights = " and ".join(f"{weight:.2f}" for weight in ensemble.weights)
 print(f"teacher agreement at equal weights: {tuning.trials[0].score:.2f}")
-print(f"teacher agreement at {ensemble.weights}: {tuning.score:.2f}")
+print(f"teacher agreement at {weights}: {tuning.score:.2f}")
 
 # One table over the first model's words; how near it comes to the members' own tokenizers.
 fused = ensemble.fuse()

@@ -76,6 +76,8 @@ def _parser() -> CommandParser:
 def run_encode(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _parser().read(arguments)
+    if options.input and options.input.is_dir():  # before its name is judged
+        raise ValueError(f"The input {options.input} is a folder: name a file.")
     from st_static.model.file_names import check_target, input_format_of, output_format_of
 
     input_format = input_format_of(options.input, options.input_format)
@@ -109,10 +111,9 @@ def run_encode(arguments: Sequence[str]) -> int:
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
         with _output(options.output) as target:
-            texts = files.enter_context(contextlib.closing(_followed(reader, source)))
+            texts = files.enter_context(contextlib.closing(_followed(reader, source, start)))
             written = encoder.write(texts, target, output_format, options.unknown)
-    seconds = time.perf_counter() - start
-    print(_summary(written, seconds, reader), file=sys.stderr)
+    print(_summary(written, time.perf_counter() - start, reader), file=sys.stderr)
     return 0
 
 
@@ -125,8 +126,7 @@ def _check(options: Namespace, output_format: str) -> None:
     if _is_same(options.input, options.output):
         raise ValueError(f"{options.output} is the input: it would be overwritten.")
     if options.input and not options.input.is_file() and not options.input.is_fifo():
-        what = "is a folder" if options.input.is_dir() else "does not exist"
-        raise ValueError(f"The input {options.input} {what}: name a file.")
+        raise ValueError(f"The input {options.input} does not exist: name a file.")
 
 
 def _is_same(one: Path | None, other: Path | None) -> bool:
@@ -153,29 +153,41 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
         raise disk_full("the output (or of temporary files)") from error
 
 
-def _followed(reader: TextReader, source: IO[bytes]) -> Generator[Rows, None, None]:
-    """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file."""
+def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
+    """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file.
+
+    The bar is drawn on a terminal only, and vanishes at its end: the summary takes its place. Both
+    rates go by the time since `start`.
+    """
     from tqdm import tqdm
 
     of_file = os.fstat(source.fileno())
     size = of_file.st_size if stat.S_ISREG(of_file.st_mode) else None  # of a pipe nobody knows
     total = size if reader.n_rows is None else reader.n_rows
     known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-    n_texts, start = 0, time.perf_counter()
     shown = known if total else "[{elapsed}{postfix}]"
-    with tqdm(total=total, bar_format=shown) as progress:
+    n_texts = 0
+    with tqdm(
+        total=total, bar_format=shown, disable=None, leave=False, dynamic_ncols=True
+    ) as progress:
         for rows in reader:
             yield rows
             n_texts += len(rows.texts)
-            rate = n_texts / (time.perf_counter() - start)
-            progress.set_postfix_str(f"{n_texts:,} sentences, {rate:,.0f}/s", refresh=False)
+            progress.set_postfix_str(_counted(n_texts, time.perf_counter() - start), refresh=False)
             by_bytes = reader.n_rows is None and size is not None
             progress.update((source.tell() if by_bytes else rows.numbers[-1]) - progress.n)
 
 
+def _counted(n_sentences: int, seconds: float) -> str:
+    """How many sentences, and how many a second if there are several."""
+    if n_sentences < 2:
+        return "1 sentence" if n_sentences else "0 sentences"
+    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+
+
 def _summary(written: Written, seconds: float, reader: TextReader) -> str:
     """What is said at the end."""
-    summary = f"{written.rows:,} sentences, {written.rows / seconds:,.0f} a second"
+    summary = _counted(written.rows, seconds)
     if written.unknown == 1:
         summary += "; 1 text without a known word: its vector is zeros"
     elif written.unknown:

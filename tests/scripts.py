@@ -6,6 +6,21 @@ import sys
 from pathlib import Path
 
 
+def error_of(script: Path, *arguments: str, folder: Path) -> str:
+    """The last line that a script writes to stderr when it fails, as it must, without the Hub."""
+    result = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1, result.stderr[-3000:]
+    return result.stderr.rstrip().rpartition("\n")[2]
+
+
 def run_script(script: Path, *arguments: str, folder: Path | None = None) -> str:
     """What a script prints; it must end without an error, and without the Hub."""
     result = subprocess.run(

@@ -102,6 +102,27 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         TypeError,
         "a file to write, as a str or Path, but",
     ),
+    (
+        lambda x: x.encoder.encode_to("v.txt", ["a"]),
+        ValueError,
+        'Rename it, or say what it is to hold with format="npy" or "parquet" (on the command line',
+    ),
+    (
+        lambda x: FastEncoder.from_pretrained(x.folder / "model" / "model.safetensors"),
+        ValueError,
+        "model.safetensors is a file: name the folder that it is in, ",
+    ),
+    (
+        lambda x: StaticWordEmbedding.load(str(x.folder / "model" / "tokenizer.json")),
+        ValueError,
+        "tokenizer.json is a file: name the folder that it is in, ",
+    ),
+    (
+        lambda x: StaticWordEmbedding.load(None),
+        TypeError,
+        "Expected the model's folder or id, as a str or Path, but got None.",
+    ),
+    (lambda x: x.encoder.encode(["a"], truncate_dim="8"), TypeError, "truncate_dim, but got '8'."),
     (lambda x: x.encoder.similarity("a", "b"), TypeError, "or one [D], in numbers, but got 'a'."),
     (lambda x: x.encoder.similarity(["a"], ["b"]), TypeError, "in numbers, but got a list."),
     (lambda x: x.encoder.similarity(None, None), TypeError, "in numbers, but got None."),
@@ -199,6 +220,21 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         "Expected a DistillationConfig, but got a dict.",
     ),
     # SentencePCA
+    (
+        lambda x: SentencePCA(n_components=3).fit([[1, 2], [3, 4]]),
+        ValueError,
+        "n_components = 3 and n_remove = 0 do not fit vectors of dimension 2: together they must",
+    ),
+    (
+        lambda x: SentencePCA(n_components=0).fit(x.table),
+        ValueError,
+        "n_components = 0 and n_remove = 0 do not fit vectors of dimension 8",
+    ),
+    (
+        lambda x: SentencePCA(n_components=3).fit(x.table * np.nan),
+        ValueError,
+        "Expected finite vectors, but there are values that are NaN or infinite",
+    ),
     (lambda x: SentencePCA().transform(x.table), NotFittedError, NOT_FITTED),
     (lambda x: SentencePCA().save(x.folder / "pca"), NotFittedError, NOT_FITTED),
     (

@@ -4,19 +4,26 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tqdm
 from sentence_transformers import SentenceTransformer
+from terminals import run_at_a_terminal
 
 from st_static import FastEncoder
 from st_static.cli import main
+from st_static.encode_command import _followed, _summary
+from st_static.model.encode_files import Written
 from st_static.model.export import export_model
+from st_static.model.text_files import TextReader
 from st_static.model.tokenizer import build_tokenizer
 
 LINES = ["A ship", "", "keeper, a keeper"]
@@ -126,9 +133,41 @@ def test_encode_reads_a_column_of_a_table_and_keeps_the_others(
     assert table.select(["id", "text"]).to_pylist() == [{"id": i, "text": t} for i, t in rows]
     expected = FastEncoder.from_pretrained(static_folder).encode(LINES)
     np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected, atol=1e-6)
-    error = capsys.readouterr().err
-    assert "100%" in error
-    assert "; 1 text without a known word: its vector is zeros" in error
+    [error] = capsys.readouterr().err.splitlines()  # and no bar: this is no terminal
+    assert error.startswith("3 sentences, ")
+    assert error.endswith(" a second; 1 text without a known word: its vector is zeros")
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_at_a_terminal_a_bar_gives_way_to_the_summary(static_folder, tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out.npy"
+    source.write_text("A ship\n" * 200_000)
+    command = [sys.executable, "-m", "st_static.cli", "encode", str(static_folder)]
+    status, shown = run_at_a_terminal([*command, "--input", str(source), "--output", str(out)])
+    assert status == 0
+    *bars, end, summary = re.split(r"[\r\n]+", shown.rstrip())
+    assert "  0%|" in shown
+    assert all("%|" in bar for bar in bars if bar.strip())
+    assert not end.strip()  # the bar is wiped out
+    assert re.fullmatch(r"200,000 sentences, [\d,]+ a second", summary)
+
+
+def test_a_bars_rate_goes_by_the_summarys_clock(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(time, "perf_counter", lambda: 50.0)
+    monkeypatch.setattr(tqdm.tqdm, "set_postfix_str", lambda bar, text, **_: written.append(text))
+    (tmp_path / "in.txt").write_bytes(DATA)
+    with (tmp_path / "in.txt").open("rb") as source:
+        reader = TextReader(source, "txt")
+        assert [len(rows.texts) for rows in _followed(reader, source, start=48.0)] == [3]
+    assert written == ["3 sentences, 2 a second"]
+    assert _summary(Written(3, 0), 2.0, reader) == written[0]
+
+
+@pytest.mark.parametrize(("data", "says"), [(b"A ship\n", "1 sentence"), (b"", "0 sentences")])
+def test_one_sentence_or_none_have_no_rate(static_folder, data, says):
+    result = encode(static_folder, data=data, shell="> /dev/null")
+    assert result.stderr.decode() == says + "\n"
 
 
 def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
@@ -154,6 +193,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ),
         ("--input {0}/in.csv --output {0}", "is a folder: name a file in it"),
         ("--input {0} --input_format csv --output {0}/o.npy", "is a folder: name a file"),
+        ("--input {0} --output {0}/o.npy", "The input {0} is a folder: name a file"),
         ("--input {0}/none.csv --output {0}/o.npy", "none.csv does not exist"),
         ("--input {0}/in.csv --output {0}/o.npy --keep", "--keep needs a table"),
         ("--input {0}/in.csv --output {0}/o.npy --column body", "no column 'body' in"),
@@ -166,7 +206,7 @@ def test_encode_refuses_at_once_what_it_does_not_know(tmp_path, capsys, options,
     status = main(["encode", str(tmp_path / "no_model"), *options.format(tmp_path).split()])
     assert status == 1
     error = capsys.readouterr().err
-    assert says in error
+    assert says.format(tmp_path) in error
     assert error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
 
@@ -192,6 +232,16 @@ def test_encode_goes_on_after_rows_that_cannot_be_read(static_folder, tmp_path, 
     assert pq.read_table(out)["text"].to_pylist() == ["A ship", "", "zzz"]
     assert main([*command, str(out), "--on_error", "skip", "--unknown", "error"]) == 1
     assert "The text in line 5 has no word that the model knows: 'zzz'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on_error", ["fail", "null", "skip"])
+def test_a_quote_that_is_never_closed_ends_the_run(static_folder, tmp_path, capsys, on_error):
+    source, out = tmp_path / "quote.csv", tmp_path / "out.npy"
+    source.write_text('id,text\n1,A ship\n2,"A ship\n' + "3,keeper\n" * 5000)
+    options = ["--input", str(source), "--output", str(out), "--on_error", on_error]
+    assert main(["encode", str(static_folder), *options]) == 1
+    assert f"Error: {source}, line 3: a quote is opened and never closed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="not on this system")

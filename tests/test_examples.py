@@ -1,11 +1,12 @@
 """Each example runs as its first lines say, in a process of its own."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from scripts import run_script
+from scripts import error_of, run_script
 from small_build import generated_sentences
 
 from st_static.model.export import export_model
@@ -22,6 +23,8 @@ def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):
     output = run("build_on_your_documents.py", folder=tmp_path)
     assert (tmp_path / "models" / "own-documents" / "modules.json").is_file()
     assert output.splitlines()[-3].endswith("Read rows from a file.")
+    assert "{" not in output
+    assert re.search(r"^vocabulary: [\d,]+ words, [\d,]+ tokens$", output, re.MULTILINE)
 
 
 def test_fine_tune_brings_questions_to_their_answers(tmp_path):
@@ -35,6 +38,27 @@ def test_fine_tune_brings_questions_to_their_answers(tmp_path):
     assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
     trained = load_file(tmp_path / "models" / "fine-tuned" / "model.safetensors")
     assert not trained["embedding.weight"][:2].any()  # punctuation still counts for nothing
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments", "says"),
+    [
+        ("fine_tune.py", ["models/nothere"], "There is no folder models/nothere. As there is a"),
+        (
+            "ensemble.py",
+            ["one", "two", "--texts", "texts.txt", "--teacher", "models/nothere"],
+            "There is no folder models/nothere. As there is a",
+        ),
+        (
+            "ensemble.py",
+            ["one", "two", "--texts", "texts.txt", "--teacher", "package:json/model"],
+            "The package 'json' has no folder 'model'",
+        ),
+    ],
+)
+def test_a_model_that_is_not_there_ends_an_example_at_once(tmp_path, example, arguments, says):
+    (tmp_path / "models").mkdir()
+    assert says in error_of(EXAMPLES / example, *arguments, folder=tmp_path)
 
 
 def test_distill_by_hand_raises_teacher_agreement(tmp_path):

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hub_server import READ_TOKEN, Hub
 from hub_store import Blob, Repository, goes_to_lfs
 from small_build import save_tiny_teacher
@@ -39,6 +40,7 @@ from st_static.hub_access import (
 )
 from st_static.model.export import export_model
 from st_static.model.fast_encoder import FastEncoder
+from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.fresh_load import load_fresh
 
@@ -302,6 +304,30 @@ def test_a_cached_model_serves_while_the_hub_is_away(
     assert hub.requests == ["GET /api/models/org/x"]
     [message] = {record.getMessage() for record in caplog.records}
     assert "answers 503 Service Unavailable. Using the cached copy of the model 'org/x'" in message
+
+
+def test_the_word_table_asks_once_before_it_is_read(hub: Hub, tmp_path: Path) -> None:
+    put(hub, "org/words", static_model(tmp_path / "model"))
+    expected = StaticWordEmbedding.load(str(tmp_path / "model")).embedding.weight
+    assert hub.requests == []
+    cache = str(tmp_path / "cache")
+    found = StaticWordEmbedding.load("org/words", cache_folder=cache).embedding.weight
+    assert torch.equal(found, expected)
+    go_away(hub)
+    again = StaticWordEmbedding.load("org/words", cache_folder=cache).embedding.weight
+    assert torch.equal(again, expected)
+    assert hub.requests == ["GET /api/models/org/words"]
+
+
+def test_a_word_table_that_is_not_there_is_told_at_once(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    with pytest.raises(ValueError, match=r"^There is no folder .*nothere\."):
+        StaticWordEmbedding.load(str(tmp_path / "models" / "nothere"))
+    assert hub.requests == []
+    hub.fail("GET", status=503, times=99)
+    with pytest.raises(ValueError, match=r"^The Hugging Face Hub at .* answers 503"):
+        StaticWordEmbedding.load("org/nothere")
+    assert hub.requests == ["GET /api/models/org/nothere"]
 
 
 def test_a_cached_teacher_serves_while_the_hub_is_away(hub: Hub, tmp_path: Path) -> None:

@@ -63,13 +63,21 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             TypeError: X is not an array of numbers.
         """
         X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
-        n_remove, n_components = resolve_components(self.n_components, self.n_remove, X.shape[1])
+        n_remove, n_components = _resolve(
+            self.n_components, self.n_remove, X.shape[1], ("n_components", "n_remove"), "vectors"
+        )
         if len(X) < n_remove + n_components:
             raise ValueError(
                 f"Expected at least {n_remove + n_components} sentences, one a component, but got "
                 f"{len(X)}. Give more sentences, or lower n_components."
             )
         exact = np.asarray(X, dtype=np.float64)
+        finite = np.isfinite(exact).all(axis=1)
+        if not finite.all():
+            raise ValueError(
+                "Expected finite vectors, but there are values that are NaN or infinite, the first "
+                f"of them in row {int(finite.argmin())}."
+            )
         pca = PCA(n_remove + n_components, svd_solver="covariance_eigh").fit(exact)
         self.mean_ = pca.mean_.astype(np.float32)
         self.components_ = pca.components_[n_remove:].astype(np.float32)
@@ -125,7 +133,7 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
 def resolve_components(
     n_components: int | None, n_remove: int | str, dimension: int
 ) -> tuple[int, int]:
-    """Turn `n_remove="auto"` and `n_components=None` into numbers.
+    """Turn a recipe's `n_remove="auto"` and `n_components=None` into numbers.
 
     Returns:
         How many components are dropped, and how many are kept.
@@ -134,6 +142,18 @@ def resolve_components(
         ValueError: There are not that many.
         TypeError: They are not whole numbers.
     """
+    names = "pca.n_components", "pca.n_remove"
+    return _resolve(n_components, n_remove, dimension, names, "a teacher")
+
+
+def _resolve(
+    n_components: int | None,
+    n_remove: int | str,
+    dimension: int,
+    names: tuple[str, str],
+    of: str,
+) -> tuple[int, int]:
+    """The same, with the numbers' names and what has that dimension, for errors."""
     if n_components is not None:
         check_type(n_components, Integral, "a whole number as n_components, or None")
     if n_remove != "auto":
@@ -142,8 +162,7 @@ def resolve_components(
     kept = dimension - dropped if n_components is None else n_components
     if dropped < 0 or kept < 1 or dropped + kept > dimension:
         raise ValueError(
-            f"pca.n_components = {kept} and pca.n_remove = {dropped} do not fit a teacher of "
-            f"dimension {dimension}: together they must be at most {dimension}, the first at "
-            "least 1."
+            f"{names[0]} = {kept} and {names[1]} = {dropped} do not fit {of} of dimension "
+            f"{dimension}: together they must be at most {dimension}, the first at least 1."
         )
     return dropped, kept

@@ -76,6 +76,19 @@ def as_path(path: Any, wanted: str) -> Path:
     return Path(path)
 
 
+def check_model_name(model: Any) -> None:
+    """Check that a model is named by its folder or id.
+
+    Raises:
+        TypeError: It is neither a str nor a path.
+        ValueError: It is a file, such as one of the model's.
+    """
+    check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")
+    path = Path(model)
+    if path.is_file():
+        raise ValueError(f"{model} is a file: name the folder that it is in, {path.parent}.")
+
+
 def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
     """Vectors as an array, in their own number format.
 

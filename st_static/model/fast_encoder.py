@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +131,6 @@ class FastEncoder:
             ValueError: It is not a static model, or its parts do not fit.
             TypeError: An argument is of the wrong kind.
         """
-        check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")
         _check_positive("truncate_dim", truncate_dim)
         static = read_static_model(model, revision, token, cache_folder)
         if truncate_dim is not None:

@@ -89,7 +89,7 @@ def output_format_of(path: Path | None, given: str | None = None) -> OutputForma
     if suffix not in known and given is None:
         raise ValueError(
             f"{path}: expected a name that ends with {_listed(known)}. Rename it, or say what it "
-            "is to hold with --output_format (in Python with format)."
+            'is to hold with format="npy" or "parquet" (on the command line with --output_format).'
         )
     return cast("OutputFormat", given or suffix)
 
@@ -105,8 +105,8 @@ def check_target(path: Path) -> None:
     is_device = folder == "/dev" or folder.startswith(("/dev/fd", "/proc/"))
     if not path.is_dir() and (is_device or (path.exists() and not path.is_file())):
         raise ValueError(
-            f"{path} is a device or a pipe, in whose place a file would be put. Leave out "
-            f"--output, and redirect standard output: > {path}."
+            f"{path} is a device or a pipe, in whose place a file would be put. Name a file (on "
+            f"the command line, leave out --output, and redirect standard output: > {path})."
         )
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")

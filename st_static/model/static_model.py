@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, bfloat16
 
 from st_static.hub_access import require_model
+from st_static.model.arguments import check_model_name
 from st_static.model.files import read_json
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
@@ -86,8 +87,10 @@ def read_static_model(
         cache_folder: Where downloads are kept; by default the Hub's cache.
 
     Raises:
-        ValueError: It is no static model, or its parts do not fit.
+        ValueError: It is not a static model, or its parts do not fit.
+        TypeError: It is neither a str nor a path.
     """
+    check_model_name(model)
     folder = Path(model)
     if not folder.is_dir():
         folder = _download(str(model), revision, token, cache_folder)

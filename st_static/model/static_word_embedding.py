@@ -14,7 +14,8 @@ from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from st_static.model.arguments import check_type, shown
+from st_static.hub_access import require_model
+from st_static.model.arguments import check_model_name, check_type, shown
 from st_static.model.chunk_tokenizer import ChunkTokenizer
 from st_static.model.ragged import Ragged
 
@@ -129,9 +130,20 @@ class StaticWordEmbedding(InputModule):
         local_files_only: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Read a folder or Hub repository that `save` or `StaticEmbedding` wrote."""
+        """Read a folder or Hub repository that `save` or `StaticEmbedding` wrote.
+
+        Raises:
+            ValueError: There is no such folder, the Hub does not give it, or it is not such a
+                model.
+            TypeError: The model is neither a str nor a path.
+        """
+        check_model_name(model_name_or_path)
+        name = str(model_name_or_path)
+        if not local_files_only:
+            copy = require_model(name, revision, token, cache_folder)
+            local_files_only = copy is not None
         source: dict[str, Any] = {
-            "model_name_or_path": model_name_or_path,
+            "model_name_or_path": name,
             "subfolder": subfolder,
             "token": token,
             "cache_folder": cache_folder,

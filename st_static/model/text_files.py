@@ -2,7 +2,8 @@
 
 Every row has a number, that of its line (of CSV, of the line that it begins with) or, in Parquet,
 of the row. A row that cannot be read has a fault, which ends the reading, or is counted while the
-row is left out or becomes one without a text.
+row is left out or becomes one without a text. What cannot be told apart from the rest of the file
+always ends the reading: a quote that is never closed, a compressed file that is cut off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import lzma
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal
 
@@ -83,6 +84,7 @@ class TextReader:
             raise ValueError(
                 f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
             )
+        self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
         with self._readable():
             self._batches = self._open()
@@ -113,8 +115,7 @@ class TextReader:
             yield
         except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
             raise ValueError(
-                f"{self.name or 'The input'} cannot be read ({error}): it is damaged, or not what "
-                "its name says."
+                f"{self._file} cannot be read ({error}): it is damaged, or not what its name says."
             ) from error
 
     def _settled(self, batch: Batch) -> Rows:
@@ -173,15 +174,17 @@ class TextReader:
             stream = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
             shutil.copyfileobj(self.stream, stream)
         try:
-            file = pq.ParquetFile(stream)
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"Expected a Parquet file: {error}") from error
+            raise ValueError(f"{self._file} is not a Parquet file: {error}.") from error
         self._check_columns(file.schema_arrow.names)
         kind = file.schema_arrow.field(self.column).type
         try:
             text_column(pa.array([], kind))
         except TypeError as error:
-            raise ValueError(f"Expected texts in {self.column!r}, but it holds {kind}.") from error
+            raise ValueError(
+                f"{self._file}: expected texts in the column {self.column!r}, but it holds {kind}."
+            ) from error
         self.n_rows = file.metadata.num_rows
         return self._read_parquet(file)
 
@@ -195,8 +198,13 @@ class TextReader:
             texts = text_column(column, "empty")
             if missing.true_count:
                 texts = pc.if_else(missing, None, texts)
+            texts, faults = _checked_unicode(texts)
             table = pa.Table.from_batches([batch]) if self.keep else None
-            yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, {})
+            if table is not None and faults:
+                place = table.schema.get_field_index(self.column)
+                kept = pc.if_else(pc.is_valid(texts.combine_chunks()), column, None)
+                table = table.set_column(place, table.field(place), kept)
+            yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, faults)
             done += len(batch)
 
     def _open_csv(self, delimiter: str) -> Iterator[Batch]:
@@ -207,15 +215,15 @@ class TextReader:
         with _cells_of_any_length():
             header = next((row for row in reader if row), None)
         if header is None:
-            raise ValueError(f"{self.name or 'The file'} is empty: expected a header.")
+            raise ValueError(f"{self._file} is empty: expected a header.")
         if any(map(is_broken, header)):
-            raise ValueError(f"{self.name or 'The file'} is not text in UTF-8. Convert it.")
+            raise ValueError(f"{self._file} is not text in UTF-8. Convert it.")
         self._check_columns(header)
         return self._read_csv(reader, lines, header)
 
     def _read_csv(self, reader: Any, lines: io.TextIOWrapper, header: list[str]) -> Iterator[Batch]:
         """Rows of a table; `lines` is only held, for it closes the stream when it is dropped."""
-        records = _csv_records(reader, len(header))
+        records = _csv_records(reader, len(header), self._where)
         kept = [i for i, name in enumerate(header) if self.keep or name == self.column]
         every, text = range(len(header)), header.index(self.column)
         nothing: list[Any] = [None] * len(header)
@@ -232,6 +240,18 @@ class TextReader:
             columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
             table = pa.table(columns, [header[i] for i in kept])
             yield Batch(table[self.column], table if self.keep else None, numbers, faults)
+
+
+def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
+    """Texts [B] without those that are not UTF-8, and their faults: Arrow does not check."""
+    try:
+        texts.validate(full=True)
+        return texts, {}
+    except pa.ArrowInvalid:
+        raw = texts.cast(pa.large_binary()).to_pylist()
+    faults = {i: _NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
+    whole = [None if i in faults else text for i, text in enumerate(raw)]
+    return pa.chunked_array([pa.array(whole, pa.large_binary()).cast(pa.large_string())]), faults
 
 
 def read_texts(
@@ -289,8 +309,14 @@ def _cells_of_any_length() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def _csv_records(reader: Any, width: int) -> Iterator[tuple[int, list[Any], str]]:
-    """Of each record the line that it begins with, its cells, and what is wrong with it."""
+def _csv_records(
+    reader: Any, width: int, where: Callable[[int], str]
+) -> Iterator[tuple[int, list[Any], str]]:
+    """Of each record the line that it begins with, its cells, and what is wrong with it.
+
+    Raises:
+        ValueError: A quote may have taken other records into a cell: how many, cannot be known.
+    """
     while True:
         number = reader.line_num + 1
         try:
@@ -299,12 +325,27 @@ def _csv_records(reader: Any, width: int) -> Iterator[tuple[int, list[Any], str]
         except StopIteration:
             return
         except csv.Error as error:
+            _check_quote(str(error), number, reader.line_num, where)
             yield number, [], f"expected a row of the table, but it is broken ({error})"
             continue
         if len(row) == width:
             yield number, row, ""
         elif row:  # else a blank line
             yield number, [], f"expected {width} cells, as in the header, but got {len(row)}"
+
+
+def _check_quote(error: str, first: int, last: int, where: Callable[[int], str]) -> None:
+    """Check that a broken record is one line, which can be left out alone."""
+    if "end of data" in error:
+        fate = "and never closed, so the rest of the file"
+    elif last > first:
+        fate = f"that line {last} closes in the middle of a cell, so what lies between"
+    else:
+        return
+    raise ValueError(
+        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends; "
+        'a quote in a text is written twice, and the text in quotes: "a ""quoted"" word".'
+    )
 
 
 def _next_records(

@@ -1,15 +1,10 @@
 """What a person reads while a model is built, on a terminal and in a log file."""
 
-import fcntl
-import os
-import pty
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
-import termios
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,6 +12,7 @@ import pytest
 import yaml
 from sentence_transformers import SentenceTransformer
 from small_build import save_tiny_teacher, small_config, write_corpus
+from terminals import run_at_a_terminal
 
 from st_static.build import recipe
 from st_static.build.config import BuildConfig, VocabularyConfig
@@ -39,25 +35,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
 def command(config: BuildConfig, folder: Path) -> list[str]:
     (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
     return [sys.executable, "-m", "st_static.cli", "build", str(folder / "recipe.yaml")]
-
-
-def run_at_a_terminal(command: list[str], n_columns: int = 100) -> tuple[int, str]:
-    """Exit status of a command, and all that its terminal was sent."""
-    process, terminal = pty.fork()
-    if process == 0:
-        size = struct.pack("HHHH", 40, n_columns, 0, 0)
-        fcntl.ioctl(0, termios.TIOCSWINSZ, size)
-        os.execv(command[0], command)
-    shown = b""
-    while True:
-        try:
-            part = os.read(terminal, 65_536)
-        except OSError:  # so Linux tells of its end
-            part = b""
-        if not part:
-            break
-        shown += part
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), shown.decode()
 
 
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")

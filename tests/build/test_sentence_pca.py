@@ -125,8 +125,13 @@ def test_defaults_are_those_of_the_paper():
     ("n_components", "n_remove"), [(8, 1), (9, 0), (None, 8), (0, 0), (-1, 0), (4, -1), (4, 9)]
 )
 def test_components_that_do_not_fit_are_refused(n_components, n_remove):
-    with pytest.raises(ValueError, match="do not fit a teacher of dimension 8"):
+    with pytest.raises(ValueError, match=r"^n_components = .* do not fit vectors of dimension 8: "):
         SentencePCA(n_components, n_remove=n_remove).fit(correlated(50, 8))
+
+
+def test_of_a_recipe_the_names_are_the_recipes():
+    with pytest.raises(ValueError, match=r"^pca\.n_components = 9 and pca\.n_remove = 0 .*teacher"):
+        resolve_components(9, 0, 8)
 
 
 def test_too_few_sentences_are_refused():
@@ -138,7 +143,9 @@ def test_too_few_sentences_are_refused():
 def test_values_that_are_not_finite_are_refused(value):
     sentences = correlated(20, 4)
     sentences[3, 1] = value
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    with pytest.raises(
+        ValueError, match=r"^Expected finite vectors.* NaN or infinite, the first .* row 3\.$"
+    ):
         SentencePCA(2, n_remove=0).fit(sentences)
 
 

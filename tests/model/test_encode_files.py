@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import os
 from pathlib import Path
 
@@ -214,10 +215,10 @@ def test_csv_and_tsv(format, delimiter):
 BROKEN = {
     "txt": (b"a\n\xff\n\nb", {2: "UTF-8"}, ["a", "", "b"], [1, 3, 4]),
     "csv": (
-        b'id,text\n1,a\n2\n\n3,\xff\n4,b\n5,"open\n6,c\n',
+        b'id,text\n1,a\n2\n\n3,\xff\n4,b\n5,"a"b\n6,c\n',
         {3: "expected 2 cells, as in the header, but got 1", 5: "UTF-8", 7: "it is broken"},
-        ["a", "b"],
-        [2, 6],
+        ["a", "b", "c"],
+        [2, 6, 8],
     ),
     "jsonl": (
         b'{"text":"a","n":1}\n\n{broken\n{"text":null,"n":2}\n{"text":"\\ud800"}\n[]\n'
@@ -373,7 +374,83 @@ def test_parquet(tmp_path):
         ValueError, match=r"no column 'text' in the file\. Its columns are id, body"
     ):
         read(sink.getvalue(), "parquet")
-    with pytest.raises(ValueError, match="Expected texts in 'id', but it holds int64"):
-        read(sink.getvalue(), "parquet", "id")
-    with pytest.raises(ValueError, match="Expected a Parquet file"):
-        read(b"no parquet", "parquet")
+    with pytest.raises(ValueError, match=r"^a\.pq: expected texts in the column 'id', but it h"):
+        TextReader(sink, "parquet", "id", name="a.pq")
+    with pytest.raises(ValueError, match=r"^a\.pq is not a Parquet file: .*0 bytes"):
+        TextReader(io.BytesIO(), "parquet", name="a.pq")
+
+
+def damaged_parquet(keep_length):
+    """A Parquet file of three row groups, the second of which has other bytes than were written."""
+    sink = io.BytesIO()
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    texts = [f"text {i:02}" for i in range(12)]
+    pq.write_table(pa.table({"text": texts}), sink, row_group_size=4, **options)
+    other = b"text 99" if keep_length else b"\xff\xff\xff\xff 05"
+    before = b"text 05" if keep_length else b"\x07\0\0\0text 05"
+    assert sink.getvalue().count(before) >= 1
+    return sink.getvalue().replace(before, other.ljust(len(before), b"\xff"))
+
+
+def read_cut_off(data, compression, format, on_error):
+    packed = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstd}[compression](data)
+    stream = decompressed(io.BytesIO(packed[: len(packed) // 2]), compression)
+    return list(TextReader(stream, format, on_error=on_error, name="a.file"))
+
+
+def zstd(data):
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "null", "skip"])
+class TestWhatCannotBeToldApartEndsTheReading:
+    """In every mode: it would count as one row, and hide the others."""
+
+    @pytest.mark.parametrize("format", ["csv", "tsv"])
+    @pytest.mark.parametrize("rest", [0, 1, 5000])
+    def test_a_quote_that_is_never_closed(self, format, rest, on_error):
+        rows = b'id,text\n1,a\n2,"open\n' + b"3,b\n" * rest
+        rows = rows.replace(b",", b"\t") if format == "tsv" else rows
+        reader = TextReader(io.BytesIO(rows), format, on_error=on_error, name="quote.csv")
+        says = r"^quote\.csv, line 3: a quote is opened and never closed, so the rest of the file"
+        with pytest.raises(ValueError, match=says):
+            list(reader)
+
+    def test_a_quote_that_another_rows_quote_closes(self, on_error):
+        rows = b'id,text\n1,a\n2,"open\n' + b"3,b\n" * 50 + b'53,"c"\n54,d\n'
+        says = "^Line 3: a quote is opened that line 54 closes in the middle of a cell"
+        with pytest.raises(ValueError, match=says):
+            list(TextReader(io.BytesIO(rows), "csv", on_error=on_error))
+
+    @pytest.mark.parametrize("compression", ["gz", "xz", "zst"])
+    @pytest.mark.parametrize("format", ["txt", "jsonl", "csv"])
+    def test_a_compressed_file_that_is_cut_off(self, format, compression, on_error):
+        numbers = np.random.default_rng(0).integers(0, 10**9, 20_000)
+        start, line = {
+            "jsonl": ("", '{{"text": "{}"}}'),
+            "csv": ("text\n", "{}"),
+            "txt": ("", "{}"),
+        }[format]
+        data = start + "\n".join(line.format(number) for number in numbers)
+        with pytest.raises(ValueError, match=r"^a\.file cannot be read .*it is damaged"):
+            read_cut_off(data.encode(), compression, format, on_error)
+
+    @pytest.mark.parametrize("keep_length", [True, False])
+    def test_a_damaged_row_group(self, keep_length, on_error):
+        stream = io.BytesIO(damaged_parquet(keep_length))
+        with pytest.raises(ValueError, match=r"^a\.parquet cannot be read .*it is damaged"):
+            list(TextReader(stream, "parquet", on_error=on_error, name="a.parquet"))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_text_of_parquet_that_is_not_unicode_is_a_row_that_cannot_be_read(encoder, keep):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": ["hello", "world", "hello"]}), sink, compression="none")
+    data = sink.getvalue().replace(b"world", b"w\xffrld")
+    with pytest.raises(ValueError, match=r"^a\.pq, row 2: expected text in UTF-8.*on_error"):
+        list(TextReader(io.BytesIO(data), "parquet", name="a.pq"))
+    reader = TextReader(io.BytesIO(data), "parquet", on_error="null", keep=keep)
+    [rows] = reader
+    assert rows.texts.to_pylist() == ["hello", "", "hello"]
+    assert rows.columns["text"].to_pylist() == ["hello", None, "hello"]
+    assert reader.n_unread == 1
