@@ -24,20 +24,20 @@ from rich.table import Table
 from sts import DEV_MEAN, SPLITS, sts_scores
 from tokenizers import Tokenizer
 
-from st_static.build.agreement import table_agreement
-from st_static.build.config import BuildConfig
-from st_static.build.distillation import TrainingData, distill
-from st_static.build.extraction import Selected, WordSums, extract_rows
-from st_static.build.pieces import vectors_alone
-from st_static.build.recipe import build
-from st_static.build.sentence_pca import SentencePCA
-from st_static.build.stages import digest, stage_hash
-from st_static.build.teacher import Teacher
-from st_static.evaluate.analyse import BuiltModel
-from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.ragged import Ragged, offsets_of
-from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
+from st_static.distill.agreement import table_agreement
+from st_static.distill.config import BuildConfig
+from st_static.distill.distillation import TrainingData, distill
+from st_static.distill.extraction import Selected, WordSums, extract_rows
+from st_static.distill.pieces import vectors_alone
+from st_static.distill.pipeline import build
+from st_static.distill.sentence_pca import SentencePCA
+from st_static.distill.stages import digest, stage_hash
+from st_static.distill.teacher import Teacher
+from st_static.evaluate.analysis.analyse import BuiltModel
 from st_static.model.vectors import sentence_means
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
 
 WORK = Path("work/ablation")
 Floats = NDArray[np.float32]

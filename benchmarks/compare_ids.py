@@ -13,10 +13,10 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from st_static.build.config import CorpusConfig
-from st_static.build.documents import Corpus
-from st_static.build.sentences import split_sentences
-from st_static.model.chunk_tokenizer import ChunkTokenizer
+from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 BATCH = 10_000
 

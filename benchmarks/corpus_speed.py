@@ -10,8 +10,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from st_static.build.recipe import select_sentences
 from st_static.cli import parse_build
+from st_static.distill.pipeline import select_sentences
 
 
 def main() -> None:

@@ -27,13 +27,13 @@ from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, sts_scores
 from tokenizers import Tokenizer
 
-from st_static.build.config import BuildConfig
-from st_static.build.recipe import BuildResult, build
-from st_static.build.teacher import Teacher
 from st_static.cli import parse_build
-from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.files import read_arrays
+from st_static.distill.config import BuildConfig
+from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.teacher import Teacher
+from st_static.files import read_arrays
 from st_static.model.vectors import sentence_means
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 CORPUS_STAGES = ("sentences", "vocabulary", "selection")
 

@@ -20,9 +20,9 @@ from sentence_transformers import SentenceTransformer
 from threadpoolctl import threadpool_limits
 from transformers import TrainerCallback
 
-from st_static.build.batches import batch_sampler
-from st_static.build.config import DistillationConfig
-from st_static.build.distillation import (
+from st_static.distill.batches import batch_sampler
+from st_static.distill.config import DistillationConfig
+from st_static.distill.distillation import (
     SparseTrainer,
     TrainingData,
     make_loss,
@@ -30,7 +30,7 @@ from st_static.build.distillation import (
     training_arguments,
 )
 from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 
 class StepTimes(TrainerCallback):

@@ -42,12 +42,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from sts import StsPairs, read_pairs, score_pairs
 
-from st_static.build.config import CorpusConfig
-from st_static.build.documents import Corpus, find_files
-from st_static.build.sentences import split_sentences
+from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus.documents import Corpus, find_files
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
-from st_static.model.fast_encoder import FastEncoder
-from st_static.model.tokenizer import build_tokenizer, split_words
+from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
@@ -265,7 +265,7 @@ def measure_memory(
     """Peak memory in MB of `st-static encode` on a file of `n_lines` lines."""
     lines = folder / "lines.txt"
     _write_lines(lines, patterns, n_lines)
-    module = "import st_static.model.fast_encoder"
+    module = "import st_static.encode.fast_encoder"
     start = time.perf_counter()
     peak = _peak_of([sys.executable, "-m", "st_static.cli", "encode", str(model)], lines)
     seconds = time.perf_counter() - start

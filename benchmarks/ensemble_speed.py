@@ -22,17 +22,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from st_static.encode.encoder import Encoder
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.compare import as_markdown
-from st_static.model.ensemble import Ensemble, Member
-from st_static.model.fast_encoder import FastEncoder
-from st_static.model.named import read_named
+from st_static.model.resolve import read_named
 
 TURNS = 5
 BATCHES = 20
 BATCH = 50_000
 
 Encode = Callable[[list[str]], Any]
-Makers = dict[str, Callable[[], Member]]
+Makers = dict[str, Callable[[], Encoder]]
 
 
 def seconds_of(encode: Encode, texts: list[str]) -> float:
@@ -53,7 +54,7 @@ def batches_of(file: Path) -> Iterator[list[str]]:
             yield batch
 
 
-def into_one_array(encoder: Member) -> Encode:
+def into_one_array(encoder: Encoder) -> Encode:
     """Encoding as a stream does, if the encoder can."""
     if not isinstance(encoder, FastEncoder):
         return encoder.encode

@@ -26,19 +26,20 @@ from sentence_transformers import SentenceTransformer
 from sts import load_pairs, score_pairs
 from tqdm import tqdm
 
-from st_static.build import TeacherAgreement, cosine_agreement, distill_into
-from st_static.build.config import CorpusConfig
-from st_static.build.documents import Corpus
-from st_static.build.sentences import split_sentences
-from st_static.build.teacher import locate
+from st_static import TeacherAgreement, cosine_agreement, distill_into
+from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.distill.teacher import locate
+from st_static.encode.encoder import Encoder
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import as_markdown
-from st_static.evaluate.encoders import EvaluatedModel
+from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.figures import draw_tuning
 from st_static.evaluate.tasks import find_tasks
-from st_static.model.ensemble import Ensemble, Member
-from st_static.model.fast_encoder import FastEncoder
-from st_static.model.named import read_named
+from st_static.model.resolve import read_named
 
 TASKS = ["STSBenchmark", "STS12", "STS13", "Banking77Classification", "NFCorpus"]
 DEV = TASKS[:3]
@@ -62,14 +63,14 @@ def key_of(text: str) -> bytes:
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()
 
 
-def fingerprint(encoder: Member, texts: list[str]) -> str:
+def fingerprint(encoder: Encoder, texts: list[str]) -> str:
     """Tells encoders apart by the vectors that they give."""
     vectors = np.asarray(encoder.encode(texts[:PROBES]), np.float32)
     return hashlib.md5(vectors.tobytes(), usedforsecurity=False).hexdigest()[:12]
 
 
 def score(
-    name: str, encoder: Member, revision: str, options: argparse.Namespace
+    name: str, encoder: Encoder, revision: str, options: argparse.Namespace
 ) -> dict[str, float]:
     """Main scores x 100."""
 
@@ -86,7 +87,7 @@ def score(
 
 def forms(
     ensemble: Ensemble, name: str, texts: list[str], options: argparse.Namespace
-) -> Iterator[tuple[str, Member]]:
+) -> Iterator[tuple[str, Encoder]]:
     """One ensemble in its forms; a distilled table that is there is taken."""
     yield "exact", ensemble
     if options.exact:
@@ -130,7 +131,7 @@ def main() -> None:
 
     rows = []
 
-    def add(name: str, form: str, encoder: Member, weights: list[float]) -> None:
+    def add(name: str, form: str, encoder: Encoder, weights: list[float]) -> None:
         key = f"{name} {form}".replace("/", "_").replace(" ", "-")
         scores = score(key, encoder, fingerprint(encoder, texts), options)
         rows.append(

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from st_static.build.config import TeacherConfig
-from st_static.build.extraction import Selected, WordSums, extract_rows
-from st_static.build.recipe import read_selected
-from st_static.build.teacher import Teacher, token_batches
+from st_static.distill.config import TeacherConfig
+from st_static.distill.extraction import Selected, WordSums, extract_rows
+from st_static.distill.pipeline import read_selected
+from st_static.distill.teacher import Teacher, token_batches
 
 SHARE = 0.05
 

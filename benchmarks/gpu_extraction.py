@@ -22,10 +22,10 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from st_static.build.extraction import Selected
-from st_static.build.teacher import Teacher
-from st_static.model.ragged import Ragged, offsets_of
-from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.distill.extraction import Selected
+from st_static.distill.teacher import Teacher
+from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 WORDS = [
     f"{a}{b}{c}" for a in "bcdfgklm" for b in "aeiou" for c in ("n", "r", "s", "t", "nd", "st")

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from st_static.model.export import export_model
-from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "publish"))
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.compare import as_markdown
-from st_static.evaluate.models import load_model
+from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tasks import find_tasks
 
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 from scipy.linalg import sqrtm
 
-from st_static.evaluate.socm import mean_socm, socm
+from st_static.evaluate.analysis.socm import mean_socm, socm
 
 _DIRECT_DIMENSION = 32
 _DIRECT_PAIRS = 20

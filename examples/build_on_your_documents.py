@@ -10,7 +10,7 @@ import sys
 
 from sentence_transformers import SentenceTransformer
 
-from st_static.build import (
+from st_static import (
     BuildConfig,
     CorpusConfig,
     DistillationConfig,
@@ -20,7 +20,7 @@ from st_static.build import (
     VocabularyConfig,
     build,
 )
-from st_static.build.progress import describe
+from st_static.distill.progress import describe
 
 
 def main(files: list[str], output: str = "models/own-documents") -> None:

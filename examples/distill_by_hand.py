@@ -12,16 +12,16 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 
 from st_static import SentencePCA, SimilarityDistillationLoss, StaticWordEmbedding
-from st_static.build.agreement import teacher_agreement
-from st_static.build.config import VocabularyConfig
-from st_static.build.distillation import SparseTrainer
-from st_static.build.docstrings import read_docstrings
-from st_static.build.pieces import teacher_pieces, vectors_alone
-from st_static.build.sentences import split_sentences
-from st_static.build.teacher import Teacher, locate
-from st_static.build.vocabulary import choose_words, count_words
-from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.distill.agreement import teacher_agreement
+from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.distill.corpus.vocabulary import choose_words, count_words
+from st_static.distill.distillation import SparseTrainer
+from st_static.distill.pieces import teacher_pieces, vectors_alone
+from st_static.distill.teacher import Teacher, locate
 from st_static.model.vectors import sentence_means
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 
 def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> None:

@@ -11,16 +11,17 @@ from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
 
-from st_static import Ensemble, FastEncoder
-from st_static.build import (
+from st_static import (
     DistillationConfig,
+    Ensemble,
+    FastEncoder,
     TeacherAgreement,
     cosine_agreement,
     distill_into,
 )
-from st_static.build.teacher import locate
+from st_static.distill.teacher import locate
 from st_static.hub_access import require_model
-from st_static.model.named import read_named
+from st_static.model.resolve import read_named
 
 parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

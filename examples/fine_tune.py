@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from st_static import StaticWordEmbedding
-from st_static.build.distillation import SparseTrainer
+from st_static.distill.distillation import SparseTrainer
 from st_static.model.export import export_model
 
 PAIRS = [

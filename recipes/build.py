@@ -15,8 +15,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from st_static.build.config import BuildConfig
-from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import (
     Recipe,
     build_parser,
@@ -27,8 +25,10 @@ from st_static.cli import (
     run_evaluate,
     run_publish,
 )
+from st_static.commands.parser import UsageError, nearest, options_in
+from st_static.distill.config import BuildConfig
+from st_static.ensemble.config import EnsembleConfig
 from st_static.hub_access import require_hub
-from st_static.usage_errors import UsageError, nearest, options_in
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
 OWN_OPTIONS = ("--publish", "--tasks", "--data")
@@ -86,9 +86,9 @@ def read_own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list
 def _check_before_hours_of_work(repo_id: str, config: BuildConfig) -> None:
     """Fail now where publishing would: an extra that is missing, no token, or a recipe that does
     not say, or does not allow, what a card states."""
-    from st_static.publish.card_check import check_licence
-    from st_static.publish.hub import check_request, find_token
-    from st_static.publish.record_check import check_recipe
+    from st_static.publish.checks.card import check_licence
+    from st_static.publish.checks.record import check_recipe
+    from st_static.publish.hub.publish import check_request, find_token
 
     for package in ("mteb", "jinja2", "matplotlib"):
         if importlib.util.find_spec(package) is None:

@@ -1,6 +1,7 @@
-"""st_static: static sentence embeddings from any SentenceTransformer.
+"""st_static: static sentence embeddings from a SentenceTransformer.
 
-`st_static.build.build` runs a whole recipe; the names below are its parts for use alone.
+`build` makes a model as a recipe says, `FastEncoder` encodes texts with one, and `Ensemble` puts
+several together; the other names are their parts.
 """
 
 from __future__ import annotations
@@ -10,36 +11,82 @@ from typing import TYPE_CHECKING
 from st_static.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from st_static.build.distillation import SparseTrainer
-    from st_static.build.loss import SimilarityDistillationLoss
-    from st_static.build.sentence_pca import SentencePCA
-    from st_static.model.accelerate import accelerate
-    from st_static.model.ensemble import Ensemble
-    from st_static.model.fast_encoder import FastEncoder
+    from st_static.distill.agreement import TeacherAgreement, cosine_agreement
+    from st_static.distill.config import (
+        BuildConfig,
+        CorpusConfig,
+        DistillationConfig,
+        ExportConfig,
+        SelectionConfig,
+        SentencePCAConfig,
+        SentencesConfig,
+        TeacherConfig,
+        VocabularyConfig,
+    )
+    from st_static.distill.distillation import SparseTrainer
+    from st_static.distill.loss import SimilarityDistillationLoss
+    from st_static.distill.pipeline import build
+    from st_static.distill.sentence_pca import SentencePCA
+    from st_static.encode.accelerate import accelerate
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.ensemble.distilled import distill_into
+    from st_static.ensemble.ensemble import Ensemble
+    from st_static.evaluate.figures import draw_tuning
+    from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
 __version__ = "0.1.0"
 
+# Loaded when first used, so that `import st_static` stays quick.
+_HOME = {
+    "BuildConfig": "st_static.distill.config",
+    "CorpusConfig": "st_static.distill.config",
+    "DistillationConfig": "st_static.distill.config",
+    "Ensemble": "st_static.ensemble.ensemble",
+    "ExportConfig": "st_static.distill.config",
+    "FastEncoder": "st_static.encode.fast_encoder",
+    "SelectionConfig": "st_static.distill.config",
+    "SentencePCA": "st_static.distill.sentence_pca",
+    "SentencePCAConfig": "st_static.distill.config",
+    "SentencesConfig": "st_static.distill.config",
+    "SimilarityDistillationLoss": "st_static.distill.loss",
+    "SparseTrainer": "st_static.distill.distillation",
+    "StaticWordEmbedding": "st_static.model.static_word_embedding",
+    "TeacherAgreement": "st_static.distill.agreement",
+    "TeacherConfig": "st_static.distill.config",
+    "VocabularyConfig": "st_static.distill.config",
+    "accelerate": "st_static.encode.accelerate",
+    "build": "st_static.distill.pipeline",
+    "cosine_agreement": "st_static.distill.agreement",
+    "distill_into": "st_static.ensemble.distilled",
+    "draw_tuning": "st_static.evaluate.figures",
+    "read_named": "st_static.model.resolve",
+}
+
 __all__ = [
+    "BuildConfig",
+    "CorpusConfig",
+    "DistillationConfig",
     "Ensemble",
+    "ExportConfig",
     "FastEncoder",
+    "SelectionConfig",
     "SentencePCA",
+    "SentencePCAConfig",
+    "SentencesConfig",
     "SimilarityDistillationLoss",
     "SparseTrainer",
     "StaticWordEmbedding",
+    "TeacherAgreement",
+    "TeacherConfig",
+    "VocabularyConfig",
     "__version__",
     "accelerate",
+    "build",
+    "cosine_agreement",
+    "distill_into",
+    "draw_tuning",
+    "read_named",
 ]
-
-# Loaded when first used, so that `import st_static` stays quick.
-_HOME = {
-    "Ensemble": "st_static.model.ensemble",
-    "FastEncoder": "st_static.model.fast_encoder",
-    "SentencePCA": "st_static.build.sentence_pca",
-    "SimilarityDistillationLoss": "st_static.build.loss",
-    "SparseTrainer": "st_static.build.distillation",
-    "StaticWordEmbedding": "st_static.model.static_word_embedding",
-    "accelerate": "st_static.model.accelerate",
-}
 
 __getattr__ = lazy_names(__name__, _HOME)

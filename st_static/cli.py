@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from st_static import __version__
-from st_static.build.config import BuildConfig, without_false_facts
-from st_static.build.ensemble_config import EnsembleConfig
+from st_static.commands.parser import CommandParser, nearest, read_yaml
+from st_static.commands.terminal import drop_stdout, hide_bars_of_libraries, log_to_terminal
+from st_static.distill.config import BuildConfig, without_false_facts
+from st_static.ensemble.config import EnsembleConfig
 from st_static.hub_access import require_named
-from st_static.terminal import drop_stdout, hide_bars_of_libraries, log_to_terminal
-from st_static.usage_errors import CommandParser, nearest, read_yaml
 
 if TYPE_CHECKING:
     from st_static.evaluate.benchmark import TaskOutcome
@@ -102,12 +102,16 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
     from tqdm.contrib.logging import logging_redirect_tqdm
 
     # Torch takes seconds to load: not before what the recipe names is known to be there.
-    from st_static.build.sources import require_sources
+    from st_static.distill import sources as sources_of_build
+    from st_static.ensemble import sources as sources_of_ensemble
 
     try:
         with logging_redirect_tqdm():  # a line that comes while there is a bar stands above it
-            require_sources(config)
-            return _build_ensemble(config) if isinstance(config, EnsembleConfig) else _build(config)
+            if isinstance(config, EnsembleConfig):
+                sources_of_ensemble.require_sources(config)
+                return _build_ensemble(config)
+            sources_of_build.require_sources(config)
+            return _build(config)
     except KeyboardInterrupt:
         print(
             "Interrupted. Run the same command again: it goes on where it stopped.", file=sys.stderr
@@ -116,8 +120,8 @@ def run_build(arguments: Sequence[str], default_recipe: str | None = None) -> in
 
 
 def _build(config: BuildConfig) -> int:
-    from st_static.build.recipe import build
-    from st_static.build.report import print_report
+    from st_static.distill.pipeline import build
+    from st_static.distill.report import print_report
 
     print_report(build(config), config.questions, config.work_dir)
     _tell_of_an_older_card(Path(config.output))
@@ -127,7 +131,7 @@ def _build(config: BuildConfig) -> int:
 def _tell_of_an_older_card(model: Path) -> None:
     """Say so where the card beside a model was written for what was there before."""
     from st_static.model.notes import CARD_FILE
-    from st_static.publish.fingerprint import fingerprint, marked
+    from st_static.publish.checks.fingerprint import fingerprint, marked
 
     card = model / CARD_FILE
     known = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
@@ -136,7 +140,7 @@ def _tell_of_an_older_card(model: Path) -> None:
 
 
 def _build_ensemble(config: EnsembleConfig) -> int:
-    from st_static.build.ensemble_recipe import build_ensemble
+    from st_static.ensemble.recipe import build_ensemble
 
     result = build_ensemble(config)
     print(f"Built {result.output}")
@@ -177,7 +181,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     hide_bars_of_libraries(downloads=True)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks
-        from st_static.evaluate.models import load_model
+        from st_static.evaluate.load_model import load_model
         from st_static.evaluate.tasks import find_tasks
     tasks = find_tasks(options.benchmark, options.tasks)
     _silence_evaluation()
@@ -307,7 +311,7 @@ def run_analyse(arguments: Sequence[str]) -> int:
     """Run `analyse`."""
     options = _analyse_parser().read(arguments)
     with _extra("eval"):
-        from st_static.evaluate.analyse import BuiltModel, Inputs, analyse
+        from st_static.evaluate.analysis.analyse import BuiltModel, Inputs, analyse
     values = options.as_dict()
     model = BuiltModel(values.pop("model"), values.pop("work_dir"))
     output = values.pop("output") or Path("analysis") / model.name
@@ -319,7 +323,7 @@ def run_analyse(arguments: Sequence[str]) -> int:
 def run_explain(arguments: Sequence[str]) -> int:
     """Run `explain`."""
     with _extra("publish"):
-        from st_static.publish import commands
+        from st_static.commands import publish as commands
 
         return commands.run_explain(arguments)
 
@@ -327,21 +331,21 @@ def run_explain(arguments: Sequence[str]) -> int:
 def run_card(arguments: Sequence[str]) -> int:
     """Run `card`."""
     with _extra("publish"):
-        from st_static.publish import commands
+        from st_static.commands import publish as commands
 
         return commands.run_card(arguments)
 
 
 def run_encode(arguments: Sequence[str]) -> int:
     """Run `encode`."""
-    from st_static import encode_command
+    from st_static.commands import encode as encode_command
 
     return encode_command.run_encode(arguments)
 
 
 def run_publish(arguments: Sequence[str]) -> int:
     """Run `publish`."""
-    from st_static.publish.commands import run_publish
+    from st_static.commands.publish import run_publish
 
     return run_publish(arguments)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from safetensors.numpy import load_file, save_file
 
-from st_static.evaluate.encoders import revision_of
-from st_static.publish.facts import CardFacts
+from st_static.evaluate.evaluated_model import revision_of
+from st_static.publish.card.facts import CardFacts
 
 STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from tokenizers import Tokenizer
 
-    from st_static.build.teacher import Teacher
+    from st_static.distill.teacher import Teacher
 
 # Examples are the same in every run, and a slow machine fails no test.
 settings.register_profile("st_static", deadline=None, derandomize=True)
@@ -220,7 +220,7 @@ def make_model(transformer_folders: dict[str, Path]) -> Callable[..., SentenceTr
 @pytest.fixture(scope="session")
 def teachers(make_model: Callable[..., SentenceTransformer]) -> dict[str, Teacher]:
     """A tiny mean-pooled teacher of each family, in float32; not to be changed."""
-    from st_static.build.teacher import Teacher
+    from st_static.distill.teacher import Teacher
 
     return {family: Teacher(make_model(family), batch_tokens=256) for family in FAMILIES}
 
@@ -244,12 +244,25 @@ def tiny_teacher_folder(
 @pytest.fixture(scope="session")
 def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
     """A student's tokenizer: the words of `sentences`, the teacher's pieces, all characters."""
-    from st_static.build.pieces import teacher_pieces
-    from st_static.build.vocabulary import single_characters
-    from st_static.model.tokenizer import build_tokenizer, is_punctuation, split_words
+    from st_static.distill.corpus.vocabulary import single_characters
+    from st_static.distill.pieces import teacher_pieces
+    from st_static.tokens.tokenizer import build_tokenizer, is_punctuation, split_words
 
     splitter = build_tokenizer([])
     words = sorted({word for sentence in SENTENCES for word in split_words(splitter, sentence)})
     kept = [word for word in words if not is_punctuation(word)]
     pieces = [*teacher_pieces(minilm_tokenizer), *single_characters(words)]
     return build_tokenizer(kept, pieces)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that is really built: a folder with `model`, `work` and `teacher/teacher`; not to be changed."""
+    from small_build import save_tiny_teacher, small_config, write_corpus
+
+    from st_static.distill.pipeline import build
+
+    folder = tmp_path_factory.mktemp("published")
+    teacher = save_tiny_teacher(folder / "teacher")
+    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
+    return folder

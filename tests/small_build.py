@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from st_static.build.config import (
+from st_static.distill.config import (
     BuildConfig,
     CorpusConfig,
     DistillationConfig,
@@ -113,7 +113,9 @@ def build_in_small_shards(config: BuildConfig) -> None:
     os.setsid()
     from joblib.externals.loky import get_reusable_executor
 
-    from st_static.build import checkpoints, recipe, sentences
+    from st_static.distill import checkpoints
+    from st_static.distill import pipeline as recipe
+    from st_static.distill.corpus import sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
     checkpoints._SHORTEST = checkpoints._LONGEST = 0.0  # after every batch

@@ -13,33 +13,31 @@ from sklearn.exceptions import NotFittedError
 from transformers import PreTrainedTokenizerFast
 
 from st_static import (
-    Ensemble,
-    FastEncoder,
-    SentencePCA,
-    SimilarityDistillationLoss,
-    SparseTrainer,
-    StaticWordEmbedding,
-    accelerate,
-)
-from st_static.build import (
     BuildConfig,
     CorpusConfig,
     DistillationConfig,
+    Ensemble,
+    FastEncoder,
+    SentencePCA,
     SentencePCAConfig,
+    SimilarityDistillationLoss,
+    SparseTrainer,
+    StaticWordEmbedding,
     TeacherAgreement,
     VocabularyConfig,
+    accelerate,
     build,
     cosine_agreement,
     distill_into,
 )
-from st_static.build.ensemble_config import EnsembleConfig
-from st_static.build.ensemble_recipe import build_ensemble
-from st_static.build.recipe import select_sentences
+from st_static.distill.pipeline import select_sentences
+from st_static.ensemble.config import EnsembleConfig
+from st_static.ensemble.recipe import build_ensemble
 from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
-from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.folder_check import check_folder
-from st_static.publish.hub import check_request, find_token, publish
+from st_static.publish.checks.folder import check_folder
+from st_static.publish.hub.publish import check_request, find_token, publish
+from st_static.tokens.tokenizer import build_tokenizer
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
 

@@ -17,9 +17,10 @@ import docstring_parser
 import pytest
 import yaml
 
-from st_static.build import recipe, report, sources
-from st_static.build.config import BuildConfig
 from st_static.cli import COMMANDS, main, parse_build, run_command
+from st_static.distill import pipeline as recipe
+from st_static.distill import report, sources
+from st_static.distill.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "recipes/quickstart.yaml"
@@ -285,7 +286,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_librarys_warning_comes_once() -> None:
     """huggingface_hub writes to stderr itself, and so would our handler."""
     code = (
-        "from st_static.terminal import log_to_terminal; log_to_terminal(); "
+        "from st_static.commands.terminal import log_to_terminal; log_to_terminal(); "
         "import huggingface_hub.utils, logging; "
         "logging.getLogger('huggingface_hub.utils').warning('retrying'); "
         "logging.getLogger('st_static.x').info('ours')"

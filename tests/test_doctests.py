@@ -18,15 +18,15 @@ MODULES = [
 ]
 # Modules whose examples must not get lost unnoticed.
 WITH_EXAMPLES = {
-    "st_static.model.chunk_tokenizer",
-    "st_static.model.ensemble",
-    "st_static.model.fast_encoder",
+    "st_static.tokens.chunk_tokenizer",
+    "st_static.ensemble.ensemble",
+    "st_static.encode.fast_encoder",
     "st_static.model.static_word_embedding",
-    "st_static.model.tokenizer",
-    "st_static.build.loss",
-    "st_static.build.sentence_pca",
-    "st_static.build.teacher",
-    "st_static.publish.explain",
+    "st_static.tokens.tokenizer",
+    "st_static.distill.loss",
+    "st_static.distill.sentence_pca",
+    "st_static.distill.teacher",
+    "st_static.evaluate.analysis.explain",
 }
 
 

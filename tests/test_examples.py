@@ -10,7 +10,7 @@ from scripts import error_of, run_script
 from small_build import generated_sentences
 
 from st_static.model.export import export_model
-from st_static.model.tokenizer import build_tokenizer, split_words
+from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -22,13 +22,14 @@ from hub_store import Blob, Repository, goes_to_lfs
 from small_build import save_tiny_teacher
 
 from st_static import hub_access
-from st_static.build.config import CorpusConfig, TeacherConfig
-from st_static.build.documents import Corpus
-from st_static.build.teacher import Teacher
 from st_static.cli import main
+from st_static.distill.config import CorpusConfig, TeacherConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.teacher import Teacher
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.encoders import EvaluatedModel
-from st_static.evaluate.models import load_model
+from st_static.evaluate.evaluated_model import EvaluatedModel
+from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tasks import find_tasks
 from st_static.hub_access import (
     HubUnavailableError,
@@ -39,10 +40,9 @@ from st_static.hub_access import (
     require_model,
 )
 from st_static.model.export import export_model
-from st_static.model.fast_encoder import FastEncoder
 from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.fresh_load import load_fresh
+from st_static.publish.hub.fresh_load import load_fresh
+from st_static.tokens.tokenizer import build_tokenizer
 
 constants = huggingface_hub.constants
 REVISION = "0123456789" * 4
@@ -253,9 +253,9 @@ def test_a_name_that_looks_like_a_path_is_a_path(
 
 
 LOAD_FOLDERS = """
-from st_static.build.config import TeacherConfig
-from st_static.build.teacher import Teacher
-from st_static.evaluate.models import load_model
+from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher import Teacher
+from st_static.evaluate.load_model import load_model
 load_model("models/ours")
 Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
 """
@@ -482,9 +482,7 @@ def test_an_ensemble_asks_for_all_members_before_one_is_read(
 ) -> None:
     point_to(CLOSED, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "st_static.build.ensemble_recipe.read_named", lambda name: pytest.fail("read")
-    )
+    monkeypatch.setattr("st_static.ensemble.recipe.read_named", lambda name: pytest.fail("read"))
     assert main(["build", "--members", "[wordllama:256, org/x]"]) == 1
     assert "the model 'org/x' is neither" in capsys.readouterr().err
 

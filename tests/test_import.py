@@ -7,7 +7,6 @@ import sys
 import pytest
 
 import st_static
-import st_static.build
 
 HEAVY = {"torch", "transformers", "sentence_transformers", "sklearn", "datasets", "pandas"}
 
@@ -25,10 +24,10 @@ def modules_after(statement: str) -> set[str]:
     "statement",
     [
         "import st_static",
-        "from st_static.build import BuildConfig",
+        "from st_static import BuildConfig",
         "from st_static.cli import build_parser; build_parser()",
         # Worker processes load these, one each.
-        "import st_static.build.sentences, st_static.build.vocabulary, st_static.build.selection",
+        "from st_static.distill.corpus import selection, sentences, vocabulary",
     ],
 )
 def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
@@ -38,16 +37,16 @@ def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
 
 
 ENCODE_A_FILE = """
-import io, numpy as np, st_static.model.text_files as files
-from st_static.model.fast_encoder import FastEncoder
+import io, numpy as np, st_static.encode.text_files as files
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
-from st_static.model.tokenizer import build_tokenizer
+from st_static.tokens.tokenizer import build_tokenizer
 model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
 texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
 """
 LIST_A_BENCHMARK = """
-import st_static.publish.commands
+import st_static.commands.publish
 from st_static.evaluate.tasks import benchmark_tasks
 assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
 """
@@ -68,7 +67,7 @@ def test_importing_the_package_loads_nothing_but_python() -> None:
     assert third_party <= {"st_static", *sys.stdlib_module_names}
 
 
-@pytest.mark.parametrize("module", [st_static, st_static.build])
+@pytest.mark.parametrize("module", [st_static])
 def test_public_names_are_there(module) -> None:
     assert len(module.__all__) == len(set(module.__all__)) > 3
     for name in module.__all__:
@@ -79,7 +78,7 @@ def test_public_names_are_there(module) -> None:
     "statement",
     [
         "from st_static import SentencePCA, SimilarityDistillationLoss, StaticWordEmbedding",
-        "from st_static.build import BuildConfig, build",
+        "from st_static import BuildConfig, build",
         "from st_static import *",
     ],
 )
@@ -89,7 +88,7 @@ def test_public_names_can_be_imported(statement: str) -> None:
     assert callable(names.get("build", names.get("SentencePCA")))
 
 
-@pytest.mark.parametrize("module", [st_static, st_static.build])
+@pytest.mark.parametrize("module", [st_static])
 def test_an_unknown_name_is_an_attribute_error(module) -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         module.nothing  # noqa: B018

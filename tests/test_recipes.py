@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from st_static.build.config import BuildConfig
-from st_static.build.docstrings import read_docstrings
-from st_static.build.ensemble_config import EnsembleConfig
 from st_static.cli import parse_build
+from st_static.distill.config import BuildConfig
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.ensemble.config import EnsembleConfig
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}

@@ -1,1 +1,4 @@
-"""How good a model is, and why: benchmarks, comparison with peers, analyses."""
+"""Scores: MTEB tasks for our models and peers, tables of them, speed.
+
+In comes a model by name; out come mteb's results, tables and figures.
+"""

@@ -20,7 +20,7 @@ from mteb.results import TaskResult
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from st_static.evaluate.encoders import EvaluatedModel, local_name, revision_of
+from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, use_local_copy
 from st_static.hub_access import HubUnavailableError, offline, require_dataset
 

@@ -16,7 +16,7 @@ import polars as pl
 from mteb.abstasks import AbsTask
 
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
-from st_static.model.files import atomic
+from st_static.files import atomic
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
 PUBLISHED_SOURCE = "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026"

@@ -14,9 +14,9 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from st_static.model.arguments import as_path, check_type
-from st_static.model.ensemble import Tuning
-from st_static.model.files import atomic
+from st_static.arguments import as_path, check_type
+from st_static.ensemble.ensemble import Tuning
+from st_static.files import atomic
 
 SIZE = (7.0, 3.8)  # inches
 OURS, TEACHER = "#1d5fbf", "#d97706"

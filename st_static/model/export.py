@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 from tokenizers import Tokenizer
 
-from st_static.model.arguments import as_path
-from st_static.model.files import write_json
+from st_static.arguments import as_path
+from st_static.files import write_json
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.replacement import check_place, present, replacing
 from st_static.model.vectors import in_format

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, bfloat16
 
+from st_static.arguments import check_model_name
+from st_static.files import read_json
 from st_static.hub_access import require_model
-from st_static.model.arguments import check_model_name
-from st_static.model.files import read_json
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
 _KNOWN_MODULES = ("StaticEmbedding", "Normalize", "SegmentNormalize")

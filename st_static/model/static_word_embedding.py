@@ -14,10 +14,10 @@ from sentence_transformers.base.modules import InputModule
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from st_static.arguments import check_model_name, check_type, shown
 from st_static.hub_access import require_model
-from st_static.model.arguments import check_model_name, check_type, shown
-from st_static.model.chunk_tokenizer import ChunkTokenizer
-from st_static.model.ragged import Ragged
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged
 
 
 class StaticWordEmbedding(InputModule):
@@ -44,7 +44,7 @@ class StaticWordEmbedding(InputModule):
 
     Example:
         >>> from sentence_transformers import SentenceTransformer
-        >>> from st_static.model.tokenizer import build_tokenizer
+        >>> from st_static.tokens.tokenizer import build_tokenizer
         >>> tokenizer = build_tokenizer(["hello", "world"])
         >>> table = np.array([[0, 0], [0, 0], [1, 3], [3, 1]], dtype=np.float32)
         >>> model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.ragged import Ragged
+from st_static.tokens.ragged import Ragged
 
 
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

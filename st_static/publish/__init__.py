@@ -1,1 +1,1 @@
-"""A model for others: its card, where a similarity comes from, and the Hugging Face Hub."""
+"""A model for others: its card, what a folder must hold, and the Hub."""

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.figures import SIZE, draw_tuning, new_axes
-from st_static.model.ensemble import Ensemble
-from st_static.publish import figures as publish_figures
+from st_static.publish.card import figures as publish_figures
 
 
 class Fixed:

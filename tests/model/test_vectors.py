@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from st_static.model.ragged import Ragged, offsets_of
 from st_static.model.vectors import sentence_means, unit_rows
+from st_static.tokens.ragged import Ragged, offsets_of
 
 
 def ragged(rows: list[list[int]]) -> Ragged:

@@ -1,30 +1,18 @@
 """A small model that is really built, with its stages."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from card_results import write_results
-from small_build import save_tiny_teacher, small_config, write_corpus
 
-from st_static.build.recipe import build
 from st_static.cli import main
 
 TEXTS = ["baba bade figo.", "Baba!", "kuku bade", "how do i read rows from a csv file"] * 20
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with `model`, `work` and `teacher/teacher`; not to be changed."""
-    folder = tmp_path_factory.mktemp("published")
-    teacher = save_tiny_teacher(folder / "teacher")
-    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
-    return folder
-
-
 def as_if_idle(makers, texts):
     """Measures, and then says what a machine with time for it would have said."""
-    from st_static.publish import speed
+    from st_static.evaluate import speed
 
     speeds = speed.sentences_per_second(makers, texts, rounds=1, round_seconds=0)
     fastest = max(speeds.values())
@@ -39,7 +27,8 @@ def write(built):
         results = model.parent / "results"
         arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
         arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
-        from st_static.publish import gather, speed
+        from st_static.evaluate import speed
+        from st_static.publish.card import gather
 
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(built / "teacher")

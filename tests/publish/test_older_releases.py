@@ -15,7 +15,7 @@ from hub_server import Hub
 
 from st_static import FastEncoder
 from st_static.model.export import export_model
-from st_static.publish import load_alone
+from st_static.publish.hub import load_alone
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from hub_server import TOKEN, Hub
 from model2vec import StaticModel
 from small_build import generated_sentences, save_tiny_teacher
 
-from st_static.model.tokenizer import build_tokenizer
+from st_static.tokens.tokenizer import build_tokenizer
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)

@@ -1,0 +1,199 @@
+"""The command `encode`: a file of texts into a file of vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import time
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
+
+from st_static.commands.parser import CommandParser
+from st_static.commands.terminal import drop_stdout
+from st_static.hub_access import require_named
+
+if TYPE_CHECKING:
+    from jsonargparse import Namespace
+
+    from st_static.encode.encode_files import Written
+    from st_static.encode.file_rows import Rows
+    from st_static.encode.text_files import TextReader
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static encode",
+        description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
+    )
+    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
+    parser.add_argument(
+        "--input_format",
+        type=Literal["txt", "jsonl", "csv", "tsv", "parquet"] | None,
+        help="txt is one text per line; the others have a column of texts. By default what the "
+        "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
+    )
+    parser.add_argument("--column", default="text", help="Name of that column.")
+    parser.add_argument("--output", type=Path | None, help="File to write; by default stdout.")
+    parser.add_argument(
+        "--output_format",
+        type=Literal["npy", "parquet"] | None,
+        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
+        "what the output's name ends with; of stdout npy.",
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="Keep all columns of the input beside the embedding, in Parquet.",
+    )
+    parser.add_argument("--dtype", type=Literal["float32", "float16"], default="float32")
+    parser.add_argument(
+        "--null",
+        type=Literal["error", "empty"],
+        default="error",
+        help="Whether a missing text is a row that cannot be read, or an empty text.",
+    )
+    parser.add_argument(
+        "--on_error",
+        type=Literal["fail", "null", "skip"],
+        default="fail",
+        help="What becomes of a row that cannot be read: fail stops at it, null writes zeros (in "
+        "Parquet null), skip leaves it out; null and skip count such rows.",
+    )
+    parser.add_argument(
+        "--unknown",
+        type=Literal["zero", "error"],
+        default="zero",
+        help="Whether a text without any word that the model knows is a vector of zeros, and "
+        "counted, or an error.",
+    )
+    return parser
+
+
+def run_encode(arguments: Sequence[str]) -> int:
+    """Run `encode`."""
+    options = _parser().read(arguments)
+    if options.input and options.input.is_dir():  # before its name is judged
+        raise ValueError(f"The input {options.input} is a folder: name a file.")
+    from st_static.encode.file_names import check_target, input_format_of, output_format_of
+
+    input_format = input_format_of(options.input, options.input_format)
+    if options.output:
+        check_target(options.output)
+    output_format = output_format_of(options.output, options.output_format)
+    _check(options, output_format)
+    import pyarrow as pa
+
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.encode.file_names import decompressed, split_name
+    from st_static.encode.text_files import TextReader
+
+    # Arrow's own allocator keeps some 30 MB that were freed.
+    pa.set_memory_pool(pa.system_memory_pool())
+    with contextlib.ExitStack() as files:
+        source = (
+            files.enter_context(options.input.open("rb")) if options.input else sys.stdin.buffer
+        )
+        compression = split_name(options.input)[1] if options.input else ""
+        reader = TextReader(
+            decompressed(source, compression),
+            input_format,
+            options.column,
+            options.null,
+            options.on_error,
+            options.keep,
+            str(options.input or ""),
+        )
+        require_named(options.model)
+        encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
+        start = time.perf_counter()
+        with _output(options.output) as target:
+            texts = files.enter_context(contextlib.closing(_followed(reader, source, start)))
+            written = encoder.write(texts, target, output_format, options.unknown)
+    print(_summary(written, time.perf_counter() - start, reader), file=sys.stderr)
+    return 0
+
+
+def _check(options: Namespace, output_format: str) -> None:
+    """Check what would go wrong after the work, or lose what is there."""
+    if options.output is None and sys.stdout.isatty():
+        raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
+    if options.keep and output_format != "parquet":
+        raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
+    if _is_same(options.input, options.output):
+        raise ValueError(f"{options.output} is the input: it would be overwritten.")
+    if options.input and not options.input.is_file() and not options.input.is_fifo():
+        raise ValueError(f"The input {options.input} does not exist: name a file.")
+
+
+def _is_same(one: Path | None, other: Path | None) -> bool:
+    """Whether two paths lead to the same file."""
+    return bool(one and other and one.exists() and other.exists() and one.samefile(other))
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Iterator[IO[bytes]]:
+    """Where vectors go to, open in binary mode: a file that appears when it is whole, or stdout."""
+    from st_static.files import atomic, disk_full, is_disk_full
+
+    if path:
+        with atomic(path) as temporary, temporary.open("wb") as stream:
+            yield stream
+        return
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        drop_stdout()
+        raise disk_full("the output (or of temporary files)") from error
+
+
+def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
+    """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file.
+
+    The bar is drawn on a terminal only, and vanishes at its end: the summary takes its place. Both
+    rates go by the time since `start`.
+    """
+    from tqdm import tqdm
+
+    of_file = os.fstat(source.fileno())
+    size = of_file.st_size if stat.S_ISREG(of_file.st_mode) else None  # of a pipe nobody knows
+    total = size if reader.n_rows is None else reader.n_rows
+    known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+    shown = known if total else "[{elapsed}{postfix}]"
+    n_texts = 0
+    with tqdm(
+        total=total, bar_format=shown, disable=None, leave=False, dynamic_ncols=True
+    ) as progress:
+        for rows in reader:
+            yield rows
+            n_texts += len(rows.texts)
+            progress.set_postfix_str(_counted(n_texts, time.perf_counter() - start), refresh=False)
+            by_bytes = reader.n_rows is None and size is not None
+            progress.update((source.tell() if by_bytes else rows.numbers[-1]) - progress.n)
+
+
+def _counted(n_sentences: int, seconds: float) -> str:
+    """How many sentences, and how many a second if there are several."""
+    if n_sentences < 2:
+        return "1 sentence" if n_sentences else "0 sentences"
+    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+
+
+def _summary(written: Written, seconds: float, reader: TextReader) -> str:
+    """What is said at the end."""
+    summary = _counted(written.rows, seconds)
+    if written.unknown == 1:
+        summary += "; 1 text without a known word: its vector is zeros"
+    elif written.unknown:
+        summary += f"; {written.unknown:,} texts without a known word: their vectors are zeros"
+    if reader.n_unread:
+        rows = "1 row" if reader.n_unread == 1 else f"{reader.n_unread:,} rows"
+        fate = "left out" if reader.on_error == "skip" else "written without a vector"
+        summary += f"\n{rows} could not be read, {fate}; the first: {reader.first_fault}"
+    return summary

@@ -1,0 +1,151 @@
+"""Teacher agreement: do student and teacher rank pairs of held-out sentences alike?"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from st_static.arguments import as_matrix, check_texts
+from st_static.encode.encoder import Encoder, check_encoder
+from st_static.model.vectors import sentence_means, unit_rows
+from st_static.tokens.ragged import Ragged
+
+_NEIGHBOURS = 10
+
+
+def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
+    """Choose pairs of sentences, half of them close to each other and half at random.
+
+    Random pairs alone are nearly all unrelated, and ranking them says little.
+
+    Args:
+        teacher: The teacher's vectors of the held-out sentences, [H, d].
+        seed: Seed of the random half.
+
+    Returns:
+        Pairs of different sentences, [2 * 10 * H, 2]: each sentence with its 10 nearest, and as
+        many random ones.
+    """
+    unit = unit_rows(teacher)
+    n = len(unit)
+    k = min(_NEIGHBOURS, n - 1)
+    near = []
+    for rows in np.array_split(np.arange(n), 1 + n // 1024):
+        scores = unit[rows] @ unit.T
+        scores[np.arange(len(rows)), rows] = -np.inf
+        near.append(np.argpartition(-scores, k - 1, axis=1)[:, :k])
+    first = np.repeat(np.arange(n), k)
+    rng = np.random.default_rng(seed)
+    other = (first + rng.integers(1, n, len(first))) % n
+    return np.concatenate(
+        [np.stack([first, np.concatenate(near).ravel()], axis=1), np.stack([first, other], axis=1)]
+    )
+
+
+def teacher_agreement(
+    student: NDArray[np.floating], teacher: NDArray[np.floating], seed: int = 0
+) -> float:
+    """Spearman correlation of the student's and the teacher's cosines, x 100.
+
+    Args:
+        student: The student's vectors of the held-out sentences, [H, D].
+        teacher: The teacher's, [H, d].
+        seed: Seed of the random pairs.
+    """
+    return _agreement(held_out_pairs(teacher, seed), student, teacher)
+
+
+def _agreement(
+    pairs: NDArray[np.int64], student: NDArray[np.floating], teacher: NDArray[np.floating]
+) -> float:
+    i, j = pairs.T
+    scores = [(u[i] * u[j]).sum(axis=1) for u in (unit_rows(student), unit_rows(teacher))]
+    return 100 * float(spearmanr(*scores).statistic)
+
+
+def table_agreement(
+    table: NDArray[np.floating], ids: Ragged, teacher: NDArray[np.floating], seed: int = 0
+) -> float:
+    """Teacher agreement of a word table.
+
+    Args:
+        table: One row a token, [V, D].
+        ids: Token ids of the held-out sentences, [H rows].
+        teacher: The teacher's vectors of them, [H, d].
+        seed: Seed of the random pairs.
+    """
+    return teacher_agreement(sentence_means(table, ids), teacher, seed)
+
+
+@dataclass(frozen=True)
+class TeacherAgreement:
+    """Teacher agreement of any encoder, for `Ensemble.tune`.
+
+    Attributes:
+        texts: Held-out sentences, [H]; the same one twice counts once.
+        vectors: The teacher's vectors of them, [H, d].
+    """
+
+    texts: list[str]
+    vectors: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        check_texts(self.texts)
+        vectors = as_matrix(self.vectors, "the teacher's vectors [H, d]")
+        object.__setattr__(self, "vectors", vectors)
+        distinct = len(set(self.texts))
+        if len(self.texts) != len(self.vectors) or distinct < 3:
+            raise ValueError(
+                "Expected at least three different texts, with a vector each, but got "
+                f"{len(self.texts)} texts and {len(self.vectors)} vectors ({distinct} different "
+                "texts)."
+            )
+        if not np.isfinite(self.vectors).all():
+            raise ValueError(
+                "Expected finite vectors of the teacher, but some are NaN or infinite."
+            )
+
+    def __call__(self, encoder: Encoder) -> float:
+        """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
+        check_encoder(encoder, "the encoder")
+        student = np.asarray(encoder.encode(self.texts))
+        return _agreement(self._pairs, student, self.vectors)
+
+    @functools.cached_property
+    def _pairs(self) -> NDArray[np.int64]:
+        # A text is no pair with its own copy, on whose cosine all encoders agree.
+        first = {text: row for row, text in reversed(list(enumerate(self.texts)))}
+        rows = np.array(sorted(first.values()))
+        pairs: NDArray[np.int64] = rows[held_out_pairs(self.vectors[rows], seed=0)]
+        return pairs
+
+
+def cosine_agreement(one: Encoder, other: Encoder, first: list[str], second: list[str]) -> float:
+    """Pearson correlation of two encoders' cosines of text pairs.
+
+    Args:
+        one: An encoder, such as an ensemble.
+        other: Another one, such as the fused ensemble.
+        first: The first text of each pair, [P].
+        second: The second, [P].
+
+    Raises:
+        ValueError: There are fewer than two pairs, or not as many second texts as first ones.
+    """
+    for encoder, name in ((one, "the first"), (other, "the second")):
+        check_encoder(encoder, name)
+    check_texts(first)
+    check_texts(second)
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(
+            f"Expected two pairs or more, but got {len(first)} and {len(second)} texts."
+        )
+    cosines = [
+        (unit_rows(np.asarray(m.encode(first))) * unit_rows(np.asarray(m.encode(second)))).sum(1)
+        for m in (one, other)
+    ]
+    return float(np.corrcoef(*cosines)[0, 1])

@@ -1,0 +1,120 @@
+"""Which of the teacher's tokens spell which word, by character positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.distill.teacher import TokenBatch
+from st_static.tokens.ragged import Ragged, offsets_of
+
+
+class WordSpans(NamedTuple):
+    """The words of sentences, with their character positions.
+
+    Attributes:
+        word: The word's token id, [W].
+        sentence: The sentence that it stands in, ascending, [W].
+        starts: Where its characters begin in the sentence, [W].
+        ends: Where they end, [W].
+    """
+
+    word: NDArray[np.int64]
+    sentence: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
+    """Find each occurrence of a vocabulary word in sentences [B].
+
+    A word that the tokenizer spells with several pieces is not in the vocabulary and is left out.
+    """
+    encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+    ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int64)
+    offsets = chain.from_iterable(e.offsets for e in encodings)
+    spans = np.fromiter(chain.from_iterable(offsets), np.int64).reshape(-1, 2)
+    number_in_sentence = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64)
+    sentence = np.repeat(np.arange(len(encodings)), [len(e) for e in encodings])
+    begins = np.diff(number_in_sentence, prepend=-1) != 0
+    begins |= np.diff(sentence, prepend=-1) != 0
+    whole = begins & np.append(begins[1:], np.True_)
+    return WordSpans(ids[whole], sentence[whole], spans[whole, 0], spans[whole, 1])
+
+
+def align(tokens: TokenBatch, words: WordSpans) -> Ragged:
+    """Find the teacher tokens whose characters overlap with each word's.
+
+    All sentences are laid out on one line of characters, so that two binary searches do the
+    whole batch.
+
+    Args:
+        tokens: The teacher's tokens of the sentences, [B, T].
+        words: Words of the same sentences, [W].
+
+    Returns:
+        For each word, the positions of its tokens in the flattened batch [B * T]; an empty row
+        for a word that the teacher cut off, [W rows].
+    """
+    n_columns = tokens.input_ids.shape[1]
+    # Longer than any sentence, so that positions ascend from sentence to sentence.
+    stride = int(max(tokens.ends.max(initial=0), words.ends.max(initial=0))) + 1
+    row, column = np.nonzero(tokens.is_text)
+    starts = tokens.starts[row, column] + row * stride
+    ends = tokens.ends[row, column] + row * stride
+    first = np.searchsorted(ends, words.starts + words.sentence * stride, side="right")
+    last = np.searchsorted(starts, words.ends + words.sentence * stride, side="left")
+    lengths = np.maximum(last - first, 0)
+    offsets = offsets_of(lengths)
+    index = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Ragged((row * n_columns + column)[index].astype(np.int32), offsets)
+
+
+class WordBags(NamedTuple):
+    """A weighted sum of token vectors for each word of a batch.
+
+    Attributes:
+        word: Token ids of the distinct words, ascending, [U].
+        counts: Sentences of the batch that each is taken from, [U].
+        tokens: For each word, positions in the flattened batch, [U rows].
+        weights: The weight of each of these tokens; each sentence's weights of a word add up to
+            1, [len(tokens.values)].
+    """
+
+    word: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    tokens: Ragged
+    weights: NDArray[np.float32]
+
+
+def word_bags(spans: Ragged, words: WordSpans) -> WordBags:
+    """Weigh the tokens of each word: mean of its pieces, then of its places in a sentence.
+
+    Summed over sentences and divided by their number this is the word's vector (paper section
+    2.1).
+
+    Args:
+        spans: Each occurrence's tokens, from `align`, [W rows].
+        words: The occurrences, [W].
+    """
+    found = np.flatnonzero(spans.lengths)
+    order = found[np.lexsort((found, words.sentence[found], words.word[found]))]
+    word, sentence = words.word[order], words.sentence[order]
+    begins_pair = (np.diff(word, prepend=-1) != 0) | (np.diff(sentence, prepend=-1) != 0)
+    pair_of_place = np.cumsum(begins_pair) - 1
+    places_in_pair = np.bincount(pair_of_place)
+    occurrences = spans.take(order)
+    weight_of_place = 1.0 / (occurrences.lengths * places_in_pair[pair_of_place])
+    distinct, first_place = np.unique(word, return_index=True)
+    boundaries = np.append(first_place, len(word))
+    return WordBags(
+        word=distinct,
+        counts=np.bincount(np.searchsorted(distinct, word[begins_pair]), minlength=len(distinct)),
+        tokens=Ragged(occurrences.values, occurrences.offsets[boundaries]),
+        weights=np.repeat(weight_of_place, occurrences.lengths).astype(np.float32),
+    )

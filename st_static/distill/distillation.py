@@ -1,0 +1,308 @@
+"""Training the word table to give the teacher's similarities (paper section 2.3)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
+from threadpoolctl import threadpool_limits
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+from transformers import (
+    EarlyStoppingCallback,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.trainer_utils import get_last_checkpoint
+
+from st_static.arguments import check_type
+from st_static.distill.batches import batch_sampler
+from st_static.distill.config import DistillationConfig
+from st_static.distill.loss import SimilarityDistillationLoss
+from st_static.distill.progress import bar
+from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.tokens.ragged import Ragged
+
+logger = logging.getLogger(__name__)
+
+_TRAINER_STATE = "trainer_state.json"
+_CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
+_SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+
+
+class SparseTrainer(SentenceTransformerTrainer):
+    """A SentenceTransformerTrainer for modules with sparse gradients.
+
+    It takes `torch.optim.SparseAdam` unless another optimizer is given, and leaves out the
+    gradient norm, which PyTorch cannot compute of sparse gradients; nor can it clip them, so
+    `max_grad_norm` must be 0.
+
+    Raises:
+        ValueError: `max_grad_norm` is not 0.
+        TypeError: The model is not one.
+    """
+
+    def __init__(self, model: SentenceTransformer | None = None, *args: Any, **kwargs: Any) -> None:
+        if "model_init" not in kwargs:
+            check_type(
+                model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…)."
+            )
+        super().__init__(model, *args, **kwargs)
+        if self.args.max_grad_norm:
+            raise ValueError(
+                "Sparse gradients cannot be clipped: set max_grad_norm=0 in the training "
+                f"arguments (it is {self.args.max_grad_norm})."
+            )
+
+    optimizer: torch.optim.Optimizer | None
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Make the optimizer: Adam on the rows of the batch only."""
+        if self.optimizer is None:
+            parameters = [p for p in self.model.parameters() if p.requires_grad]
+            self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
+        optimizer: torch.optim.Optimizer = self.optimizer
+        return optimizer
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> None:
+        return None
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Leave out the generated model card: it would encode the training data once more."""
+
+
+class ProgressBar(TrainerCallback):  # type: ignore[misc]  # untyped library
+    """One bar for the whole training, with the losses; the Trainer's own lines are left out."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+        self._losses: dict[str, str] = {}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Draw it, from the step on that is done."""
+        self._bar = bar("distillation", state.max_steps, "step", initial=state.global_step)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Move it on."""
+        if self._bar is not None:
+            self._bar.update(state.global_step - self._bar.n)
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Show the last losses."""
+        for key, name in (("loss", "loss"), ("eval_loss", "held-out")):
+            if key in kwargs["logs"]:
+                self._losses[name] = f"{kwargs['logs'][key]:.4f}"
+        if self._bar is not None:
+            self._bar.set_postfix(self._losses)
+
+    def close(self) -> None:
+        """Take it away, also where the training was interrupted."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+class TrainingData:
+    """Sentences as token ids with their teacher vectors; also the Trainer's data collator.
+
+    The Trainer's dataset holds sentence numbers only, so that a batch is two gathers.
+
+    Args:
+        ids: Token ids of each sentence, [S rows].
+        vectors: The teacher's vectors, [S, d]; may be mapped into memory.
+    """
+
+    valid_label_columns: Sequence[str] = ("label",)
+
+    def __init__(self, ids: Ragged, vectors: NDArray[np.float16]) -> None:
+        self.ids = ids
+        self.vectors = vectors
+
+    def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
+        """Make a batch of dataset rows [K]: `sentence_input_ids`, `sentence_offsets`, `label`."""
+        index = np.array([row["sentence"] for row in rows])
+        ids = self.ids.take(index)
+        return {
+            "sentence_input_ids": torch.from_numpy(ids.values),
+            "sentence_offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
+            # A column of zeros changes no cosine; without it MatryoshkaLoss would cut teacher
+            # vectors that have the student's dimension.
+            "label": F.pad(torch.from_numpy(self.vectors[index].astype(np.float32)), (0, 1)),
+        }
+
+
+def sentence_numbers(sentences: NDArray[np.int64]) -> Dataset:
+    """The Trainer's dataset of the given sentences: their numbers."""
+    return Dataset.from_dict({"sentence": sentences})
+
+
+def training_arguments(
+    folder: Path, config: DistillationConfig, seed: int
+) -> SentenceTransformerTrainingArguments:
+    """The Trainer's arguments that a recipe asks for."""
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        max_steps=config.max_steps,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=_SCHEDULES[config.schedule],
+        warmup_steps=config.warmup_steps,
+        max_grad_norm=0.0,
+        eval_strategy="steps",
+        eval_steps=min(config.eval_steps, config.max_steps),
+        save_strategy="steps",
+        save_steps=min(config.eval_steps, config.max_steps),
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=config.log_steps,
+        logging_nan_inf_filter=False,
+        dataloader_drop_last=True,
+        dataloader_pin_memory=False,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+        seed=seed,
+    )
+
+
+def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
+    """The distillation loss, at several dimensions if the recipe asks for it."""
+    loss = SimilarityDistillationLoss(model, config.temperature)
+    if config.matryoshka_dims:
+        dims = {int(model.get_embedding_dimension() or 0), *config.matryoshka_dims}
+        return MatryoshkaLoss(model, loss, sorted(dims, reverse=True))
+    return loss
+
+
+def distill(
+    table: NDArray[np.float32],
+    tokenizer: Tokenizer,
+    data: TrainingData,
+    held_out: NDArray[np.int64],
+    config: DistillationConfig,
+    folder: Path,
+    seed: int = 0,
+) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """Train a word table on the teacher's similarities.
+
+    Checkpoints go into the folder; if there is one already, training goes on from it. Of all
+    evaluated tables the one with the smallest held-out loss is returned.
+
+    Args:
+        table: The table to start from, [V, D]; zero rows of special tokens stay zero as long as
+            `data` does not use them.
+        tokenizer: The student's tokenizer.
+        data: All sentences.
+        held_out: Numbers of the sentences that are kept for the held-out loss, [H].
+        config: Steps, batches, learning rate and so on.
+        folder: Where checkpoints go.
+        seed: Seed of clusters and order.
+
+    Returns:
+        The trained table [V, D], and the figures of the training.
+
+    Raises:
+        ValueError: There are fewer sentences than in one batch.
+    """
+    train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
+    for name, sentences in (("training", train), ("held-out", held_out)):
+        if len(sentences) < config.batch_size:
+            raise ValueError(
+                f"distillation.batch_size is {config.batch_size}, but there are only "
+                f"{len(sentences)} {name} sentences. Lower it, or give more text."
+            )
+    model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)], device="cpu")
+    arguments = training_arguments(folder, config, seed)
+    arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
+    trainer = SparseTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=sentence_numbers(train),
+        eval_dataset=sentence_numbers(held_out),
+        loss=make_loss(model, config),
+        data_collator=data,
+        callbacks=[EarlyStoppingCallback(config.patience)],
+    )
+    state = _train(trainer, config, folder)
+    best = load_file(folder / f"checkpoint-{state.best_global_step}" / "model.safetensors")
+    losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
+    figures = {
+        "steps": losses[-1][0] if _stopped_early(state, config) else config.max_steps,
+        "best_step": state.best_global_step,
+        "losses": losses,
+    }
+    return best["embedding.weight"], figures
+
+
+def _train(trainer: SparseTrainer, config: DistillationConfig, folder: Path) -> TrainerState:
+    """Train to the end, from the last checkpoint if there is one."""
+    checkpoint = last_whole_checkpoint(folder)
+    if checkpoint:
+        state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
+        if is_finished(state, config):
+            return state
+    progress = ProgressBar()
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(progress)
+    # A step's operations are small: a second thread costs more in waiting than it computes.
+    with threadpool_limits(limits=1, user_api="openmp"), contextlib.closing(progress):
+        trainer.train(resume_from_checkpoint=checkpoint)
+    return trainer.state
+
+
+def is_finished(state: TrainerState, config: DistillationConfig) -> bool:
+    """Tell whether the training that left a state had come to its end."""
+    return bool(state.global_step >= config.max_steps or _stopped_early(state, config))
+
+
+def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
+    """Whether the last `patience` held-out losses brought no improvement."""
+    waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
+    return bool(waited >= config.patience)
+
+
+def last_whole_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end; newer, broken ones are removed."""
+    while folder.is_dir() and (checkpoint := get_last_checkpoint(str(folder))):
+        if _is_whole(Path(checkpoint)):
+            return str(checkpoint)
+        logger.warning("%s is incomplete: going on from an older checkpoint", checkpoint)
+        shutil.rmtree(checkpoint)
+    return None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / _TRAINER_STATE).read_text())  # the Trainer writes it last
+    except (OSError, json.JSONDecodeError):
+        return False
+    return all((checkpoint / name).is_file() for name in _CHECKPOINT_FILES)

@@ -1,0 +1,315 @@
+"""Word vectors and sentence vectors from one pass of the teacher (paper section 2.1)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch.nn import functional as F
+
+from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
+from st_static.distill.checkpoints import Clock, checkpoints
+from st_static.distill.progress import bar
+from st_static.distill.teacher import (
+    Teacher,
+    TokenBatch,
+    is_out_of_memory,
+    padded_tokens,
+    token_batches,
+)
+from st_static.files import Arrays, read_arrays, write_arrays
+from st_static.tokens.ragged import Ragged
+
+logger = logging.getLogger(__name__)
+
+SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
+_SUMS_FILE = "sums.safetensors"
+
+
+class Prepared(NamedTuple):
+    """A batch that is ready for the teacher.
+
+    Attributes:
+        tokens: The teacher's tokens, [B, T].
+        bags: What to sum up for each word.
+    """
+
+    tokens: TokenBatch
+    bags: WordBags
+
+
+class WordVectors(NamedTuple):
+    """What a batch adds to the sums.
+
+    Attributes:
+        word: Distinct words, [U].
+        sums: Sum over sentences of each word's vector, [U, h].
+        counts: Number of those sentences, [U].
+    """
+
+    word: NDArray[np.int64]
+    sums: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """What the teacher gives for a batch.
+
+    Attributes:
+        sentences: The sentence vectors, [B, d].
+        words: What is added to the sums, in this order; several where the batch was halved.
+    """
+
+    sentences: NDArray[np.float16]
+    words: list[WordVectors]
+
+
+class WordSums:
+    """Sums of word vectors; adding is associative and commutative, up to rounding.
+
+    Args:
+        n_tokens: Rows, one for each token id of the student, V.
+        dimension: The dimension of token vectors, h.
+
+    Attributes:
+        sums: Sum over sentences of each word's vector, [V, h].
+        counts: Number of those sentences, [V].
+    """
+
+    def __init__(self, n_tokens: int, dimension: int) -> None:
+        self.sums = np.zeros((n_tokens, dimension), dtype=np.float32)
+        self.counts = np.zeros(n_tokens, dtype=np.int64)
+
+    def add(self, words: WordVectors) -> None:
+        """Add the sums and counts of distinct words."""
+        self.sums[words.word] += words.sums
+        self.counts[words.word] += words.counts
+
+    def means(self) -> NDArray[np.float32]:
+        """The mean vector of each word, [V, h]; zero for a word without a sentence."""
+        counts = np.maximum(self.counts, 1).astype(np.float32)
+        means: NDArray[np.float32] = self.sums / counts[:, None]
+        return means
+
+
+def prepare(
+    teacher: Teacher, tokenizer: Tokenizer, sentences: Sequence[str], words: Ragged
+) -> Prepared:
+    """Tokenise sentences [B] for the teacher and find their selected words.
+
+    Args:
+        teacher: The teacher.
+        tokenizer: The student's tokenizer.
+        sentences: The sentences.
+        words: For each sentence, the words that it was selected for, [B rows].
+    """
+    tokens = teacher.tokenize(list(sentences))
+    found = find_words(tokenizer, sentences)
+    # (sentence, word) as one number, to keep only the occurrences of selected pairs.
+    stride = tokenizer.get_vocab_size()
+    selected = words.row_of_value * stride + words.values
+    wanted = np.isin(found.sentence * stride + found.word, selected)
+    found = WordSpans(*(column[wanted] for column in found))
+    return Prepared(tokens, word_bags(align(tokens, found), found))
+
+
+def encode_batch(teacher: Teacher, batch: Prepared) -> Encoded:
+    """Run the teacher on one batch."""
+    tokens, sentences = teacher.forward(
+        torch.from_numpy(batch.tokens.input_ids), torch.from_numpy(batch.tokens.attention_mask)
+    )
+    vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
+    words = WordVectors(batch.bags.word, sum_tokens(tokens, batch.bags), batch.bags.counts)
+    return Encoded(vectors, [words])
+
+
+@torch.inference_mode()
+def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
+    """Sum up weighted token vectors [B, T, h] for each word, [U, h]."""
+    if not len(bags.word):
+        return np.zeros((0, tokens.shape[-1]), dtype=np.float32)
+    device = tokens.device
+    sums = F.embedding_bag(
+        torch.from_numpy(bags.tokens.values).to(device),
+        tokens.flatten(0, 1).float(),
+        torch.from_numpy(bags.tokens.offsets[:-1].astype(np.int32)).to(device),
+        mode="sum",
+        per_sample_weights=torch.from_numpy(bags.weights).to(device),
+    )
+    return sums.cpu().numpy()
+
+
+class Selected(NamedTuple):
+    """The sentences that the teacher reads, sorted by length.
+
+    Attributes:
+        texts: The sentences, [S].
+        lengths: Teacher tokens of each, ascending, [S].
+        words: For each, the words that it was selected for, [S rows].
+    """
+
+    texts: pa.Array
+    lengths: NDArray[np.int32]
+    words: Ragged
+
+    def rows(self, rows: slice) -> Selected:
+        """The given sentences."""
+        numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
+        return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
+
+
+def encode_batches(
+    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
+) -> Iterator[Encoded]:
+    """Run the teacher over batches of the selected sentences.
+
+    While the teacher works on one batch, the next is tokenised in a second thread.
+
+    Args:
+        teacher: The teacher.
+        tokenizer: The student's tokenizer.
+        selected: The sentences, [S].
+        batches: Which sentences are in each batch.
+
+    Yields:
+        For each batch, its vectors.
+    """
+
+    def prepare_rows(part: Selected) -> Prepared:
+        """What the teacher is run on, for one batch."""
+        return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
+
+    def encode(part: Selected, batch: Prepared) -> Encoded:
+        """The batch's vectors; where memory runs out, those of its halves."""
+        try:
+            return encode_batch(teacher, batch)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error) or len(part.texts) == 1:
+                raise
+        # Outside the except block, whose traceback would keep the large tensors alive.
+        logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
+        middle = len(part.texts) // 2
+        halves = [part.rows(slice(middle)), part.rows(slice(middle, None))]
+        one, other = (encode(half, prepare_rows(half)) for half in halves)
+        return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
+
+    with ThreadPoolExecutor(1) as thread:
+        parts = map(selected.rows, batches)
+        part = next(parts, None)
+        pending = part and thread.submit(prepare_rows, part)
+        while part and pending:
+            batch, this, part = pending.result(), part, next(parts, None)
+            pending = part and thread.submit(prepare_rows, part)
+            yield encode(this, batch)
+
+
+def extract_rows(
+    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, sums: WordSums
+) -> Iterator[NDArray[np.float16]]:
+    """Run the teacher over all selected sentences, without files.
+
+    Args:
+        teacher: The teacher.
+        tokenizer: The student's tokenizer.
+        selected: The sentences, [S].
+        sums: Where the words' vectors are added.
+
+    Yields:
+        Sentence vectors, [B, d], in the order of the sentences.
+    """
+    batches, _ = sentence_batches(teacher, selected)
+    for encoded in encode_batches(teacher, tokenizer, selected, batches):
+        for words in encoded.words:
+            sums.add(words)
+        yield encoded.sentences
+
+
+def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice], list[int]]:
+    """All selected sentences, cut into batches, and the tokens of each batch with its padding."""
+    lengths = selected.lengths + sum(map(len, teacher.surroundings()))
+    batches = token_batches(lengths, teacher.batch_tokens)
+    return batches, padded_tokens(batches, lengths)
+
+
+def extract(
+    teacher: Teacher,
+    tokenizer: Tokenizer,
+    selected: Selected,
+    folder: Path,
+    clock: Clock = time.monotonic,
+) -> WordSums:
+    """Run the teacher over all selected sentences.
+
+    What is done is written about twice a minute, and when it is interrupted; an interrupted run
+    goes on from there.
+
+    Args:
+        teacher: The teacher.
+        tokenizer: The student's tokenizer.
+        selected: The sentences, [S].
+        folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
+        clock: Tells the seconds from one checkpoint to the next.
+
+    Returns:
+        The sums over all sentences.
+    """
+    batches, tokens = sentence_batches(teacher, selected)
+    state = _State(folder, WordSums(tokenizer.get_vocab_size(), teacher.token_dimension))
+    vectors = np.lib.format.open_memmap(
+        folder / SENTENCE_VECTORS_FILE,
+        mode="r+" if state.done else "w+",
+        dtype=np.float16,
+        shape=(len(selected.lengths), teacher.dimension),
+    )
+
+    def write() -> None:
+        """Write what is done."""
+        vectors.flush()  # before it is told how far they are whole
+        state.write()
+
+    encoded = encode_batches(teacher, tokenizer, selected, batches[state.done :])
+    with (
+        bar("teacher", sum(tokens), "token", initial=sum(tokens[: state.done])) as progress,
+        checkpoints(write, clock) as checkpoint,
+    ):
+        for batch in encoded:
+            with checkpoint.whole():
+                vectors[batches[state.done]] = batch.sentences
+                state.add(batch.words)
+            progress.update(tokens[state.done - 1])
+    return state.sums
+
+
+class _State:
+    """The sums of the batches that are done; read from their file, if there is one."""
+
+    def __init__(self, folder: Path, sums: WordSums) -> None:
+        self.file = folder / _SUMS_FILE
+        self.sums = sums
+        self.done = 0
+        saved = read_arrays(self.file) if self.file.exists() else {}
+        # Without this key, they were left by a version that cut other batches.
+        if "batches_done" in saved:
+            sums.sums, sums.counts = saved["sums"], saved["counts"]
+            self.done = int(saved["batches_done"])
+
+    def add(self, words: Iterable[WordVectors]) -> None:
+        """Add the words of the next batch."""
+        for part in words:
+            self.sums.add(part)
+        self.done += 1
+
+    def write(self) -> None:
+        """Write the sums, and how many batches they hold."""
+        arrays: Arrays = {"sums": self.sums.sums, "counts": self.sums.counts}
+        arrays["batches_done"] = np.array(self.done)
+        write_arrays(self.file, arrays)

@@ -1,0 +1,162 @@
+"""The distillation loss: the student's similarities within a batch follow the teacher's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from st_static.arguments import check_type
+
+CITATION = """
+@inproceedings{wada-etal-2025-static,
+    title = "Static Word Embeddings for Sentence Semantic Representation",
+    author = "Wada, Takashi and Hirakawa, Yuki and Shimizu, Ryotaro and
+      Kawashima, Takahiro and Saito, Yuki",
+    booktitle = "Proceedings of the 2025 Conference on Empirical Methods in Natural
+      Language Processing",
+    pages = "6206--6222",
+    year = "2025",
+}
+"""
+
+
+class SimilarityDistillationLoss(nn.Module):
+    """Cross-entropy between the teacher's and the student's similarities within a batch.
+
+    With t_ij and s_ij the cosine similarities of sentences i and j under the teacher and the
+    student, q and p their softmax over j != i at temperature τ (paper section 2.3):
+
+        loss = -(1/K) sum_i sum_{j != i} q_ij log p_ij
+
+    Args:
+        model: The student.
+        temperature: Softmax temperature τ of both.
+
+    Requirements:
+        1. One text column, and the teacher's sentence vectors in the `label` column.
+        2. At least two texts in a batch; use a batch size that divides the data, or
+           `dataloader_drop_last=True`.
+
+    Inputs:
+        +-------+---------------------------------------------+
+        | Texts | Labels                                      |
+        +=======+=============================================+
+        | text  | the teacher's vector of the text, d floats  |
+        +-------+---------------------------------------------+
+
+    Raises:
+        ValueError: The temperature is not positive.
+        TypeError: The student is not a model, or the temperature is not a number.
+
+    Example:
+        ::
+
+            dataset = Dataset.from_dict({"text": texts, "label": teacher.encode(texts)})
+            loss = SimilarityDistillationLoss(model)
+            arguments = SentenceTransformerTrainingArguments("checkpoints", max_grad_norm=0)
+            SparseTrainer(model, arguments, train_dataset=dataset, loss=loss).train()
+
+        `st_static.SparseTrainer` is the Trainer for the sparse gradients of `StaticWordEmbedding`;
+        for modules with dense ones, `SentenceTransformerTrainer` itself serves.
+    """
+
+    def __init__(self, model: SentenceTransformer, temperature: float = 0.05) -> None:
+        super().__init__()
+        check_type(model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…).")
+        check_type(temperature, Real, "a number as the temperature")
+        if not temperature > 0:
+            raise ValueError(f"Expected a positive temperature, but got {temperature}.")
+        self.model = model
+        self.temperature = temperature
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """Compute the loss of a batch.
+
+        Args:
+            sentence_features: The preprocessed text column, of K texts.
+            labels: The teacher's sentence vectors, [K, d].
+
+        Raises:
+            ValueError: There is more than one text column or fewer than two texts, or the
+                teacher's vectors are missing or have another number of rows, or either's are not
+                finite.
+        """
+        columns = list(sentence_features)
+        if len(columns) != 1:
+            raise ValueError(
+                f"Expected one text column beside the label, but got {len(columns)}. Keep only the "
+                'columns of the text and of the teacher\'s vectors, "label".'
+            )
+        student = self.model(columns[0])["sentence_embedding"]
+        check_teacher_vectors(labels, len(student))
+        if not bool(torch.isfinite(student).all()):
+            raise ValueError(
+                "The student's vectors are not finite: the training has diverged. Lower the "
+                "learning rate, or check the word table that it starts from."
+            )
+        return similarity_cross_entropy(student, labels.to(student.dtype), self.temperature)
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What the model card says about the loss."""
+        return {"temperature": self.temperature}
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper that the loss comes from."""
+        return CITATION
+
+
+def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """The loss on vectors.
+
+    Args:
+        student: The student's sentence vectors, [K, D].
+        teacher: The teacher's, [K, d].
+        temperature: Softmax temperature τ.
+
+    Example:
+        >>> vectors = torch.eye(3)
+        >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
+        0.6931
+    """
+    log_p = _similarities(student, temperature).log_softmax(dim=1)
+    q = _similarities(teacher, temperature).softmax(dim=1)
+    return -(q * log_p).sum(dim=1).mean()
+
+
+def _similarities(vectors: Tensor, temperature: float) -> Tensor:
+    """Cosine similarities of each row with the others, divided by τ, [K, K - 1]."""
+    unit = F.normalize(vectors, dim=1)
+    size = len(unit)
+    scores = unit @ unit.T / temperature  # [K, K]
+    # Without the last element, each run of K + 1 elements begins with one of the diagonal.
+    return scores.flatten()[:-1].view(size - 1, size + 1)[:, 1:].reshape(size, size - 1)
+
+
+def check_teacher_vectors(labels: Tensor | None, n_texts: int) -> None:
+    """Check the label column of a batch.
+
+    Raises:
+        ValueError: It is missing, of another shape than [n_texts, d], or not finite; or there
+            are fewer than two texts.
+    """
+    if not isinstance(labels, Tensor) or labels.ndim != 2 or len(labels) != n_texts:
+        found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
+        raise ValueError(
+            f"Expected the teacher's vectors in the column 'label', shaped [{n_texts}, d], but "
+            f"got {found}. Add them with dataset.add_column('label', list(teacher.encode(texts)))."
+        )
+    if n_texts < 2:
+        raise ValueError(
+            "Expected at least two texts in a batch, to compare, but got one. Raise the batch "
+            "size, or set dataloader_drop_last=True."
+        )
+    if not bool(torch.isfinite(labels).all()):
+        rows = (~torch.isfinite(labels)).any(dim=1).nonzero().flatten().tolist()
+        raise ValueError(f"The teacher's vectors of texts {rows[:5]} of the batch are not finite.")

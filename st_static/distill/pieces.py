@@ -1,0 +1,166 @@
+"""The teacher's vocabulary in the student's spelling, and vectors of tokens without context."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel
+
+from st_static.distill.checkpoints import Clock, checkpoints
+from st_static.distill.progress import bar
+from st_static.distill.teacher import Teacher, is_out_of_memory, padded_tokens, token_batches
+from st_static.files import read_arrays, write_arrays
+from st_static.tokens.tokenizer import (
+    CONTINUATION,
+    build_tokenizer,
+    is_punctuation,
+    split_words,
+)
+
+_METASPACE = "▁"
+
+
+def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
+    """Spell the teacher's tokens as WordPiece tokens of the student.
+
+    WordPiece, Unigram and byte-level BPE vocabularies mark word beginnings each in their own way;
+    the student marks continuations with `##`. Spellings are normalised as the student's text is,
+    and those that the student's pre-tokenizer would split, special tokens and punctuation are
+    left out.
+
+    Args:
+        teacher: The teacher's tokenizer.
+
+    Returns:
+        For each spelling the teacher's token id; the smallest one where several agree.
+    """
+    description = json.loads(teacher.to_str())
+    kind = description["model"]["type"]
+    byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
+    special = {token["id"] for token in description["added_tokens"]}
+    student = build_tokenizer([])
+    decoder = ByteLevel()
+    pieces: dict[str, int] = {}
+    for token, index in sorted(teacher.get_vocab().items(), key=lambda item: item[1]):
+        if index in special:
+            continue
+        if kind == "WordPiece":
+            prefix = description["model"]["continuing_subword_prefix"]
+            begins, text = not token.startswith(prefix), token.removeprefix(prefix)
+        else:
+            text = decoder.decode([token]) if byte_level else token.replace(_METASPACE, " ")
+            begins, text = text.startswith(" "), text.strip(" ")
+        words = split_words(student, text)
+        if len(words) == 1 and not is_punctuation(words[0]):
+            pieces.setdefault(words[0] if begins else CONTINUATION + words[0], index)
+    return pieces
+
+
+def vectors_alone(
+    teacher: Teacher,
+    tokens: Sequence[str],
+    file: Path | None = None,
+    clock: Clock = time.monotonic,
+) -> NDArray[np.float32]:
+    """The teacher's vectors for tokens of the student on their own, between special tokens.
+
+    Args:
+        teacher: The teacher.
+        tokens: Words, pieces and characters of the student, [n].
+        file: Where what is done is written about twice a minute, and when it is interrupted; an
+            interrupted run goes on from there.
+        clock: Tells the seconds from one checkpoint to the next.
+
+    Returns:
+        The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
+        know any of its characters.
+    """
+    rows = _teacher_ids(teacher, tokens)
+    known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
+    if not len(known):
+        return np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
+    n_special = sum(map(len, teacher.surroundings()))
+    lengths = np.array([len(rows[i]) for i in known]) + n_special
+    batches = token_batches(lengths, teacher.batch_tokens)
+    sizes = padded_tokens(batches, lengths)
+    vectors, done = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32), 0
+    if file and file.exists():
+        saved = read_arrays(file)
+        vectors, done = saved["vectors"], int(saved["batches_done"])
+
+    def write() -> None:
+        """Write what is done."""
+        if file:
+            write_arrays(file, {"vectors": vectors, "batches_done": np.array(done)})
+
+    with (
+        bar("teacher, word pieces", sum(sizes), "token", initial=sum(sizes[:done])) as progress,
+        checkpoints(write, clock) as checkpoint,
+    ):
+        for batch in batches[done:]:
+            encoded = _encode_halving(teacher, [rows[i] for i in known[batch]])
+            with checkpoint.whole():
+                vectors[known[batch]] = encoded
+                done += 1
+            progress.update(sizes[done - 1])
+    return vectors
+
+
+def _teacher_ids(teacher: Teacher, tokens: Sequence[str]) -> list[list[int]]:
+    """The teacher's ids of each token; none if it knows nothing of it."""
+    pieces = teacher_pieces(teacher.tokenizer)
+    unknown = _unknown_id(teacher.tokenizer)
+
+    def ids_of(token: str) -> list[int]:
+        """Of one token."""
+        if token in pieces:
+            return [pieces[token]]
+        text = token.removeprefix(CONTINUATION)
+        ids = teacher.tokenizer.encode(text, add_special_tokens=False).ids
+        known = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
+        return ids if any(token and token.strip(_METASPACE) for token in known) else []
+
+    return [ids_of(token) for token in tokens]
+
+
+def _encode_halving(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:
+    """As `_encode_inside`; where memory runs out, for each half of the rows instead."""
+    try:
+        return _encode_inside(teacher, rows)
+    except (MemoryError, RuntimeError) as error:
+        if len(rows) == 1 or not is_out_of_memory(error):
+            raise
+    middle = len(rows) // 2
+    halves = [_encode_halving(teacher, half) for half in (rows[:middle], rows[middle:])]
+    return np.concatenate(halves)
+
+
+def _encode_inside(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float32]:
+    """Mean last-layer vectors of token ids put between the teacher's special tokens."""
+    before, after = teacher.surroundings()
+    if teacher.max_tokens is not None:
+        rows = [row[: max(1, teacher.max_tokens - len(before) - len(after))] for row in rows]
+    sizes = np.array([len(row) for row in rows])
+    positions = np.arange(len(before) + sizes.max() + len(after))
+    ids = np.full((len(rows), len(positions)), teacher.pad_id, dtype=np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(before) + len(row) + len(after)] = [*before, *row, *after]
+    present = positions < (len(before) + sizes + len(after))[:, None]
+    inside = (positions >= len(before)) & (positions < (len(before) + sizes)[:, None])
+    tokens, _ = teacher.forward(torch.from_numpy(ids), torch.from_numpy(present.astype(np.int64)))
+    weights = torch.from_numpy(inside / sizes[:, None]).to(tokens.device, torch.float32)
+    return torch.einsum("bt,bth->bh", weights, tokens.float()).cpu().numpy()
+
+
+def _unknown_id(tokenizer: Tokenizer) -> int | None:
+    model = json.loads(tokenizer.to_str())["model"]
+    if "unk_id" in model:
+        return None if model["unk_id"] is None else int(model["unk_id"])
+    return tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else None

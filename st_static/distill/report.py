@@ -1,0 +1,163 @@
+"""What a build tells the user at its end: one table, and answers from the new model."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from st_static.distill.corpus.sentences import sentence_shards
+from st_static.distill.pipeline import BuildResult
+from st_static.files import read_json, read_table
+from st_static.hub_access import whole_path
+from st_static.model.export import RECORD_FILE, own_files
+from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS
+
+_SPEED_SENTENCES = 20_000
+_SEARCHED_SENTENCES = 200_000
+
+
+def print_report(
+    result: BuildResult, questions: Sequence[str] = (), work_dir: str | Path = "work"
+) -> None:
+    """Print the table of a build, the best answers to each question, and what can be done next.
+
+    Args:
+        result: The build.
+        questions: Answered by searching the corpus's sentences.
+        work_dir: The recipe's work_dir.
+    """
+    model = SentenceTransformer(whole_path(result.output), device="cpu")
+    sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
+    console = Console()
+    console.print(report_table(result, encoding_speed(model, sentences)))
+    console.print(rows_explained(result), highlight=False, markup=False)
+    if questions:
+        nearest = f"\nThree nearest of {len(sentences):,} sentences of the corpus:"
+        console.print(nearest, highlight=False)
+        for question, answers in zip(questions, search(model, sentences, questions), strict=True):
+            console.print(f"\n{question}", style="bold", highlight=False, markup=False)
+            for score, sentence in answers:
+                console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
+    console.print(
+        "\n" + next_steps(result.output, Path(work_dir)),
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def next_steps(output: Path, work_dir: Path) -> str:
+    """The commands that one gives after a build, to be copied as they are."""
+    model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
+    results = shlex.quote(f"results/local__{output.resolve().name}")
+    load = f"model = SentenceTransformer({str(output)!r})"
+    return "\n".join(
+        [
+            "Next, in Python:",
+            "  from sentence_transformers import SentenceTransformer",
+            f"  {load}",
+            '  embeddings = model.encode(["A sentence.", "Another one."])',
+            "On the command line:",
+            f"  st-static evaluate {model} --tasks STS12 STS13",
+            f"  st-static card {model} --results {results}/* --work_dir {work}",
+        ]
+    )
+
+
+def report_table(result: BuildResult, sentences_per_second: float) -> Table:
+    """Teacher agreement and time by stage, then what the model is."""
+    table = Table(title=escape(f"Built {result.output}"))
+    table.add_column("stage")
+    table.add_column("teacher agreement", justify="right")
+    table.add_column("seconds", justify="right")
+    for stage in result.stages:
+        agreement = stage.figures.get("teacher_agreement")
+        table.add_row(
+            stage.name, "" if agreement is None else f"{agreement:.2f}", f"{stage.seconds:.1f}"
+        )
+    table.add_section()
+    table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
+    table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
+    table.add_section()
+    for name, value in (
+        ("vocabulary", f"{result.stage('vocabulary').figures['words']:,} words"),
+        ("vectors", f"{result.stage('vocabulary').figures['tokens']:,}"),
+        ("dimensions", f"{result.stage('pca').figures['dimension']}"),
+        ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
+        ("speed", f"{sentences_per_second:,.0f} sentences/s"),
+    ):
+        table.add_row(name, value)
+    table.caption = (
+        "Teacher agreement: Spearman correlation x 100 of student and teacher cosines on pairs of "
+        "held-out sentences."
+    )
+    return table
+
+
+def rows_explained(result: BuildResult) -> str:
+    """Why the word table has more rows than the vocabulary has words."""
+    n_words = result.stage("vocabulary").figures["words"]
+    tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    first = len(SPECIAL_TOKENS) + n_words
+    others = [t.removeprefix(CONTINUATION) for t, i in tokenizer.get_vocab().items() if i >= first]
+    n_characters = sum(len(text) == 1 for text in others)
+    n_pieces = len(others) - n_characters
+    pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
+    text = (
+        f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
+        f"single characters, which spell all other words; {len(SPECIAL_TOKENS)} special tokens."
+    )
+    hint = (
+        " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
+        "corpus."
+    )
+    kind = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]["pieces"]
+    return text + hint if kind == "all" and n_pieces else text
+
+
+def size_on_disk(model: Path) -> int:
+    """Bytes of the files that a build writes; a card and other files beside them do not count."""
+    return sum(file.stat().st_size for file in own_files(model))
+
+
+def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
+    """The first sentences of the corpus, at most `limit`."""
+    sentences: list[str] = []
+    for shard in sentence_shards(Path(result.stage("sentences").folder)):
+        sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
+    return sentences
+
+
+def encoding_speed(model: SentenceTransformer, sentences: Sequence[str]) -> float:
+    """Sentences that the model encodes in a second, with sentence-transformers alone."""
+    texts = list(sentences[:_SPEED_SENTENCES])
+    model.encode(texts[:256])
+    start = time.perf_counter()
+    model.encode(texts, batch_size=1024)
+    return len(texts) / (time.perf_counter() - start)
+
+
+def search(
+    model: SentenceTransformer, sentences: Sequence[str], questions: Sequence[str], top: int = 3
+) -> list[list[tuple[float, str]]]:
+    """Find the sentences that are nearest to each question.
+
+    Returns:
+        For each question, its `top` best (cosine, sentence), the best first.
+    """
+    corpus = model.encode(list(sentences), batch_size=1024)
+    scores = model.encode(list(questions)) @ corpus.T
+    best = np.argsort(-scores, axis=1)[:, :top]
+    return [
+        [(float(row[i]), sentences[i]) for i in order]
+        for row, order in zip(scores, best, strict=True)
+    ]

@@ -1,0 +1,168 @@
+"""Sentence-level PCA: reduce a word table by the directions in which sentences differ."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_is_fitted
+
+from st_static.arguments import as_matrix, check_type
+from st_static.files import read_arrays, write_arrays
+
+
+class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+    """PCA fitted on sentences and applied to words (paper section 2.2).
+
+    A sentence is represented by the mean of its word vectors. A mean is linear, so the transform
+    of a sentence is the mean of its transformed words, and the word table is transformed once:
+    W'(w) = P^T (W(w) - mean). The leading components carry what all sentences share; dropping
+    k = floor(d / 100) of them helps on most teachers.
+
+    Args:
+        n_components: Output dimension D; None keeps all that remain.
+        n_remove: Leading components to drop, k; "auto" is floor(d / 100).
+
+    Attributes:
+        mean_: Mean of the sentences, [d].
+        components_: The kept directions, by falling variance, [D, d].
+        explained_variance_: Variance of the sentences along all directions up to the last kept
+            one, the dropped ones first, [n_remove + D].
+        n_remove_: Directions that were dropped.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(50, 8))
+        >>> SentencePCA(n_components=3, n_remove=1).fit(X).transform(X[:2]).shape
+        (2, 3)
+    """
+
+    mean_: NDArray[np.float32]
+    components_: NDArray[np.float32]
+    explained_variance_: NDArray[np.float32]
+    n_remove_: int
+
+    def __init__(self, n_components: int | None = 256, *, n_remove: int | str = "auto") -> None:
+        self.n_components = n_components
+        self.n_remove = n_remove
+
+    def fit(self, X: NDArray[np.floating], y: None = None) -> Self:  # noqa: N803
+        """Find the directions.
+
+        Args:
+            X: Sentence vectors, [M, d].
+            y: Not used; here for scikit-learn's convention.
+
+        Raises:
+            ValueError: D + n_remove > d, fewer sentences than directions, or values that are not
+                finite.
+            TypeError: X is not an array of numbers.
+        """
+        X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
+        n_remove, n_components = _resolve(
+            self.n_components, self.n_remove, X.shape[1], ("n_components", "n_remove"), "vectors"
+        )
+        if len(X) < n_remove + n_components:
+            raise ValueError(
+                f"Expected at least {n_remove + n_components} sentences, one a component, but got "
+                f"{len(X)}. Give more sentences, or lower n_components."
+            )
+        exact = np.asarray(X, dtype=np.float64)
+        finite = np.isfinite(exact).all(axis=1)
+        if not finite.all():
+            raise ValueError(
+                "Expected finite vectors, but there are values that are NaN or infinite, the first "
+                f"of them in row {int(finite.argmin())}."
+            )
+        pca = PCA(n_remove + n_components, svd_solver="covariance_eigh").fit(exact)
+        self.mean_ = pca.mean_.astype(np.float32)
+        self.components_ = pca.components_[n_remove:].astype(np.float32)
+        self.explained_variance_ = pca.explained_variance_.astype(np.float32)
+        self.n_remove_ = n_remove
+        return self
+
+    def transform(self, table: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Map word or sentence vectors [V, d] to [V, D].
+
+        Raises:
+            NotFittedError: `fit` comes first.
+            ValueError: The vectors have another dimension than those it was fitted on.
+            TypeError: They are not an array of numbers.
+        """
+        check_is_fitted(self, "mean_")
+        table = as_matrix(table, "vectors [V, d]")
+        if table.shape[1] != len(self.mean_):
+            raise ValueError(
+                f"Expected vectors of {len(self.mean_)} dimensions, as the PCA was fitted on, but "
+                f"got {table.shape[1]}."
+            )
+        centred = np.asarray(table, dtype=np.float32) - self.mean_
+        return (centred @ self.components_.T).astype(np.float32, copy=False)
+
+    def save(self, path: Path) -> None:
+        """Write the fitted transform as safetensors, so that words can be added later.
+
+        Raises:
+            NotFittedError: `fit` comes first.
+        """
+        check_is_fitted(self, "mean_")
+        write_arrays(
+            path,
+            {
+                "mean": self.mean_,
+                "components": self.components_,
+                "explained_variance": self.explained_variance_,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> SentencePCA:
+        """Read a transform that `save` wrote."""
+        arrays = read_arrays(path)
+        n_remove = len(arrays["explained_variance"]) - len(arrays["components"])
+        pca = cls(len(arrays["components"]), n_remove=n_remove)
+        pca.mean_, pca.components_ = arrays["mean"], arrays["components"]
+        pca.explained_variance_, pca.n_remove_ = arrays["explained_variance"], n_remove
+        return pca
+
+
+def resolve_components(
+    n_components: int | None, n_remove: int | str, dimension: int
+) -> tuple[int, int]:
+    """Turn a recipe's `n_remove="auto"` and `n_components=None` into numbers.
+
+    Returns:
+        How many components are dropped, and how many are kept.
+
+    Raises:
+        ValueError: There are not that many.
+        TypeError: They are not whole numbers.
+    """
+    names = "pca.n_components", "pca.n_remove"
+    return _resolve(n_components, n_remove, dimension, names, "a teacher")
+
+
+def _resolve(
+    n_components: int | None,
+    n_remove: int | str,
+    dimension: int,
+    names: tuple[str, str],
+    of: str,
+) -> tuple[int, int]:
+    """The same, with the numbers' names and what has that dimension, for errors."""
+    if n_components is not None:
+        check_type(n_components, Integral, "a whole number as n_components, or None")
+    if n_remove != "auto":
+        check_type(n_remove, Integral, 'a whole number as n_remove, or "auto"')
+    dropped = dimension // 100 if n_remove == "auto" else int(n_remove)
+    kept = dimension - dropped if n_components is None else n_components
+    if dropped < 0 or kept < 1 or dropped + kept > dimension:
+        raise ValueError(
+            f"{names[0]} = {kept} and {names[1]} = {dropped} do not fit {of} of dimension "
+            f"{dimension}: together they must be at most {dimension}, the first at least 1."
+        )
+    return dropped, kept

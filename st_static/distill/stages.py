@@ -1,0 +1,163 @@
+"""Stages: functions from files to files that run once, survive a kill and never half-exist.
+
+A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. The
+hash covers the stage's configuration and the previous stages' hashes. Inside, files appear by an
+atomic rename, so that a later run may trust those that it finds. Two kinds grow in place, and
+something else tells how far they are whole: the teacher's sentence vectors (`done`, beside the
+sums) and the Trainer's checkpoints (`last_whole_checkpoint`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from st_static.distill.progress import describe, duration
+from st_static.files import read_json, write_json
+
+logger = logging.getLogger(__name__)
+
+Figures = dict[str, Any]
+
+_RECORD = "stage.json"
+_TIME = "time.json"  # of the runs so far, while a stage is not complete
+
+
+def digest(key: Any) -> str:
+    """A short hash of a JSON value."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
+    """Where a stage's files are when it is complete."""
+    return work_dir / f"{name}-{digest(key)}"
+
+
+def run_stage(
+    work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
+) -> Path:
+    """Run a stage, unless it is already complete.
+
+    Args:
+        work_dir: Folder of all stages.
+        name: The stage's name.
+        key: Everything that determines the stage's result, as JSON values.
+        compute: Writes the stage's files into the folder that it is given, where it may find
+            whole files of an interrupted run, and returns figures to keep with them.
+
+    Returns:
+        The stage's folder.
+    """
+    folder = stage_folder(work_dir, name, key)
+    if folder.is_dir():
+        logger.info("%s: complete in %s", name, folder)
+        return folder
+    partial = folder.with_name(folder.name + ".partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    for leftover in partial.rglob(".*.tmp"):  # of a process that was killed while writing
+        leftover.unlink()
+    logger.info("%s: %s", name, "going on" if (partial / _TIME).exists() else "running")
+    with _timed(partial) as seconds:
+        figures = compute(partial)
+    (partial / _TIME).unlink()
+    record = {"key": key, "figures": figures, "seconds": round(seconds(), 2)}
+    write_json(partial / _RECORD, record)
+    partial.replace(folder)
+    logger.info("%s: %s in %s", name, describe(name, figures), duration(seconds()))
+    return folder
+
+
+@contextmanager
+def _timed(partial: Path) -> Iterator[Callable[[], float]]:
+    """Give the seconds that a stage has taken so far, in all its runs.
+
+    Of a run that was killed, they are those up to the last file that it wrote.
+    """
+    before = 0.0
+    if (partial / _TIME).exists():
+        left = read_json(partial / _TIME)
+        before = left["seconds"]
+        if left["started"] is not None:
+            last = max(file.stat().st_mtime for file in partial.rglob("*"))
+            before += max(0.0, last - left["started"])
+    start = time.perf_counter()
+
+    def seconds() -> float:
+        """Of all runs, this one included."""
+        return before + time.perf_counter() - start
+
+    write_json(partial / _TIME, {"seconds": before, "started": time.time()})
+    try:
+        yield seconds
+    except BaseException:
+        with suppress(OSError):  # such as a full disk, which is what is to be told
+            write_json(partial / _TIME, {"seconds": seconds(), "started": None})
+        raise
+
+
+@contextmanager
+def locked(work_dir: Path) -> Iterator[None]:
+    """Keep other builds out of a work directory; the lock ends with the process.
+
+    Raises:
+        ValueError: Another build is at work there.
+    """
+    work_dir.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(work_dir / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(
+            f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def stage_figures(folder: Path) -> Figures:
+    """The figures that a complete stage left."""
+    figures: Figures = read_json(folder / _RECORD)["figures"]
+    return figures
+
+
+def stage_seconds(folder: Path) -> float:
+    """How long a complete stage took, in all its runs."""
+    return float(read_json(folder / _RECORD)["seconds"])
+
+
+def stage_hash(folder: Path) -> str:
+    """The hash in a stage folder's name."""
+    return folder.name.rpartition("-")[2]
+
+
+def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
+    """Fail before work starts where a folder's disk cannot hold what will be written.
+
+    Args:
+        folder: Where to.
+        n_bytes: Size of all of it; what an interrupted run left there counts.
+        purpose: What it is, for the message.
+
+    Raises:
+        ValueError: Too few bytes are free.
+    """
+    free = shutil.disk_usage(folder).free
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != _TIME)
+    present = sum(file.stat().st_size for file in files)
+    if free < n_bytes - present:
+        raise ValueError(
+            f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "
+            "GB are free. Free some disk, or set work_dir to a folder on a larger one; what is "
+            "already computed stays."
+        )

@@ -1,0 +1,385 @@
+"""The teacher: a SentenceTransformer that begins with a transformer and a fast tokenizer."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import xxhash
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from sentence_transformers.util import is_sentence_transformer_model
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from st_static.distill.config import TeacherConfig
+from st_static.distill.sources import locate, require_teacher
+from st_static.hub_access import whole_path
+
+WEIGHTS_FILE = "model.safetensors"
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TokenBatch(NamedTuple):
+    """Sentences as the teacher's tokens, padded to the longest, [B, T].
+
+    Attributes:
+        input_ids: Token ids.
+        attention_mask: 1 for tokens, 0 for padding.
+        starts: Where each token's characters begin in its sentence; 0 for special tokens.
+        ends: Where they end.
+        is_text: Whether the token comes from the sentence: neither special, nor padding, nor
+            of the prompt.
+    """
+
+    input_ids: NDArray[np.int64]
+    attention_mask: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    is_text: NDArray[np.bool_]
+
+
+def check_weights(folder: str, expected: str) -> None:
+    """Compare the SHA-256 of a folder's weights with the expected one.
+
+    Raises:
+        ValueError: They differ, or there is no `model.safetensors`.
+    """
+    path = Path(folder) / WEIGHTS_FILE
+    if not path.is_file():
+        raise ValueError(
+            f"teacher.sha256 is given, but {folder!r} is no local folder with a {WEIGHTS_FILE}. "
+            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
+        )
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise ValueError(
+            f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
+            "the weights that the recipe was written for. If you mean another teacher, give "
+            "--teacher.sha256 null."
+        )
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """The number format to run in; `auto` is bfloat16 where the processor computes it fast."""
+    if name != "auto":
+        return _DTYPES[name]
+    if device.type == "cuda":
+        return torch.bfloat16
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    fast = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
+    return torch.bfloat16 if fast else torch.float32
+
+
+class Teacher:
+    """A SentenceTransformer that gives token vectors beside sentence vectors.
+
+    Args:
+        model: The teacher.
+        prompt: Text put before every sentence; None is the model's default prompt, if any.
+        batch_tokens: Tokens in one batch, padding included.
+
+    Raises:
+        ValueError: The first module is no transformer, its tokenizer is not a fast one or not
+            its own, or a module after the pooling is not linear.
+    """
+
+    def __init__(
+        self, model: SentenceTransformer, prompt: str | None = None, batch_tokens: int = 4096
+    ) -> None:
+        self.model = model.eval()
+        self.prompt = _default_prompt(model) if prompt is None else prompt
+        self.batch_tokens = batch_tokens
+        self.transformer = _transformer_of(model)
+        self.dense = _linear_modules_of(model)
+        hugging_face: Any = self.transformer.tokenizer
+        backend = getattr(hugging_face, "backend_tokenizer", None)
+        if not isinstance(backend, Tokenizer):
+            raise ValueError(
+                f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}): word "
+                "positions need a fast tokenizer. Save the teacher with one (tokenizer.json)."
+            )
+        _check_vocabulary(backend, self.transformer)
+        self.pad_id = int(hugging_face.pad_token_id or 0)
+        self.tokenizer = Tokenizer.from_str(backend.to_str())
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        self._truncating = Tokenizer.from_str(self.tokenizer.to_str())
+        if self.max_tokens is not None:
+            self._truncating.enable_truncation(self.max_tokens)
+
+    @classmethod
+    def load(cls, config: TeacherConfig) -> Teacher:
+        """Load a teacher as a recipe describes it.
+
+        Raises:
+            ValueError: It cannot be loaded, has other weights than expected, or is of an unfit
+                kind.
+        """
+        folder = locate(config.model)
+        if config.sha256:
+            check_weights(folder, config.sha256)
+        from_cache = require_teacher(config) is not None
+        try:
+            model = SentenceTransformer(
+                whole_path(folder),
+                device=config.device,
+                revision=config.revision,
+                trust_remote_code=config.trust_remote_code,
+                local_files_only=from_cache,
+                model_kwargs=_code_revision(config),
+                config_kwargs=_code_revision(config),
+            )
+        # PyTorch says with an AssertionError or a RuntimeError that it has no such device.
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            SafetensorError,
+            AssertionError,
+            RuntimeError,
+        ) as error:
+            raise ValueError(
+                f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
+            ) from error
+        teacher = cls(model, config.prompt, config.batch_tokens)
+        if not is_sentence_transformer_model(
+            folder, revision=config.revision, local_files_only=from_cache
+        ):
+            raise ValueError(
+                f"The teacher {config.model!r} is no SentenceTransformer: expected a folder or Hub "
+                "id with a modules.json. A plain transformer must be trained as one first."
+            )
+        model.to(dtype=choose_dtype(config.dtype, model.device))
+        return teacher
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of its sentence vectors, and of the word vectors taken from it."""
+        return int(self.model.get_embedding_dimension() or 0)
+
+    @property
+    def token_dimension(self) -> int:
+        """The dimension h of its token vectors; d unless a Dense layer follows the pooling."""
+        return int(self.transformer.get_embedding_dimension())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format that it runs in."""
+        return next(self.model.parameters()).dtype
+
+    def fingerprint(self) -> str:
+        """A hash of its weights, its modules' settings and its longest text."""
+        hasher = xxhash.xxh3_128(f"{self.model!r} {self.max_tokens}".encode())
+        for name, tensor in sorted(self.model.state_dict().items()):
+            hasher.update(name.encode())
+            hasher.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy())
+        return str(hasher.hexdigest())
+
+    def with_batch_tokens(self, batch_tokens: int) -> Teacher:
+        """The same teacher with another batch size."""
+        other = copy.copy(self)
+        other.batch_tokens = batch_tokens
+        return other
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens beyond which it cuts a text, special tokens included."""
+        limit = self.transformer.max_seq_length
+        # Tokenizers without a limit say so with a huge number.
+        return None if limit is None or limit > 1_000_000 else int(limit)
+
+    def tokenize(self, sentences: list[str]) -> TokenBatch:
+        """Turn sentences [B] into padded tokens with their character positions, [B, T]."""
+        encodings = self._truncating.encode_batch([self.prompt + s for s in sentences])
+        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        present = np.arange(lengths.max(initial=0)) < lengths[:, None]
+
+        def padded(rows: Iterable[list[int]], filler: int = 0) -> NDArray[np.int64]:
+            """Rows of different lengths as one array."""
+            array = np.full(present.shape, filler, dtype=np.int64)
+            array[present] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
+            return array
+
+        spans = np.concatenate([np.array(e.offsets, dtype=np.int64) for e in encodings])
+        starts, ends = np.zeros((2, *present.shape), dtype=np.int64)
+        starts[present], ends[present] = spans.T
+        special = padded((e.special_tokens_mask for e in encodings), filler=1)
+        prompt = len(self.prompt)
+        return TokenBatch(
+            input_ids=padded((e.ids for e in encodings), filler=self.pad_id),
+            attention_mask=present.astype(np.int64),
+            starts=np.maximum(starts - prompt, 0),
+            ends=np.maximum(ends - prompt, 0),
+            is_text=(special == 0) & (ends > prompt),
+        )
+
+    @torch.inference_mode()
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the teacher on padded tokens [B, T].
+
+        Returns:
+            Token vectors of the last layer, [B, T, h]; sentence vectors as `encode` gives them,
+            [B, d].
+        """
+        features: dict[str, Any] = {
+            "input_ids": input_ids.to(self.model.device),
+            "attention_mask": attention_mask.to(self.model.device),
+        }
+        if self._prompt_tokens and not _includes_prompt(self.model):
+            features["prompt_length"] = self._prompt_tokens
+        features = self.transformer(features)
+        tokens = features["token_embeddings"]
+        for module in list(self.model)[1:]:
+            features = module(features)
+        return tokens, features["sentence_embedding"]
+
+    @property
+    def _prompt_tokens(self) -> int:
+        """Tokens of the prompt, with the special tokens before it, as encode counts them."""
+        if not self.prompt:
+            return 0
+        prompt = self.tokenizer.encode(self.prompt)
+        # sentence-transformers leaves out the last token of the encoded prompt, such as [SEP].
+        return len(prompt) - int(prompt.special_tokens_mask[-1])
+
+    def surroundings(self) -> tuple[list[int], list[int]]:
+        """Token ids that stand before (prompt included) and after every sentence."""
+        mark = self.tokenizer.encode(self.prompt + "a")
+        inside = [i for i, special in enumerate(mark.special_tokens_mask) if not special]
+        if self.prompt:
+            inside = inside[-1:]
+        return mark.ids[: inside[0]], mark.ids[inside[-1] + 1 :]
+
+    def to_sentence_space(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Apply the linear layers that follow the pooling to mean token vectors, [n, h] -> [n, d].
+
+        A mean commutes with them, so that words live in the space of sentence vectors.
+        """
+        for dense in self.dense:
+            weight = dense.linear.weight.detach().float().cpu().numpy()
+            vectors = vectors @ weight.T
+            if dense.linear.bias is not None:
+                vectors = vectors + dense.linear.bias.detach().float().cpu().numpy()
+        return vectors
+
+
+def _default_prompt(model: SentenceTransformer) -> str:
+    """The prompt that `encode` uses when it is given none."""
+    name = model.default_prompt_name
+    return (model.prompts.get(name) or "") if name else ""
+
+
+def _check_vocabulary(tokenizer: Tokenizer, transformer: Transformer) -> None:
+    rows = transformer.model.get_input_embeddings().weight.shape[0]
+    tokens = tokenizer.get_vocab_size()
+    # A folder without tokenizer files loads with an almost empty one; padded tables are common.
+    if not rows / 2 <= tokens <= rows:
+        raise ValueError(
+            f"The teacher's tokenizer has {tokens} tokens, but its transformer has {rows} token "
+            "vectors: they do not belong together. Check the teacher's tokenizer.json."
+        )
+
+
+def _code_revision(config: TeacherConfig) -> dict[str, str] | None:
+    return {"code_revision": config.code_revision} if config.code_revision else None
+
+
+def _transformer_of(model: SentenceTransformer) -> Transformer:
+    first: Any = model[0] if len(model) else None
+    if not isinstance(first, Transformer):
+        raise ValueError(
+            "Expected a teacher whose first module is a transformer, but it is "
+            f"{type(first).__name__}. A static model cannot teach: it has no words in context."
+        )
+    transformer: Transformer = first
+    return transformer
+
+
+def _linear_modules_of(model: SentenceTransformer) -> list[Dense]:
+    """The Dense layers after the pooling; other modules there must not change directions."""
+    dense: list[Dense] = []
+    normalised = False
+    for module in list(model)[1:]:
+        normalised |= isinstance(module, Normalize)
+        if isinstance(module, Dense):
+            if normalised:
+                raise ValueError(
+                    "The teacher's Dense layer follows a Normalize module: a mean over words does "
+                    "not commute with it. Use another teacher."
+                )
+            if not isinstance(module.activation_function, nn.Identity):
+                activation = type(module.activation_function).__name__
+                raise ValueError(
+                    f"The teacher's Dense layer has the activation {activation}: only a linear "
+                    "one (Identity) commutes with the mean over words. Use another teacher."
+                )
+            if getattr(module, "use_residual", False):
+                raise ValueError("The teacher's Dense layer has a residual path: not supported.")
+            dense.append(module)
+        elif isinstance(module, Pooling) and not _is_single_pooling(module):
+            raise ValueError(
+                f"The teacher pools by {module.pooling_mode!r}: expected mean or cls alone, so "
+                "that words live in the space of sentences."
+            )
+        elif not isinstance(module, (Pooling, Normalize, Dropout)):
+            raise ValueError(
+                f"The teacher's module {type(module).__name__} is not linear, so a mean over words "
+                "cannot go through it. Expected Transformer, Pooling, Dense, Normalize."
+            )
+    return dense
+
+
+def _is_single_pooling(pooling: Pooling) -> bool:
+    mode = pooling.pooling_mode
+    modes = (mode,) if isinstance(mode, str) else tuple(mode)
+    return modes in (("mean",), ("cls",))
+
+
+def _includes_prompt(model: SentenceTransformer) -> bool:
+    return all(m.include_prompt for m in model if isinstance(m, Pooling))
+
+
+def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
+    """Cut sentences that are sorted by length into batches of at most `batch_tokens` tokens.
+
+    Args:
+        lengths: Tokens of each sentence, special tokens included, ascending, [S].
+        batch_tokens: Most tokens in a batch, padding included; a longer sentence goes alone.
+
+    Example:
+        >>> token_batches(np.array([2, 2, 3, 9]), 6)
+        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    batches, start = [], 0
+    for stop in range(1, len(lengths) + 1):
+        if stop == len(lengths) or (stop - start + 1) * int(lengths[stop]) > batch_tokens:
+            batches.append(slice(start, stop))
+            start = stop
+    return batches
+
+
+def padded_tokens(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[int]:
+    """Tokens of each batch, padding included: what the teacher's time goes by.
+
+    Example:
+        >>> padded_tokens([slice(0, 2), slice(2, 3)], np.array([1, 2, 3]))
+        [4, 3]
+    """
+    return [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an error says that the memory of the processor or the GPU is full."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        "can't allocate memory" in str(error) or "out of memory" in str(error)
+    )

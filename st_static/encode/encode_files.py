@@ -1,0 +1,242 @@
+"""More text than fits into memory, encoded into a file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from st_static.encode import file_rows
+from st_static.encode.file_names import OutputFormat
+from st_static.encode.file_rows import EMBEDDING, Rows
+from st_static.encode.unknown import Unknown, check_unknown, unknown_text, zero_rows
+from st_static.tokens import arrow
+from st_static.tokens.columns import Null, text_column
+
+# Writes the vectors of texts [B] into an array [B, D].
+Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
+Encoded = tuple[Rows, NDArray[np.floating]]
+
+# A row group of Parquet holds so many batches, or fewer of more bytes than this.
+_GROUP = 8
+_GROUP_BYTES = 100_000_000
+
+
+class Written(NamedTuple):
+    """What was written.
+
+    Attributes:
+        rows: Number of texts, each with a vector.
+        unknown: How many of them have no word that the model knows.
+    """
+
+    rows: int
+    unknown: int
+
+
+def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
+    """Texts in columns: one as for `FastEncoder.encode`, or any iterable of str, in batches."""
+    if not isinstance(texts, Iterator):
+        yield text_column(texts, null)
+        return
+    done = 0
+    while batch := list(itertools.islice(texts, file_rows.BATCH_TEXTS)):
+        yield text_column(batch, null, done)
+        done += len(batch)
+
+
+def encode_batches(
+    encode: Encode,
+    threads: int,
+    texts: Iterable[pa.ChunkedArray | Rows],
+    stream: IO[bytes],
+    dimension: int,
+    dtype: np.dtype[Any],
+    output_format: OutputFormat,
+    unknown: Unknown = "zero",
+) -> Written:
+    """Encode batches of texts and write the vectors.
+
+    Args:
+        encode: Writes the vectors of texts [B] into an array [B, D].
+        threads: So many batches are encoded at a time, while others are read and written.
+        texts: Columns of texts or rows of a file, of any length.
+        stream: Where to, open in binary mode.
+        dimension: D.
+        dtype: Number format of the vectors.
+        output_format: npy is one array [N, D]; parquet has the columns of the rows (of columns of
+            texts, `text`) and `embedding`, which is null for a row that could not be read.
+        unknown: Whether a text without any known word is a vector of zeros or an error.
+    """
+    check_unknown(unknown)
+    rooms = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
+    n_unknown = 0
+
+    def checked() -> Iterator[Encoded]:
+        nonlocal n_unknown
+        for rows, vectors in _encoded(encode, threads, _cut(texts), rooms):
+            zeros = zero_rows(vectors)
+            zeros = zeros[~rows.unread[zeros]]
+            if len(zeros) and unknown == "error":
+                raise _unknown_row(rows, int(zeros[0]))
+            n_unknown += len(zeros)
+            yield rows, vectors
+
+    write = _write_npy if output_format == "npy" else _write_parquet
+    return Written(write(checked(), stream, dimension, dtype), n_unknown)
+
+
+def _unknown_row(rows: Rows, place: int) -> ValueError:
+    where = f"{'at' if rows.unit == 'position' else 'in'} {rows.unit} {rows.numbers[place]}"
+    return unknown_text(f"The text {where}", rows.texts[place].as_py(), "")
+
+
+def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
+    """Texts in batches of at most `BATCH_TEXTS`, each text checked to be one."""
+    done = 0
+    for given in texts:
+        rows = given if isinstance(given, Rows) else _rows_of(given, done)
+        for start in range(0, len(rows.texts), file_rows.BATCH_TEXTS):
+            yield rows.slice(start, file_rows.BATCH_TEXTS)
+        done += len(rows.texts)
+
+
+def _rows_of(given: pa.ChunkedArray, done: int) -> Rows:
+    """A column of texts as rows, which are counted from `done` on."""
+    column = text_column(given, first=done)
+    numbers = np.arange(done, done + len(column))
+    unread = np.zeros(len(column), np.bool_)
+    return Rows(column, pa.Table.from_arrays([column], ["text"]), numbers, unread, "position")
+
+
+def _encoded(
+    encode: Encode,
+    threads: int,
+    texts: Iterable[Rows],
+    rooms: list[NDArray[np.floating]],
+) -> Iterator[Encoded]:
+    """Batches and their vectors, in order; these last until the next ones are asked for.
+
+    The rooms [BATCH_TEXTS, D], one more than threads, hold the vectors of one batch after the
+    other: the allocator would keep what belongs to no batch any more.
+    """
+    waiting: deque[tuple[Encoded, Future[None]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
+            vectors = room[: len(batch.texts)]
+            waiting.append(((batch, vectors), pool.submit(encode, batch.texts, vectors)))
+            if len(waiting) == len(rooms):
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+
+
+def _finished(encoded: Encoded, future: Future[None]) -> Encoded:
+    future.result()
+    return encoded
+
+
+def _write_npy(
+    encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
+) -> int:
+    # The number of rows stands in front and is known at the end: into a pipe it goes at last.
+    direct = stream.seekable() and not _appends(stream)
+    with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
+        start = file.tell()
+        rows = 0
+        # Until all is written the file has zeros in front, which numpy refuses.
+        file.write(bytes(len(_npy_header(0, dimension, dtype))))
+        for _, vectors in encoded:
+            file.write(vectors.data)
+            rows += len(vectors)
+        end = file.tell()
+        file.seek(start)
+        file.write(_npy_header(rows, dimension, dtype))
+        file.seek(end)
+        if not direct:
+            file.seek(0)
+            shutil.copyfileobj(file, stream)
+    return rows
+
+
+def _appends(stream: IO[bytes]) -> bool:
+    """Whether a file was opened to append to, so that its beginning cannot be written again."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        return bool(fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND)
+    except OSError:  # no file of the system
+        return False
+
+
+def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
+    """The header of an array [rows, D]; numpy leaves room for the number of rows to grow."""
+    header = io.BytesIO()
+    values = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (rows, dimension),
+    }
+    np.lib.format.write_array_header_1_0(header, values)
+    return header.getvalue()
+
+
+def _write_parquet(
+    encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
+) -> int:
+    import pyarrow.parquet as pq
+
+    vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
+    embedding = pa.field(EMBEDDING, vector)
+    tables = (
+        rows.columns.append_column(embedding, _as_lists(vectors.copy(), rows.unread))
+        for rows, vectors in encoded
+    )
+    rows = 0
+    first = next(tables, None)
+    if first is None:
+        first = pa.table([pa.array([], pa.large_string())], ["text"]).append_column(
+            embedding, pa.array([], vector)
+        )
+    schema = first.schema.remove_metadata()
+    texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
+    # Of a long text the statistics take six times its memory.
+    numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
+    with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
+        for group in _groups(itertools.chain([first], tables)):
+            table = pa.concat_tables(group).replace_schema_metadata()
+            writer.write_table(table)
+            rows += len(table)
+    return rows
+
+
+def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    """Tables that are written together."""
+    group: list[pa.Table] = []
+    for table in tables:
+        group.append(table)
+        if len(group) == _GROUP or sum(part.nbytes for part in group) > _GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _as_lists(vectors: NDArray[np.floating], unread: NDArray[np.bool_]) -> pa.FixedSizeListArray:
+    """Vectors [B, D], null where the text could not be read."""
+    mask = arrow.of_mask(unread) if unread.any() else None
+    values = pa.array(vectors.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)

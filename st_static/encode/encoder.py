@@ -1,0 +1,34 @@
+"""Whatever encodes texts: what ensembles, agreement and evaluation ask of a model."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike
+
+from st_static.arguments import shown
+
+
+class Encoder(Protocol):
+    """A `FastEncoder`, a SentenceTransformer, or their like."""
+
+    def encode(self, texts: list[str], /) -> ArrayLike:
+        """Texts [B] to vectors [B, D]."""
+        ...
+
+
+def check_encoder(encoder: Any, name: str) -> None:
+    """Check that a model encodes texts.
+
+    Args:
+        encoder: The model.
+        name: What to call it in the message.
+
+    Raises:
+        ValueError: It does not, or it is a class.
+    """
+    if isinstance(encoder, str | type) or not hasattr(encoder, "encode"):
+        raise ValueError(
+            f"Expected models that encode texts, but {name} is {shown(encoder)}. "
+            "Load it, for example with FastEncoder.from_pretrained."
+        )

@@ -1,0 +1,370 @@
+"""Static models without sentence-transformers' overhead."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from numbers import Integral
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from st_static.arguments import as_path, check_type
+from st_static.encode.encode_files import Written, batches, encode_batches
+from st_static.encode.file_names import OutputFormat, check_target, output_format_of
+from st_static.encode.file_rows import Rows
+from st_static.encode.similarity import similarities
+from st_static.encode.table_encoder import Block, TableEncoder, blocks
+from st_static.encode.unknown import Unknown, check_known, check_unknown
+from st_static.files import atomic
+from st_static.model.static_model import StaticModel, read_static_model
+from st_static.processors import n_processors
+from st_static.tokens.columns import Null, check_null, text_column
+
+# So few texts are encoded one by one.
+_FEW_TEXTS = 4
+# So many vectors are scaled at a time.
+_SCALED_VECTORS = 8_192
+
+
+class FastEncoder:
+    """Encodes texts with a static model, as sentence-transformers does, only faster.
+
+    It may be used by several threads at a time. A text without any word that the model knows, an
+    empty one too, has a vector of zeros, in float16, too, where sentence-transformers gives NaN.
+
+    Args:
+        model: Tokenizer and table, as read by `read_static_model`.
+        dtype: Number format of the table in memory and of the vectors. float16 takes half the
+            memory, and vectors differ by about 1e-3.
+        threads: Number of threads; by default one for each processor that the process may use.
+
+    Raises:
+        TypeError: The model is not a `StaticModel`, or threads is not a whole number.
+        ValueError: dtype or threads is none of these, or values are too large for float16.
+
+    Example:
+        >>> import numpy as np
+        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 1]], dtype=np.float32)
+        >>> model = StaticModel(build_tokenizer(["a", "b"]), table, normalize=False)
+        >>> FastEncoder(model).encode(["A b", "b"]).tolist()
+        [[1.5, 2.5], [0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        model: StaticModel,
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+    ) -> None:
+        if not isinstance(model, StaticModel):
+            given = repr(model) if isinstance(model, str) else type(model).__name__
+            raise TypeError(
+                f"Expected a StaticModel, but got {given}. "
+                "FastEncoder.from_pretrained loads a folder or a repository of the Hub."
+            )
+        if dtype not in ("float32", "float16"):
+            raise ValueError(f"Expected the dtype float32 or float16, but got {dtype!r}.")
+        if threads is not None:
+            check_type(threads, Integral, "a whole number as threads")
+            if threads < 1:
+                raise ValueError(f"Expected at least one thread, but got {threads}.")
+        self.dtype = np.dtype(dtype)
+        self.threads = threads or n_processors()
+        self._variants: dict[tuple[str, int | None], FastEncoder] = {}
+        self._set_encoder(TableEncoder(model, self.dtype))
+
+    def _set_encoder(self, encoder: TableEncoder) -> None:
+        self._encoder = encoder
+        self.model = encoder.model
+        self.tokenize = encoder.tokenize
+
+    def _variant(self, **changes: Any) -> FastEncoder:
+        """The same encoder with another prompt or number of dimensions; it shares all memory."""
+        model = dataclasses.replace(self.model, **changes)
+        key = model.prompt, model.truncate_dim
+        if key == (self.model.prompt, self.model.truncate_dim):
+            return self
+        if key not in self._variants:
+            variant = object.__new__(type(self))
+            variant.__dict__.update(self.__dict__, _variants={})  # shared, it would hold itself
+            variant._set_encoder(self._encoder.variant(model))
+            self._variants[key] = variant
+        return self._variants[key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model, self.dtype.name, self.threads)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | Path,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_folder: str | Path | None = None,
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+        truncate_dim: int | None = None,
+    ) -> FastEncoder:
+        """Load a folder or Hub repository that holds a static model.
+
+        Args:
+            model: A folder, or an id on the Hub; of sentence-transformers or Model2Vec.
+            revision: Branch, tag or commit on the Hub.
+            token: The Hub's token; by default the one that was logged in with.
+            cache_folder: Where downloads are kept; by default the Hub's cache.
+            dtype: See the class.
+            threads: See the class.
+            truncate_dim: How many of the first dimensions vectors have; by default what the model
+                says, or all.
+
+        Raises:
+            ValueError: It is not a static model, or its parts do not fit.
+            TypeError: An argument is of the wrong kind.
+        """
+        _check_positive("truncate_dim", truncate_dim)
+        static = read_static_model(model, revision, token, cache_folder)
+        if truncate_dim is not None:
+            static = dataclasses.replace(static, truncate_dim=truncate_dim)
+        return cls(static, dtype, threads)
+
+    @property
+    def dimension(self) -> int:
+        """Output dimension D."""
+        return self._encoder.dimension
+
+    def get_embedding_dimension(self) -> int:
+        """The output dimension D, as sentence-transformers calls it."""
+        return self.dimension
+
+    def encode(
+        self,
+        texts: Any,
+        out: NDArray[np.floating] | None = None,
+        null: Null = "error",
+        unknown: Unknown = "zero",
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> NDArray[np.floating]:
+        """Encode texts.
+
+        The last four arguments are those of sentence-transformers and mean the same.
+
+        Args:
+            texts: A str; or a list or another iterable of str, or a string column of pyarrow,
+                polars, pandas, numpy or datasets, [B].
+            out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
+            null: Whether a missing text is an error or an empty text.
+            unknown: Whether a text without any word that the model knows, an empty one too, is a
+                vector of zeros or an error.
+            batch_size: Changes nothing: neither vectors nor speed depend on it.
+            show_progress_bar: Whether to show a progress bar over the texts.
+            normalize_embeddings: Whether to scale vectors to length 1; zeros stay zeros.
+            truncate_dim: How many of the first dimensions to keep, before they are scaled to length
+                1; by default as many as the encoder has.
+
+        Returns:
+            Vectors [B, D]; of a str one vector [D]. A text without any known word gets zeros.
+
+        Raises:
+            TypeError: It is not a str, list or column; or a text is missing or not a str, whose
+                position is named; or batch_size or truncate_dim is not a whole number.
+            ValueError: A text is not valid Unicode, or has no known word and `unknown` is "error";
+                `out` has another shape or number format; or an option has no such value.
+        """
+        if null != "error" or unknown != "zero":  # a call more is a fiftieth of a short text's time
+            check_null(null)
+            check_unknown(unknown)
+        if batch_size is not None:
+            _check_positive("batch_size", batch_size)
+        encoder = self
+        if truncate_dim is not None:
+            _check_positive("truncate_dim", truncate_dim)
+            encoder = self._variant(truncate_dim=truncate_dim)
+        if unknown == "error" and isinstance(texts, Iterator):
+            texts = list(texts)  # to name one of them
+        vectors = encoder._encode(texts, out, null, bool(show_progress_bar))
+        if unknown == "error":
+            check_known(vectors, texts, null)
+        if normalize_embeddings:
+            _scale_to_unit(vectors)
+        return vectors
+
+    def encode_query(self, texts: Any, **options: Any) -> NDArray[np.floating]:
+        """Encode queries: the model's prompt called "query", if it has one, is put before each.
+
+        Args:
+            texts: As for `encode`.
+            options: Those of `encode`.
+        """
+        return self._variant(prompt=self.model.prompts.get("query", "")).encode(texts, **options)
+
+    def encode_document(self, texts: Any, **options: Any) -> NDArray[np.floating]:
+        """Encode documents: the model's prompt called "document", if it has one, is put before.
+
+        Args:
+            texts: As for `encode`.
+            options: Those of `encode`.
+        """
+        return self._variant(prompt=self.model.prompts.get("document", "")).encode(texts, **options)
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float32]:
+        """Similarities of all pairs of vectors, by the measure that the model names.
+
+        As `SentenceTransformer.similarity`, but it returns a numpy array.
+
+        Args:
+            embeddings1: Vectors [n, D], or one [D]; of numpy or torch, or a list of such.
+            embeddings2: The same, [m, D].
+
+        Returns:
+            Similarities [n, m]: cosines, unless the model names another measure.
+        """
+        return similarities(embeddings1, embeddings2, self.model.similarity_fn_name)
+
+    def _encode(
+        self, texts: Any, out: NDArray[np.floating] | None, null: Null, show_progress_bar: bool
+    ) -> NDArray[np.floating]:
+        if isinstance(texts, str):
+            if out is not None:
+                raise ValueError("Expected out only for a list or column of texts, not for a str.")
+            try:
+                return self._encoder.encode_one(texts)
+            except ValueError:
+                text_column([texts])  # says it in words
+                raise
+        if isinstance(texts, list) and len(texts) <= _FEW_TEXTS and set(map(type, texts)) <= {str}:
+            vectors = self._check_out(out, len(texts))
+            for row, text in enumerate(texts):
+                try:
+                    vectors[row] = self._encoder.encode_one(text)
+                except ValueError:
+                    text_column(texts)  # names its position
+                    raise
+            return vectors
+        column = text_column(texts, null)
+        vectors = self._check_out(out, len(column))
+        parts = list(blocks(column, self.threads, self._encoder.width))
+        encode_block = self._encoder.encode_block
+        if len(parts) == 1 or self.threads == 1:
+            _await(map(encode_block, parts, repeat(vectors)), parts, show_progress_bar)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                done = pool.map(encode_block, parts, repeat(vectors))
+                _await(done, parts, show_progress_bar)
+        return vectors
+
+    def encode_to(
+        self,
+        path: str | Path,
+        texts: Any,
+        format: OutputFormat | None = None,
+        null: Null = "error",
+        unknown: Unknown = "zero",
+    ) -> int:
+        """Encode texts into a file, which appears when it is complete.
+
+        Args:
+            path: Where to.
+            texts: As for `encode`, or any iterable of str, which may hold more than fits into
+                memory.
+            format: npy is one array [N, D], which `numpy.load(path, mmap_mode="r")` maps into
+                memory; parquet has the columns `text` and `embedding`. By default what the name
+                ends with.
+            null: Whether a missing text is an error or an empty text.
+            unknown: Whether a text without any word that the model knows, an empty one too, is a
+                vector of zeros or an error.
+
+        Returns:
+            The number of texts N.
+
+        Raises:
+            TypeError: A text is missing or not a str; names its position.
+            ValueError: The format is not known or not that of the name; or a text has no known word
+                and `unknown` is "error".
+        """
+        check_null(null)
+        check_unknown(unknown)
+        target = as_path(path, "a file to write")
+        check_target(target)
+        output_format = output_format_of(target, format)
+        with atomic(target) as temporary, temporary.open("wb") as stream:
+            return self.write(batches(texts, null), stream, output_format, unknown).rows
+
+    def write(
+        self,
+        texts: Iterable[pa.ChunkedArray | Rows],
+        stream: IO[bytes],
+        format: OutputFormat = "npy",
+        unknown: Unknown = "zero",
+    ) -> Written:
+        """The same, for columns as `read_texts` gives, into a stream open in binary mode."""
+        return encode_batches(
+            self._encode_batch,
+            self.threads,
+            texts,
+            stream,
+            self.dimension,
+            self.dtype,
+            format,
+            unknown,
+        )
+
+    def _check_out(self, out: NDArray[np.floating] | None, n: int) -> NDArray[np.floating]:
+        shape = (n, self.dimension)
+        if out is None:
+            return np.empty(shape, self.dtype)
+        if not isinstance(out, np.ndarray):
+            raise ValueError(f"Expected out to be a numpy array, but got {type(out).__name__}.")
+        if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"Expected out to be a contiguous {self.dtype} array of the shape {shape}, but got "
+                f"{out.dtype} of the shape {out.shape}."
+            )
+        return out
+
+    def _encode_batch(self, batch: pa.ChunkedArray, vectors: NDArray[np.floating]) -> None:
+        """Write the vectors of texts [B], in one thread."""
+        for block in blocks(batch, 1, self._encoder.width):
+            self._encoder.encode_block(block, vectors)
+
+
+def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
+    """Wait until all blocks are done, behind a progress bar over their texts if wanted."""
+    if not show_progress_bar:
+        deque(done, maxlen=0)
+        return
+    from tqdm.auto import tqdm
+
+    total = sum(len(part.texts) for part in parts)
+    with tqdm(total=total, unit=" texts", unit_scale=True) as bar:
+        for part, _ in zip(parts, done, strict=True):
+            bar.update(len(part.texts))
+
+
+def _check_positive(name: str, number: int | None) -> None:
+    if number is None:
+        return
+    check_type(number, Integral, f"a whole number as {name}")
+    if number < 1:
+        raise ValueError(f"Expected a positive {name}, but got {number}.")
+
+
+def _scale_to_unit(vectors: NDArray[np.floating]) -> None:
+    """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
+    tensor = torch.from_numpy(np.atleast_2d(vectors))
+    for start in range(0, len(tensor), _SCALED_VECTORS):
+        part = tensor[start : start + _SCALED_VECTORS]
+        part.copy_(F.normalize(part.float(), dim=-1))

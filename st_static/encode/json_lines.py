@@ -1,0 +1,160 @@
+"""JSON objects, one per line, as rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from st_static.encode.file_rows import Batch, check_embedding, line_groups
+from st_static.tokens.columns import is_broken
+
+# What JSON's values are in Python, by the column's type.
+_TYPES: dict[pa.DataType, tuple[type, ...]] = {
+    pa.bool_(): (bool,),
+    pa.int64(): (int,),
+    pa.uint64(): (int,),
+    pa.float64(): (int, float),
+    pa.string(): (str,),
+    pa.large_string(): (str,),
+}
+
+
+class JsonLines:
+    """Reads JSON objects, one per line, as a table.
+
+    Args:
+        column: The key of the texts.
+        keep: Whether the other keys are columns, too.
+    """
+
+    def __init__(self, column: str, keep: bool) -> None:
+        self.column = column
+        self.keep = keep
+        self._schema: pa.Schema | None = None
+        self._fits: Callable[[Any], bool] = bool
+
+    def read(self, stream: IO[bytes]) -> Iterator[Batch]:
+        """The objects of a file, in batches."""
+        for done, lines in line_groups(stream):
+            batch = [(i, line) for i, line in enumerate(lines, done + 1) if not line.isspace()]
+            if not batch:
+                continue
+            numbers = np.fromiter((number for number, _ in batch), np.int64)
+            faults: dict[int, str] = {}
+            records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
+            table = self._table(records, faults) if self.keep else None
+            # The table may have found faults.
+            texts = [
+                None if place in faults else record[self.column]
+                for place, record in enumerate(records)
+            ]
+            column = pa.chunked_array([pa.array(texts, pa.large_string())])
+            yield Batch(column, table, numbers, faults)
+
+    def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
+        """A line's object; with a fault, what is left of it without a text."""
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict) or self.column not in record:
+            faults[place] = f"expected a JSON object with {self.column!r}, but got {line[:80]!r}"
+            return record if isinstance(record, dict) else {}
+        text = record[self.column]
+        if text is not None and not isinstance(text, str):
+            faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
+        for key in record if self.keep else [self.column]:
+            value = record[key]
+            if isinstance(value, str) and not value.isascii() and is_broken(value):
+                faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"
+        return record
+
+    def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
+        """Objects as a table; those that do not fit get a fault."""
+        if self._schema is None:
+            whole = [record for place, record in enumerate(records) if place not in faults]
+            self._schema = _schema_of(whole, self.column)
+            self._fits = _checker(pa.struct(list(self._schema)))
+        for place, record in enumerate(records):
+            if not self._fits(record) and place not in faults:
+                faults[place] = self._misfit(record)
+        for place in faults:  # such a row may stay: what can be kept of it is not lost
+            record = records[place]
+            kept = {key: value for key, value in record.items() if self._fits({key: value})}
+            records[place] = kept | {self.column: None}
+        try:
+            return pa.Table.from_pylist(records, self._schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # of some row
+        schema = self._schema
+        return pa.concat_tables(
+            [_row(record, schema, place, faults) for place, record in enumerate(records)]
+        )
+
+    def _misfit(self, record: dict[str, Any]) -> str:
+        """What of an object has no place in the columns."""
+        key, value = next((k, v) for k, v in record.items() if not self._fits({k: v}))
+        if self._schema is None or key not in self._schema.names:
+            return f"the first lines have no key {key!r}, and only their keys are kept"
+        return (
+            f"its values are not of the types of the first lines: {key!r} is {value!r:.80}, and "
+            f"not {self._schema.field(key).type}"
+        )
+
+
+def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
+    """Tells whether a column keeps a value of JSON as it is.
+
+    Arrow would make 1 of 1.5 for a column of whole numbers, and leave out keys of nested objects.
+    """
+    if pa.types.is_struct(kind):
+        checkers = {field.name: _checker(field.type) for field in kind}
+        return lambda value: (
+            value is None
+            or (
+                isinstance(value, dict)
+                and all(key in checkers and checkers[key](part) for key, part in value.items())
+            )
+        )
+    if pa.types.is_list(kind):
+        fits = _checker(kind.value_type)
+        return lambda value: value is None or (isinstance(value, list) and all(map(fits, value)))
+    types = {*_TYPES.get(kind, ()), NoneType}
+    if str in types:
+        return lambda value: (
+            type(value) in types and (value is None or value.isascii() or not is_broken(value))
+        )
+    return lambda value: type(value) in types
+
+
+def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
+    """One object as a table; an empty one with a fault if it does not fit."""
+    try:
+        return pa.Table.from_pylist([record], schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        faults[place] = f"its values are not of the types of the first lines ({error})"
+        return pa.Table.from_pylist([{}], schema)
+
+
+def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
+    """The names and types of objects' values; what is always missing counts as a string."""
+    names = dict.fromkeys(itertools.chain.from_iterable(records)) or {column: None}
+    check_embedding(names)
+    fields = []
+    for name in names:
+        try:
+            kind = pa.array([record.get(name) for record in records]).type
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"The values of {name!r} cannot be kept in one column ({error}). Make them of one "
+                "type, or leave out --keep."
+            ) from error
+        is_text = name == column or pa.types.is_null(kind)
+        fields.append(pa.field(name, pa.large_string() if is_text else kind))
+    return pa.schema(fields)

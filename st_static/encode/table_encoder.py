@@ -1,0 +1,201 @@
+"""Texts to the vectors of a static model: a single text, or blocks of them for several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from st_static.encode.scaling import Scaling
+from st_static.model.static_model import StaticModel
+from st_static.model.vectors import in_format
+from st_static.tokens import arrow
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged, offsets_of
+
+# A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers:
+# 24 MB of float32.
+_BLOCK_TEXTS = 8_192
+_BLOCK_BYTES = 4_000_000
+_BLOCK_NUMBERS = 6_000_000
+# Longer texts are added up piece by piece.
+_LONG_BYTES = 8_000_000
+# More rows than any text has.
+_ANY_NUMBER = 2**31
+# So long texts are encoded as a block is.
+_LONG_TEXT = 2_000
+# For single texts, ids of so many chunks are kept, if these are no longer than this.
+_REMEMBERED = 100_000
+_REMEMBERED_CHARACTERS = 64
+
+
+class Block(NamedTuple):
+    """Neighbouring texts, of which the first is text number `start`."""
+
+    start: int
+    texts: pa.Array
+
+
+class TableEncoder:
+    """Adds up and scales the rows of texts' tokens; it may be used by several threads at a time.
+
+    Args:
+        model: Tokenizer and table.
+        dtype: Number format of the table in memory and of the vectors.
+    """
+
+    def __init__(self, model: StaticModel, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.tokenize = ChunkTokenizer(model.tokenizer)
+        self._rows = in_format(model.table, dtype)
+        self._most_rows = _most_rows(torch.from_numpy(self._rows))
+        self._ids_of_chunk = _ChunkIds(self.tokenize)
+        self._set_model(model)
+
+    def _set_model(self, model: StaticModel) -> None:
+        """Take the model's prompt, scaling and number of dimensions."""
+        self.model = model
+        self._scaling = Scaling(model)
+        self._parts = torch.from_numpy(
+            self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
+        )
+
+    def variant(self, model: StaticModel) -> TableEncoder:
+        """The same with another prompt or number of dimensions; it shares all memory."""
+        variant = object.__new__(type(self))
+        variant.__dict__.update(self.__dict__)
+        variant._set_model(model)
+        return variant
+
+    @property
+    def width(self) -> int:
+        """Dimensions of the table."""
+        width: int = self._rows.shape[1]
+        return width
+
+    @property
+    def dimension(self) -> int:
+        """Output dimension D."""
+        width: int = self._rows.shape[1]
+        return min(width, self.model.truncate_dim or width)
+
+    def encode_one(self, text: str) -> NDArray[np.floating]:
+        """The vector [D] of a text."""
+        if len(text) >= _LONG_TEXT:
+            alone = np.empty(self.dimension, self.dtype)
+            self.encode_block(Block(0, arrow.strings([text])), alone[np.newaxis])
+            return alone
+        text = self.model.prompt + text
+        if self.tokenize.chunkwise:
+            chunks = map(self._ids_of_chunk.__getitem__, text.split(" "))
+            ids: Any = list(chain.from_iterable(chunks))
+        else:
+            ids = self.tokenize([text]).values
+        if not len(ids):
+            return np.zeros(self.dimension, self.dtype)
+        rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
+        vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
+        if self._scaling.segments:
+            self._scaling.scale_one(vector)
+        else:
+            vector /= len(ids)
+        return vector[: self.dimension].astype(self.dtype, copy=False)
+
+    def encode_block(self, block: Block, vectors: NDArray[np.floating]) -> None:
+        """Write the vectors of a block into those of all texts, [N, D]."""
+        texts = block.texts
+        if self.model.prompt:
+            texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
+        out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
+        if texts.nbytes > _LONG_BYTES:  # of one text: blocks are shorter
+            self._write_long(texts, out)
+        else:
+            self._write_vectors(self.tokenize(texts), out)
+
+    @torch.inference_mode()
+    def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
+        """Write the vectors of token ids [B rows] to `out`, [B, D]."""
+        self._write_scaled(self._sums(ids), torch.from_numpy(ids.lengths), out)
+
+    @torch.inference_mode()
+    def _write_long(self, text: pa.Array, out: torch.Tensor) -> None:
+        """Write the vector of a long text [1] to `out`, [1, D]; all its ids would be too many."""
+        n_parts = self._scaling.n_parts
+        sums = torch.zeros(n_parts, 1, self._parts.shape[1])
+        n_tokens = 0
+        for ids in self.tokenize.in_parts(text.cast(pa.large_string())):
+            n_tokens += len(ids.values)
+            sums += self._sums(ids).sum(dim=1, keepdim=True)
+        self._write_scaled(sums, torch.tensor([n_tokens]), out)
+
+    def _write_scaled(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
+        """Write sums [P, B, W] of so many tokens [B], which are used up, to `out`, [B, D]."""
+        if not self._scaling.segments:
+            sums /= lengths.clamp_min_(1).unsqueeze_(1)
+        self._scaling.write(sums, out)
+
+    def _sums(self, ids: Ragged) -> torch.Tensor:
+        """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
+        pieces, text_of_piece = ids.cut(self._most_rows)
+        n_parts = self._scaling.n_parts
+        part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
+        values = n_parts * pieces.values + part
+        starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
+        n_pieces, n_texts = len(text_of_piece), len(ids.lengths)
+        sums = F.embedding_bag(
+            torch.from_numpy(values.reshape(-1)),
+            self._parts,
+            torch.from_numpy(starts.astype(np.int32)),
+            mode="sum",
+        ).view(n_parts, n_pieces, self._parts.shape[1])
+        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
+        if n_pieces == n_texts:
+            return sums.float()
+        is_first = np.diff(text_of_piece, prepend=-1) > 0
+        first, others = map(torch.from_numpy, (np.flatnonzero(is_first), np.flatnonzero(~is_first)))
+        added = sums[:, others].float()
+        return sums[:, first].float().index_add_(1, torch.from_numpy(text_of_piece)[others], added)
+
+
+class _ChunkIds(dict[str, list[int]]):
+    """Token ids of chunks as lists, for single texts."""
+
+    def __init__(self, tokenize: ChunkTokenizer) -> None:
+        super().__init__()
+        self._tokenize = tokenize
+
+    def __missing__(self, chunk: str) -> list[int]:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        ids: list[int] = self._tokenize([chunk]).values.tolist()
+        if len(chunk) <= _REMEMBERED_CHARACTERS:
+            self[chunk] = ids
+        return ids
+
+
+def blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Block]:
+    """Cut a column into blocks, at least one for each thread if there are many texts."""
+    start = 0
+    most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
+    size = min(most, max(1024, -(-len(column) // threads)))
+    for array in column.chunks:
+        fitting = len(array) * _BLOCK_BYTES // max(1, array.nbytes)
+        step = max(1, min(size, fitting))
+        for first in range(0, len(array), step):
+            texts = array.slice(first, step)
+            yield Block(start + first, texts)
+        start += len(array)
+
+
+def _most_rows(table: torch.Tensor) -> int:
+    """How many rows can be added up before their sum may be too large for the number format."""
+    if table.dtype != torch.float16:
+        return _ANY_NUMBER
+    smallest, largest = map(float, torch.aminmax(table))
+    return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))

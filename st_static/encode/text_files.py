@@ -1,0 +1,363 @@
+"""Texts out of files: lines, JSON lines, CSV, TSV and Parquet, a batch at a time.
+
+Every row has a number, that of its line (of CSV, of the line that it begins with) or, in Parquet,
+of the row. A row that cannot be read has a fault, which ends the reading, or is counted while the
+row is left out or becomes one without a text. What cannot be told apart from the rest of the file
+always ends the reading: a quote that is never closed, a compressed file that is cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import lzma
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from st_static.encode import file_rows
+from st_static.encode.file_names import InputFormat
+from st_static.encode.file_rows import Batch, Rows, check_embedding, line_groups
+from st_static.encode.json_lines import JsonLines
+from st_static.tokens import arrow
+from st_static.tokens.columns import Null, check_null, is_broken, text_column
+from st_static.tokens.ragged import offsets_of
+
+OnError = Literal["fail", "null", "skip"]
+
+_ANY_LENGTH = 2**31 - 1
+_NOT_UTF8 = "expected text in UTF-8, but there is other data"
+_MISSING = (
+    'expected a text, but it is missing: fill it, or say null="empty" (on the command line '
+    "--null empty)"
+)
+
+
+@dataclass
+class TextReader:
+    """Reads the texts of a file, in batches of `Rows`.
+
+    Args:
+        stream: The file, open in binary mode.
+        input_format: txt is one text per line, in UTF-8. In jsonl each line holds a JSON object;
+            blank lines hold none and are skipped. csv and tsv begin with a header; an empty cell is
+            an empty text.
+        column: Name of the column of texts, of all formats but txt.
+        null: Whether a missing text is an error or an empty text.
+        on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
+            number; with "null" the row stays, without a text; with "skip" it is left out.
+        keep: Whether all columns are kept, not only the texts. Those of CSV and TSV are strings;
+            those of JSON lines have the types of the first batch.
+        name: The file's name, for errors.
+
+    Attributes:
+        n_unread: Number of rows so far that could not be read.
+        first_fault: What was wrong with the first of them.
+        n_rows: Number of rows in all, if the file says it: that of Parquet.
+
+    Raises:
+        ValueError: The file is not of that format, has no such column, or a row cannot be read.
+    """
+
+    stream: IO[bytes]
+    input_format: InputFormat
+    column: str = "text"
+    null: Null = "error"
+    on_error: OnError = "fail"
+    keep: bool = False
+    name: str = ""
+    n_unread: int = field(default=0, init=False)
+    first_fault: str = field(default="", init=False)
+    n_rows: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_null(self.null)
+        if self.on_error not in ("fail", "null", "skip"):
+            raise ValueError(
+                f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
+            )
+        self._file = self.name or "The file"
+        self._unit = "row" if self.input_format == "parquet" else "line"
+        with self._readable():
+            self._batches = self._open()
+
+    def __iter__(self) -> Iterator[Rows]:
+        while True:
+            with self._readable():
+                batch = next(self._batches, None)
+            if batch is None:
+                return
+            rows = self._settled(batch)
+            if len(rows.texts):
+                yield rows
+
+    def _open(self) -> Iterator[Batch]:
+        if self.input_format == "txt":
+            return _read_lines(self.stream)
+        if self.input_format == "jsonl":
+            return JsonLines(self.column, self.keep).read(self.stream)
+        if self.input_format == "parquet":
+            return self._open_parquet()
+        return self._open_csv("," if self.input_format == "csv" else "\t")
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say that a file is damaged."""
+        try:
+            yield
+        except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+            raise ValueError(
+                f"{self._file} cannot be read ({error}): it is damaged, or not what its name says."
+            ) from error
+
+    def _settled(self, batch: Batch) -> Rows:
+        """What becomes of missing texts and of rows that cannot be read."""
+        if self.null == "error" and batch.texts.null_count:
+            missing = arrow.mask(batch.texts.is_null().combine_chunks())
+            for place in np.flatnonzero(missing).tolist():
+                batch.faults.setdefault(place, _MISSING)
+        if batch.faults:
+            first = min(batch.faults)
+            fault = f"{self._where(batch.numbers[first])}: {batch.faults[first]}"
+            if self.on_error == "fail":
+                raise ValueError(
+                    f"{fault}. To leave such {self._unit}s out, or without a vector, say "
+                    'on_error="skip" or "null" (on the command line --on_error).'
+                )
+            self.n_unread += len(batch.faults)
+            self.first_fault = self.first_fault or fault
+        unread = np.zeros(len(batch.numbers), np.bool_)
+        unread[list(batch.faults)] = True
+        # Without need it would load pandas.
+        texts = batch.texts.fill_null("") if batch.texts.null_count else batch.texts
+        columns = batch.columns
+        if columns is None:
+            read = pc.if_else(arrow.of_mask(~unread), texts, None) if batch.faults else texts
+            columns = pa.Table.from_arrays([read], ["text"])
+        rows = Rows(texts, columns, batch.numbers, unread, self._unit)
+        if self.on_error == "skip" and batch.faults:
+            kept = arrow.of_mask(~unread)
+            some = texts.filter(kept), columns.filter(kept)
+            rows = Rows(*some, batch.numbers[~unread], unread[~unread], self._unit)
+        return rows
+
+    def _where(self, number: int) -> str:
+        where = f"{self._unit} {number}"
+        return f"{self.name}, {where}" if self.name else where.capitalize()
+
+    def _check_columns(self, names: list[str]) -> None:
+        """Check that a table has the column of texts once, and room for the vectors."""
+        of_file = f" in {self.name}" if self.name else " in the file"
+        if self.column not in names:
+            raise ValueError(
+                f"There is no column {self.column!r}{of_file}. Its columns are {', '.join(names)}: "
+                "name one (on the command line with --column)."
+            )
+        if names.count(self.column) > 1 or (self.keep and len(set(names)) < len(names)):
+            raise ValueError(f"Two columns{of_file} have the same name: {', '.join(names)}.")
+        if self.keep:
+            check_embedding(names)
+
+    def _open_parquet(self) -> Iterator[Batch]:
+        import pyarrow.parquet as pq
+
+        stream = self.stream
+        if not stream.seekable():  # a pipe: Parquet is read from its end
+            stream = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
+            shutil.copyfileobj(self.stream, stream)
+        try:
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{self._file} is not a Parquet file: {error}.") from error
+        self._check_columns(file.schema_arrow.names)
+        kind = file.schema_arrow.field(self.column).type
+        try:
+            text_column(pa.array([], kind))
+        except TypeError as error:
+            raise ValueError(
+                f"{self._file}: expected texts in the column {self.column!r}, but it holds {kind}."
+            ) from error
+        self.n_rows = file.metadata.num_rows
+        return self._read_parquet(file)
+
+    def _read_parquet(self, file: Any) -> Iterator[Batch]:
+        done = 0
+        for batch in file.iter_batches(
+            file_rows.BATCH_TEXTS, columns=None if self.keep else [self.column]
+        ):
+            column = batch.column(batch.schema.get_field_index(self.column))
+            missing = column.is_null()
+            texts = text_column(column, "empty")
+            if missing.true_count:
+                texts = pc.if_else(missing, None, texts)
+            texts, faults = _checked_unicode(texts)
+            table = pa.Table.from_batches([batch]) if self.keep else None
+            if table is not None and faults:
+                place = table.schema.get_field_index(self.column)
+                kept = pc.if_else(pc.is_valid(texts.combine_chunks()), column, None)
+                table = table.set_column(place, table.field(place), kept)
+            yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, faults)
+            done += len(batch)
+
+    def _open_csv(self, delimiter: str) -> Iterator[Batch]:
+        # What is not UTF-8 is told row by row. Strict, for else a quote that is not closed takes
+        # the rest of the file into one cell.
+        lines = io.TextIOWrapper(self.stream, "utf-8-sig", "surrogateescape", newline="")
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        with _cells_of_any_length():
+            header = next((row for row in reader if row), None)
+        if header is None:
+            raise ValueError(f"{self._file} is empty: expected a header.")
+        if any(map(is_broken, header)):
+            raise ValueError(f"{self._file} is not text in UTF-8. Convert it.")
+        self._check_columns(header)
+        return self._read_csv(reader, lines, header)
+
+    def _read_csv(self, reader: Any, lines: io.TextIOWrapper, header: list[str]) -> Iterator[Batch]:
+        """Rows of a table; `lines` is only held, for it closes the stream when it is dropped."""
+        records = _csv_records(reader, len(header), self._where)
+        kept = [i for i, name in enumerate(header) if self.keep or name == self.column]
+        every, text = range(len(header)), header.index(self.column)
+        nothing: list[Any] = [None] * len(header)
+        while batch := _next_records(records):
+            faults = {place: fault for place, (_, _, fault) in enumerate(batch) if fault}
+            rows: list[list[Any]] = [row or nothing for _, row, _ in batch]
+            for place, row in enumerate(rows):
+                if row is not nothing and any(is_broken(row[i]) for i in kept):
+                    faults[place] = _NOT_UTF8
+                    rows[place] = [
+                        None if i == text or is_broken(row[i]) else row[i] for i in every
+                    ]
+            numbers = np.fromiter((number for number, _, _ in batch), np.int64)
+            columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
+            table = pa.table(columns, [header[i] for i in kept])
+            yield Batch(table[self.column], table if self.keep else None, numbers, faults)
+
+
+def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
+    """Texts [B] without those that are not UTF-8, and their faults: Arrow does not check."""
+    try:
+        texts.validate(full=True)
+        return texts, {}
+    except pa.ArrowInvalid:
+        raw = texts.cast(pa.large_binary()).to_pylist()
+    faults = {i: _NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
+    whole = [None if i in faults else text for i, text in enumerate(raw)]
+    return pa.chunked_array([pa.array(whole, pa.large_binary()).cast(pa.large_string())]), faults
+
+
+def read_texts(
+    stream: IO[bytes], input_format: InputFormat, column: str = "text", null: Null = "error"
+) -> Iterator[pa.ChunkedArray]:
+    """Read texts from a file in batches; see `TextReader`, which also says where they are from.
+
+    Raises:
+        ValueError: The file is not of that format, has no such column, or a text is missing.
+    """
+    for rows in TextReader(stream, input_format, column, null):
+        yield rows.texts
+
+
+def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
+    for done, lines in line_groups(stream):
+        numbers = np.arange(done, done + len(lines)) + 1
+        faults: dict[int, str] = {}
+        column = _without_ends(lines)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            faults = {i: _NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
+            column = _without_ends([b"" if i in faults else line for i, line in enumerate(lines)])
+        yield Batch(pa.chunked_array([column]), None, numbers, faults)
+
+
+def _without_ends(lines: list[bytes]) -> pa.Array:
+    """Lines as strings without their ends."""
+    if len(lines) == 1:  # it may be long: not copied
+        line, length = lines[0], len(lines[0])
+        while length and line[length - 1] in b"\r\n":
+            length -= 1
+        return arrow.strings_of_bytes(np.array([0, length]), np.frombuffer(line, np.uint8))
+    offsets = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)))
+    column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
+    return pc.ascii_rtrim(column, "\r\n")
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lift the limit that Python's csv has for cells, which holds for the whole process."""
+    limit = csv.field_size_limit(_ANY_LENGTH)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_records(
+    reader: Any, width: int, where: Callable[[int], str]
+) -> Iterator[tuple[int, list[Any], str]]:
+    """Of each record the line that it begins with, its cells, and what is wrong with it.
+
+    Raises:
+        ValueError: A quote may have taken other records into a cell: how many, cannot be known.
+    """
+    while True:
+        number = reader.line_num + 1
+        try:
+            with _cells_of_any_length():
+                row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            _check_quote(str(error), number, reader.line_num, where)
+            yield number, [], f"expected a row of the table, but it is broken ({error})"
+            continue
+        if len(row) == width:
+            yield number, row, ""
+        elif row:  # else a blank line
+            yield number, [], f"expected {width} cells, as in the header, but got {len(row)}"
+
+
+def _check_quote(error: str, first: int, last: int, where: Callable[[int], str]) -> None:
+    """Check that a broken record is one line, which can be left out alone."""
+    if "end of data" in error:
+        fate = "and never closed, so the rest of the file"
+    elif last > first:
+        fate = f"that line {last} closes in the middle of a cell, so what lies between"
+    else:
+        return
+    raise ValueError(
+        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends; "
+        'a quote in a text is written twice, and the text in quotes: "a ""quoted"" word".'
+    )
+
+
+def _next_records(
+    records: Iterator[tuple[int, list[Any], str]],
+) -> list[tuple[int, list[Any], str]]:
+    """The next records: as many as are few, and not of many characters together."""
+    batch = []
+    size = 0
+    for record in itertools.islice(records, file_rows.BATCH_TEXTS):
+        batch.append(record)
+        size += sum(map(len, record[1]))
+        if size > file_rows.BYTES_OF_LINES:
+            break
+    return batch

@@ -1,0 +1,194 @@
+"""An ensemble distilled into one small table (paper section 2.4, with the steps of 2.2 and 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.arguments import as_path, check_texts, check_type
+from st_static.distill.agreement import table_agreement
+from st_static.distill.config import DistillationConfig
+from st_static.distill.distillation import TrainingData, distill
+from st_static.distill.progress import bar
+from st_static.distill.sentence_pca import SentencePCA
+from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
+from st_static.encode.encoder import Encoder, check_encoder
+from st_static.ensemble.fused_model import FusedEnsemble
+from st_static.files import read_arrays, write_arrays
+from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.vectors import sentence_means
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import SPECIAL_TOKENS
+
+_PCA_SENTENCES = 100_000
+_TABLE_FILE = "table.safetensors"
+_FILE_TEXTS = 10_000
+_PROBES = 64
+
+
+def distill_into(
+    fused: FusedEnsemble,
+    path: str | Path,
+    dim: int,
+    texts: Sequence[str],
+    target: Encoder,
+    work_dir: str | Path,
+    config: DistillationConfig | None = None,
+    held_out: int = 4096,
+    seed: int = 0,
+    dtype: Literal["float32", "float16"] = "float32",
+) -> dict[str, Any]:
+    """Make one table of the wanted dimension that gives the target's similarities.
+
+    It starts from the sentence PCA of the fused table, each member's part at its mean length, and
+    is trained like any model of st_static. What it writes loads like any other, too.
+
+    Args:
+        fused: The fused ensemble, whose vocabulary it keeps.
+        path: Folder to write.
+        dim: Output dimension D, at most that of the fused ensemble.
+        texts: Sentences to train on, [M]; repetitions are left out.
+        target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
+            teacher])`, whose cosines are the mean of both.
+        work_dir: Folder for the target's vectors and for checkpoints, in folders named by all that
+            determines them; what was interrupted goes on from there.
+        config: Steps, batches and so on.
+        held_out: How many of the sentences are kept for the held-out loss and the agreement.
+        seed: Seed of the held-out sentences and of training.
+        dtype: Number format of the table. In float16 a text without any known word gets NaN from
+            sentence-transformers' Normalize.
+
+    Returns:
+        Figures of the training, and `target_agreement` before and after it: Spearman x 100 of
+        table's and target's cosines on held-out sentences.
+
+    Raises:
+        ValueError: The folder holds something else, the dimension does not fit, or there are too
+            few sentences.
+        TypeError: An argument is of the wrong kind.
+    """
+    path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
+    config = DistillationConfig() if config is None else config
+    check_encoder(target, "the target")
+    check_texts(texts)
+    _check_numbers(fused, dim, held_out, config)
+    check_output(path, with_card=True)
+    texts = list(dict.fromkeys(texts))  # else a held-out one may be trained on as well
+    if len(texts) < 2 * held_out:
+        raise ValueError(
+            f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)} "
+            "different ones."
+        )
+    ids = ChunkTokenizer(fused.tokenizer)(texts)
+    ids = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+    rng = np.random.default_rng(seed)
+    kept = np.sort(rng.choice(len(texts), held_out, replace=False))
+    table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
+    vectors = _vectors_of(target, texts, work_dir)
+    data = TrainingData(ids, vectors)
+    folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
+    figures = stage_figures(folder)
+    trained = read_arrays(folder / _TABLE_FILE)["table"]
+    record = fused.record("distilled") | {"distillation": figures}
+    card = fused.card("distilled", path.resolve().name)
+    export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
+    return figures
+
+
+def _check_numbers(
+    fused: FusedEnsemble, dim: int, held_out: int, config: DistillationConfig
+) -> None:
+    """Check the ensemble and what it is to be distilled with."""
+    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
+    check_type(config, DistillationConfig, "a DistillationConfig")
+    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
+        check_type(number, Integral, f"a whole number as {name}")
+    if held_out < 2:
+        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
+    if not 1 <= dim <= fused.table.shape[1]:
+        raise ValueError(
+            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
+            f"{dim}."
+        )
+
+
+def _train(
+    table: NDArray[np.float32],
+    pca: SentencePCA,
+    tokenizer: Tokenizer,
+    data: TrainingData,
+    kept: NDArray[np.int64],
+    config: DistillationConfig,
+    seed: int,
+    work_dir: Path,
+) -> Path:
+    """The stage that trains a table, and leaves it with its PCA and figures."""
+    ids, vectors = data.ids, data.vectors
+    key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
+
+    def agreement(table: NDArray[np.float32]) -> float:
+        """Of a table with the target, on the texts held out; 100 times."""
+        return round(table_agreement(table, ids.take(kept), vectors[kept]), 2)
+
+    def train(folder: Path) -> Figures:
+        """Train the table, from the last checkpoint on, if there is one."""
+        pca.save(folder / PCA_FILE)
+        trained, figures = distill(
+            table, tokenizer, data, kept, config, folder / "checkpoints", seed
+        )
+        write_arrays(folder / _TABLE_FILE, {"table": trained})
+        return figures | {"target_agreement": [agreement(table), agreement(trained)]}
+
+    return run_stage(work_dir, "distillation", key, train)
+
+
+def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
+    """The target's vectors of all texts, [M, D]; encoded once, a file of them at a time."""
+
+    def encode(part: Sequence[str]) -> NDArray[np.float16]:
+        """Vectors [B, D] as they are kept."""
+        return np.asarray(target.encode(list(part)), dtype=np.float16)
+
+    def write(folder: Path) -> Figures:
+        """Write the files that are not there yet."""
+        require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
+        with bar("target", len(texts), "text") as progress:
+            for start in range(0, len(texts), _FILE_TEXTS):
+                part = texts[start : start + _FILE_TEXTS]
+                path = folder / f"{start:010}.safetensors"
+                if not path.exists():
+                    write_arrays(path, {"vectors": encode(part)})
+                progress.update(len(part))
+        return {"texts": len(texts)}
+
+    probes = encode(texts[:_PROBES])  # by which the target is known
+    key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(probes)}
+    files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
+    return np.concatenate([read_arrays(file)["vectors"] for file in files])
+
+
+def _hash(*arrays: NDArray[Any]) -> str:
+    hasher = xxhash.xxh3_64()
+    for array in arrays:
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
+
+
+def _reduced(
+    table: NDArray[np.float32], ids: Ragged, dim: int
+) -> tuple[NDArray[np.float32], SentencePCA]:
+    """The table in its first sentence-level principal components, [V, D]; zeros stay zeros."""
+    sample = ids.take(np.arange(min(len(ids.lengths), _PCA_SENTENCES)))
+    pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
+    reduced = pca.transform(table)
+    reduced[~table.any(axis=1)] = 0
+    return reduced, pca

@@ -1,0 +1,280 @@
+"""Several static models as one (Wada et al. 2025, section 2.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+
+from st_static.arguments import check_texts, check_type, shown
+from st_static.encode.encoder import Encoder, check_encoder
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.fuse_tables import fused_tokenizer, token_rows
+from st_static.ensemble.fused_model import FusedEnsemble, FusedMember
+from st_static.model.static_model import StaticModel
+from st_static.model.vectors import unit_rows
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_LOG_WEIGHTS = (-math.log(8), math.log(8))
+# A weight to about 1 %; scores to about 0.001 of 100.
+_POWELL: dict[str, Any] = {"xtol": 0.01, "ftol": 1e-5, "maxfev": 500}
+
+
+class Trial(NamedTuple):
+    """Weights [L] that were tried, and their score."""
+
+    weights: list[float]
+    score: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `Ensemble.tune` found.
+
+    Attributes:
+        ensemble: With the best weights.
+        score: Its score.
+        trials: All that was tried, in order; equal weights first.
+    """
+
+    ensemble: Ensemble
+    score: float
+    trials: list[Trial]
+
+
+class Ensemble:
+    """Puts the vectors of several models side by side, each scaled to its weight.
+
+    With f for scaling to length 1, members E_i and weights a_i (equations 1 and 2)::
+
+        E(z) = [a_1 f(E_1(z)), ..., a_L f(E_L(z))] / sqrt(a_1^2 + ... + a_L^2)
+
+    so that the dot product of two texts' vectors is the mean of the members' cosines, weighted by
+    a_i^2. A member that knows no word of a text contributes zeros: the vector is then shorter
+    than 1.
+
+    Args:
+        members: The models, L of them.
+        weights: Their weights a_i, positive, [L]; by default all the same.
+
+    Raises:
+        ValueError: There are no members, or the weights do not fit.
+        TypeError: Members or weights are not a list.
+
+    Example:
+        >>> class Letters:
+        ...     def encode(self, texts):
+        ...         return np.array([[text.count("a"), text.count("b")] for text in texts])
+        >>> class Length:
+        ...     def encode(self, texts):
+        ...         return np.array([[len(text)] for text in texts])
+        >>> Ensemble([Letters(), Length()], weights=[2, 1]).encode(["ab"]).round(3)
+        array([[0.632, 0.632, 0.447]], dtype=float32)
+    """
+
+    def __init__(self, members: Sequence[Encoder], weights: Sequence[float] | None = None) -> None:
+        if isinstance(members, str | Mapping | Set) or not isinstance(members, Iterable):
+            raise TypeError(
+                f"Expected a list of members, but got {shown(members)}. Put one into a list."
+            )
+        members = list(members)
+        if not members:
+            raise ValueError("Expected at least one member, but got none.")
+        for i, member in enumerate(members):
+            check_encoder(member, f"member {i}")
+        self.members = members
+        self.weights = _checked_weights(weights, len(members))
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        """Encode texts.
+
+        Args:
+            texts: A list of str, [B].
+
+        Returns:
+            Vectors [B, D_1 + ... + D_L].
+
+        Raises:
+            ValueError: A member gives another number of vectors than there are texts, or one that
+                is not finite; or texts is a single one.
+            TypeError: Texts are not a list.
+        """
+        check_texts(texts)
+        scale = 1 / math.hypot(*self.weights)
+        segments = []
+        for i, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
+            vectors = np.asarray(member.encode(texts), dtype=np.float32)
+            if vectors.ndim != 2 or len(vectors) != len(texts):
+                raise ValueError(
+                    f"Member {i} gave vectors of the shape {vectors.shape} for {len(texts)} texts; "
+                    "expected one row a text."
+                )
+            unfit = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+            if len(unfit):
+                raise ValueError(
+                    f"Member {i} gave NaN or infinity for {len(unfit)} of {len(texts)} texts, the "
+                    f"first of which is {texts[unfit[0]][:100]!r}. sentence-transformers does so "
+                    "in float16 for a text without a known word: load the member in float32, or "
+                    "with FastEncoder."
+                )
+            segments.append(unit_rows(vectors) * np.float32(weight * scale))
+        return np.concatenate(segments, axis=1)
+
+    def tune(self, objective: Callable[[Ensemble], float]) -> Tuning:
+        """Find the weights with the best score.
+
+        The first weight stays 1. The others are searched for one after the other, on a log scale
+        from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
+        deterministic. `st_static.evaluate.figures.draw_tuning` draws the curve.
+
+        Args:
+            objective: Scores an ensemble; higher is better. `st_static.distill.TeacherAgreement`
+                is one that needs no labels; or a score on validation data. Never use a test split.
+
+        Raises:
+            ValueError: The score is not finite.
+            TypeError: The objective is not a function, or does not return a number.
+        """
+        if not callable(objective):
+            raise TypeError(
+                f"Expected a function that scores an ensemble, but got {shown(objective)}."
+            )
+        members = [_Remembering(member) for member in self.members]
+        trials: list[Trial] = []
+
+        def loss(logs: NDArray[np.float64]) -> float:
+            """The score with its sign turned, of the logarithms of all weights but the first."""
+            weights = [1.0, *np.exp(logs).tolist()]
+            result = objective(Ensemble(members, weights))
+            if not _is_number(result):
+                raise TypeError(
+                    f"Expected a number from the objective, but it returned {shown(result)}."
+                )
+            score = float(result)
+            if not math.isfinite(score):
+                raise ValueError(f"The objective is {score} for the weights {weights}.")
+            trials.append(Trial(weights, score))
+            return -score
+
+        start = np.zeros(len(members) - 1)
+        loss(start)
+        if len(start):
+            bounds = [_LOG_WEIGHTS] * len(start)
+            minimize(loss, start, method="Powell", bounds=bounds, options=_POWELL)
+        best = max(trials, key=lambda trial: trial.score)
+        return Tuning(Ensemble(self.members, best.weights), best.score, trials)
+
+    def fuse(self, vocabulary: Iterable[str] | None = None) -> FusedEnsemble:
+        """Make one table over one vocabulary: one look-up a word instead of one for each member.
+
+        The row of a word holds each member's vector of it side by side; of a member that splits
+        the word, the sum of its pieces (section 2.4, last paragraph). What no word or piece of the
+        vocabulary covers gets zeros. So it is exact where all members tokenise words by themselves
+        and without regard to case, and as the vocabulary does, and have no vector for unknown
+        words; `st_static.distill.cosine_agreement` measures the difference.
+
+        A `FastEncoder` brings its model's name and licence along, for the card; a
+        SentenceTransformer has forgotten them.
+
+        Args:
+            vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
+                first member.
+
+        Raises:
+            ValueError: A member has no table of tokens, puts a prompt before texts or has fewer
+                dimensions than its table; or there is no vocabulary, see above.
+            TypeError: The vocabulary is not a list of words.
+        """
+        if isinstance(vocabulary, str):
+            raise ValueError("Expected a list of words as the vocabulary, but got one str.")
+        if vocabulary is not None:
+            vocabulary = _checked_words(vocabulary)
+        models = [_static_model(i, member) for i, member in enumerate(self.members)]
+        tokenizer = fused_tokenizer(vocabulary, models[0])
+        vocabulary_ids = tokenizer.get_vocab()
+        tokens = sorted(vocabulary_ids, key=vocabulary_ids.__getitem__)
+        table = np.concatenate([token_rows(model, tokens) for model in models], axis=1)
+        members = [
+            FusedMember(model.name or f"member {i}", model.license, model.table.shape[1], weight)
+            for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
+        ]
+        return FusedEnsemble(tokenizer, table, members)
+
+
+def _checked_weights(weights: Any, n_members: int) -> list[float]:
+    """One positive number for each member; by default 1."""
+    if weights is None:
+        return [1.0] * n_members
+    if isinstance(weights, str | Mapping | Set) or not isinstance(weights, Iterable):
+        raise TypeError(
+            f"Expected a list of weights, one for each member, but got {shown(weights)}."
+        )
+    listed = list(weights)
+    if len(listed) != n_members:
+        raise ValueError(
+            f"Expected a weight for each of the {n_members} members, but got {len(listed)}."
+        )
+    for i, weight in enumerate(listed):
+        if not (_is_number(weight) and math.isfinite(weight) and weight > 0):
+            raise ValueError(f"Expected positive weights, but weight {i} is {weight!r}.")
+    return [float(weight) for weight in listed]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is one number, of Python, numpy or torch."""
+    return isinstance(value, SupportsFloat) and not getattr(value, "ndim", 0)
+
+
+def _checked_words(vocabulary: Any) -> list[str]:
+    """A vocabulary as a list of words."""
+    if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Iterable):
+        raise TypeError(f"Expected a list of words as the vocabulary, but got {shown(vocabulary)}.")
+    words = list(vocabulary)
+    for i, word in enumerate(words):
+        check_type(word, str, f"a word as a str at position {i} of the vocabulary")
+    return words
+
+
+class _Remembering:
+    """A member that encodes the same texts only once."""
+
+    def __init__(self, member: Encoder) -> None:
+        self.member = member
+        self._vectors: dict[tuple[str, ...], ArrayLike] = {}
+
+    def encode(self, texts: list[str]) -> ArrayLike:
+        """Texts [B] to vectors [B, D]."""
+        key = tuple(texts)
+        if key not in self._vectors:
+            self._vectors[key] = self.member.encode(texts)
+        return self._vectors[key]
+
+
+def _static_model(i: int, member: Encoder) -> StaticModel:
+    """Tokenizer and table of a member."""
+    if isinstance(member, _Remembering):  # where an objective fuses what it is to score
+        member = member.member
+    if isinstance(member, FastEncoder):
+        model = member.model
+    elif type(member).__name__ == "SentenceTransformer":  # not imported for others: it takes long
+        from st_static.encode.accelerate import as_static_model
+
+        model = as_static_model(cast("SentenceTransformer", member))
+    else:
+        raise ValueError(
+            "Only a FastEncoder or a static SentenceTransformer can be fused, but member "
+            f"{i} is a {type(member).__name__}. Load it with FastEncoder.from_pretrained."
+        )
+    if model.prompt or model.segments or model.truncate_dim:
+        raise ValueError(
+            f"Member {i} ({model.name}) cannot be fused: expected a model without a default "
+            "prompt, segments or a truncated dimension."
+        )
+    return model

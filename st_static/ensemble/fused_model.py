@@ -1,0 +1,146 @@
+"""A fused ensemble: one table whose rows hold the members' parts, and the ways to save it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.arguments import as_path, check_type
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.card import ensemble_card
+from st_static.model.export import check_output, export_model
+from st_static.model.static_model import Segment, StaticModel
+
+
+class FusedMember(NamedTuple):
+    """One member of a fused ensemble.
+
+    Attributes:
+        name: The model.
+        license: Its licence, if its card or the record of its build names one.
+        width: Number of its dimensions D_i.
+        weight: Its weight a_i.
+    """
+
+    name: str
+    license: str | None
+    width: int
+    weight: float
+
+
+class FusedEnsemble:
+    """An `Ensemble` over one vocabulary, as made by `Ensemble.fuse`.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary.
+        table: One row a token, the members' vectors side by side, [V, D_1 + ... + D_L].
+        members: The members, L of them.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[FusedMember]
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.table = table
+        self.members = members
+        segments = tuple(Segment(member.width, member.weight) for member in members)
+        self.model = StaticModel(tokenizer, table, normalize=False, segments=segments)
+        self._encoder = FastEncoder(self.model)
+
+    def encode(self, texts: Any) -> NDArray[np.floating]:
+        """Texts [B], as `FastEncoder.encode` takes them, to vectors [B, D]."""
+        return self._encoder.encode(texts)
+
+    def save_pretrained(
+        self, path: str | Path, dtype: Literal["float32", "float16"] = "float32"
+    ) -> None:
+        """Save it exactly, as a repository that brings the code of one module.
+
+        `SentenceTransformer(path, trust_remote_code=True)` loads it without st_static, and
+        `FastEncoder.from_pretrained(path)` without running that code.
+
+        Args:
+            path: Folder to write.
+            dtype: Number format of the table.
+
+        Raises:
+            ValueError: The folder holds something else.
+        """
+        folder = as_path(path, "a folder to write")
+        export_model(
+            folder,
+            self.table,
+            self.tokenizer,
+            self.record("exact"),
+            dtype,
+            segments=self.model.segments,
+            card=self.card("exact", folder.resolve().name),
+        )
+
+    def export_calibrated(
+        self, path: str | Path, texts: Any, dtype: Literal["float32", "float16"] = "float32"
+    ) -> None:
+        """Save it with sentence-transformers' own modules only, nearly exact.
+
+        Each member's part is scaled once by a_i / E|E_i(z)|, the mean length over texts, and the
+        vector as a whole is scaled to length 1; so the weights hold on average, and not in each
+        text.
+
+        Args:
+            path: Folder to write.
+            texts: Texts like those that will be encoded, as `FastEncoder.encode` takes them.
+            dtype: Number format of the table. In float16 a text without any known word gets NaN
+                from sentence-transformers' Normalize.
+
+        Raises:
+            ValueError: The folder holds something else, a member knows no word of the texts, or
+                texts is a single one.
+        """
+        folder = as_path(path, "a folder to write")
+        check_output(folder, with_card=True)
+        export_model(
+            folder,
+            self.calibrated_table(texts),
+            self.tokenizer,
+            self.record("calibrated"),
+            dtype,
+            card=self.card("calibrated", folder.resolve().name),
+        )
+
+    def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
+        """The table with each member's part scaled by a_i / E|E_i(z)|, [V, D]."""
+        if isinstance(texts, str):
+            raise ValueError("Expected a list or column of texts, but got one str.")
+        check_type(texts, Iterable, "a list or column of texts")
+        unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
+        means = FastEncoder(unscaled).encode(texts)
+        table = self.table.copy()
+        start = 0
+        for member in self.members:
+            part = slice(start, start + member.width)
+            length = float(np.linalg.norm(means[:, part], axis=1).mean()) if len(means) else 0.0
+            if not length:
+                raise ValueError(
+                    f"{member.name} knows no word of the {len(means)} texts: expected texts like "
+                    "those that will be encoded."
+                )
+            table[:, part] *= member.weight / length
+            start += member.width
+        return table
+
+    def record(self, form: str) -> dict[str, Any]:
+        """What goes into `st_static.json`."""
+        return {
+            "ensemble": {"form": form, "members": [member._asdict() for member in self.members]},
+            "versions": {"st-static": metadata.version("st-static")},
+        }
+
+    def card(self, form: str, name: str) -> str:
+        """A short model card: use, members, weights, licences, and what these do not allow."""
+        return ensemble_card(self.record(form), name)

@@ -1,0 +1,160 @@
+"""An ensemble from a recipe: members in, a folder that SentenceTransformer() loads out."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from st_static.arguments import check_type
+from st_static.distill.agreement import cosine_agreement
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.sentences import sentence_shards, split_sentences, write_sentences
+from st_static.distill.stages import Figures, locked, run_stage
+from st_static.distill.teacher import Teacher
+from st_static.encode.encoder import Encoder
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.card import ensemble_card
+from st_static.ensemble.config import EnsembleConfig
+from st_static.ensemble.distilled import distill_into
+from st_static.ensemble.ensemble import Ensemble
+from st_static.ensemble.sources import require_sources
+from st_static.files import atomic, read_json, read_table, write_json
+from st_static.model.export import RECORD_FILE, check_output
+from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.resolve import read_named
+
+logger = logging.getLogger(__name__)
+
+_MEASURED_PAIRS = 5_000
+_ENOUGH = 0.99
+
+
+@dataclass(frozen=True)
+class EnsembleResult:
+    """A built ensemble.
+
+    Attributes:
+        output: The folder.
+        figures: What was measured: `fused_agreement` and `model_agreement`, the Pearson
+            correlation of the fused ensemble's and the written model's cosines with those of the
+            exact one, on `random_pairs` of sentences of the documentation of Python's standard
+            library; and the figures of `distill_into`.
+    """
+
+    output: Path
+    figures: Figures
+
+
+def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
+    """Build an ensemble as a recipe says.
+
+    Args:
+        config: The recipe.
+
+    Raises:
+        ValueError: Something in the recipe cannot work, such as a member that is not there.
+    """
+    check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
+    output, work_dir = Path(config.output), Path(config.work_dir)
+    check_output(output, with_card=True)
+    for member in config.members:
+        if output.exists() and Path(member).exists() and output.samefile(member):
+            raise ValueError(f"output is {output}, which is a member. Choose another folder.")
+    require_sources(config)
+    ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
+    texts: list[str] = []
+    if config.form != "exact":
+        with locked(work_dir):
+            texts = _sentences(config, work_dir)
+    fused = ensemble.fuse()
+    figures: Figures = {}
+    if config.form == "exact":
+        fused.save_pretrained(output, config.export.dtype)
+    elif config.form == "calibrated":
+        fused.export_calibrated(output, texts, config.export.dtype)
+    else:
+        with locked(work_dir):
+            figures = distill_into(
+                fused,
+                output,
+                config.dimension,
+                texts,
+                _target(config, ensemble),
+                work_dir,
+                config.distillation,
+                config.held_out,
+                config.seed,
+                config.export.dtype,
+            )
+    written = FastEncoder.from_pretrained(output)
+    first, second = _measured_pairs()
+    figures["random_pairs"] = len(first)
+    for name, encoder in (("fused_agreement", fused), ("model_agreement", written)):
+        figures[name] = round(cosine_agreement(ensemble, encoder, first, second), 4)
+    if figures["fused_agreement"] < _ENOUGH:
+        logger.warning(
+            "Fused, the ensemble is not quite itself: a member tells capitals apart, or splits "
+            "words by what stands beside them. Measure it on text like yours with "
+            "st_static.distill.cosine_agreement."
+        )
+    _record_agreement(output, figures)
+    return EnsembleResult(output, figures)
+
+
+def _record_agreement(folder: Path, figures: Figures) -> None:
+    """Add what was measured to the model's record and card."""
+    names = ("random_pairs", "fused_agreement", "model_agreement")
+    record = read_json(folder / RECORD_FILE)
+    record["ensemble"]["agreement"] = {name: figures[name] for name in names}
+    write_json(folder / RECORD_FILE, record)
+    try:
+        notes = notes_of((folder / CARD_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return  # not a card of ours
+    with atomic(folder / CARD_FILE) as partial:
+        partial.write_text(ensemble_card(record, folder.resolve().name, notes), "utf-8")
+
+
+def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
+    """The sentences of the corpus with the smallest keys, which are hashes of their texts."""
+    corpus = Corpus(config.corpus)
+    key = {"corpus": corpus.identity(), **asdict(config.sentences)}
+    write = functools.partial(_write_sentences, corpus, config)
+    shards = sentence_shards(run_stage(work_dir, "sentences", key, write))
+    table = pa.concat_tables([read_table(path) for path in shards])
+    chosen = np.argsort(table["key"].to_numpy(), kind="stable")[: config.n_sentences]
+    texts: list[str] = table["text"].take(pa.array(chosen)).to_pylist()
+    return texts
+
+
+def _write_sentences(corpus: Corpus, config: EnsembleConfig, folder: Path) -> Figures:
+    return write_sentences(corpus, folder, config.sentences, config.workers)
+
+
+def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:
+    """What a distilled table is trained to give the similarities of."""
+    if config.target == "ensemble":
+        return ensemble
+    teacher = Teacher.load(config.teacher)
+    # So that its `encode` puts the recipe's prompt before each text, or none.
+    teacher.model.prompts = {"recipe": teacher.prompt}
+    teacher.model.default_prompt_name = "recipe"
+    return teacher.model if config.target == "teacher" else Ensemble([ensemble, teacher.model])
+
+
+def _measured_pairs() -> tuple[list[str], list[str]]:
+    """Pairs of sentences that every machine has: of the standard library's documentation."""
+    distinct: dict[str, None] = {}
+    for sentence in split_sentences(read_docstrings(["stdlib"])):
+        distinct[sentence] = None
+        if len(distinct) == 2 * _MEASURED_PAIRS:
+            break
+    texts = list(distinct)
+    middle = len(texts) // 2
+    return texts[:middle], texts[middle : 2 * middle]

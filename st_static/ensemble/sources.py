@@ -1,0 +1,22 @@
+"""What an ensemble's recipe takes from elsewhere: told before anything heavy is loaded."""
+
+from __future__ import annotations
+
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.sources import require_teacher
+from st_static.ensemble.config import EnsembleConfig
+from st_static.hub_access import require_named
+
+
+def require_sources(config: EnsembleConfig) -> None:
+    """Make sure that the members can be had, and the text and the teacher if they are needed.
+
+    Raises:
+        ValueError: One of them cannot be had.
+    """
+    for member in config.members:
+        require_named(member)
+    if config.form != "exact":
+        Corpus(config.corpus)
+    if config.form == "distilled" and config.target != "ensemble":
+        require_teacher(config.teacher)

@@ -1,0 +1,130 @@
+"""Where a similarity comes from: the share of each pair of words in the cosine of two texts.
+
+A text's vector E is the sum of its words' vectors, scaled. So the cosine of texts a and b is
+
+    cos(a, b) = sum over words i of a and j of b of  w_i . w_j / (|E(a)| |E(b)|)
+
+exactly: it has no other parts. Of an ensemble it is the dot product, the mean of the members'
+cosines, that is explained so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.model.static_model import StaticModel
+from st_static.tokens.tokenizer import is_punctuation
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text, as the model sees it.
+
+    Attributes:
+        text: As written.
+        pieces: The tokens that it became.
+        ids: The rows that are added for it, [T].
+        known: Whether any of them is not zero.
+    """
+
+    text: str
+    pieces: list[str]
+    ids: list[int]
+    known: bool
+
+    @property
+    def became(self) -> str:
+        """What it became, where that is not one token; else empty."""
+        if not self.known:
+            return "no vector" if is_punctuation(self.text) else "unknown: no vector"
+        return " ".join(self.pieces) if len(self.pieces) > 1 else ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The cosine of two texts in parts.
+
+    Attributes:
+        first: The words of the first text.
+        second: The words of the second text.
+        contributions: Each pair's share, [len(first), len(second)]; their sum is the cosine.
+    """
+
+    first: list[Word]
+    second: list[Word]
+    contributions: NDArray[np.float64]
+
+    @property
+    def similarity(self) -> float:
+        """The cosine of the texts; 0 if one has no known word."""
+        return float(self.contributions.sum())
+
+    def of_known_words(self) -> Explanation:
+        """The same without the words that have no vector, whose shares are zero."""
+        rows = [i for i, word in enumerate(self.first) if word.known]
+        columns = [j for j, word in enumerate(self.second) if word.known]
+        return Explanation(
+            [self.first[i] for i in rows],
+            [self.second[j] for j in columns],
+            self.contributions[np.ix_(rows, columns)],
+        )
+
+
+def explain(model: StaticModel, first: str, second: str) -> Explanation:
+    """Split the cosine of two texts into the shares of their word pairs.
+
+    Args:
+        model: The model.
+        first: A text.
+        second: Another.
+
+    Example:
+        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
+        >>> model = StaticModel(build_tokenizer(["cold", "ice"]), table, normalize=True)
+        >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
+        [[0.422], [0.527]]
+    """
+    table = model.table[:, : model.truncate_dim].astype(np.float64)
+    words = [split_into_words(model.tokenizer, table, model.prompt + t) for t in (first, second)]
+    shares = [_shares(text, model) for text in words]
+    return Explanation(words[0], words[1], shares[0] @ shares[1].T)
+
+
+def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
+    """The words of a text with the tokens that each became; punctuation is a word, too."""
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    tokens = range(len(encoding.ids))
+    # A token of no word, as of a tokenizer that does not split into words, is one by itself.
+    keys = [word if word is not None else -1 - i for i, word in enumerate(encoding.word_ids)]
+    words = []
+    for _, group in itertools.groupby(tokens, key=keys.__getitem__):
+        members = list(group)
+        begin, end = encoding.offsets[members[0]][0], encoding.offsets[members[-1]][1]
+        ids = [encoding.ids[i] for i in members]
+        pieces = [encoding.tokens[i] for i in members]
+        words.append(Word(text[begin:end].strip(), pieces, ids, bool(table[ids].any())))
+    return words
+
+
+def _shares(words: list[Word], model: StaticModel) -> NDArray[np.float64]:
+    """Each word's vector, scaled so that their sum is the text's vector, [W, D]."""
+    vectors = np.zeros((len(words), model.table.shape[1]))
+    for row, word in zip(vectors, words, strict=True):
+        row += model.table[word.ids].astype(np.float64).sum(axis=0)
+    if model.segments:  # an ensemble: each is scaled by itself
+        total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
+        for width, weight in model.segments:
+            segment = vectors[:, start : start + width]
+            segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
+            start += width
+        return vectors[:, : model.truncate_dim]
+    vectors = vectors[:, : model.truncate_dim]
+    length = np.linalg.norm(vectors.sum(axis=0))
+    return vectors / length if length else np.zeros_like(vectors)

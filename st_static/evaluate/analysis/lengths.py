@@ -1,0 +1,41 @@
+"""Teacher agreement by sentence length: where a bag of words stops being enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from st_static.distill.agreement import teacher_agreement
+
+# Teacher tokens of a sentence, without special ones: from, to.
+BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
+_FEWEST = 10
+
+
+def agreement_by_length(
+    student: NDArray[np.floating],
+    teacher: NDArray[np.floating],
+    lengths: NDArray[np.integer],
+    seed: int = 0,
+) -> pl.DataFrame:
+    """Teacher agreement within each range of lengths.
+
+    Args:
+        student: The student's vectors of sentences that it was not trained on, [H, D].
+        teacher: The teacher's, [H, d].
+        lengths: Their tokens, [H].
+        seed: Seed of the random pairs.
+
+    Returns:
+        Columns `tokens`, `sentences`, `agreement` (Spearman x 100; null for fewer than 10
+        sentences); the last row is all lengths together.
+    """
+    rows: list[dict[str, object]] = []
+    for low, high in (*BINS, (0, None)):
+        inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))
+        label = "all" if low == 0 else f"{low}+" if high is None else f"{low}-{high}"
+        enough = inside.sum() >= _FEWEST
+        value = teacher_agreement(student[inside], teacher[inside], seed) if enough else None
+        rows.append({"tokens": label, "sentences": int(inside.sum()), "agreement": value})
+    return pl.DataFrame(rows)

@@ -1,0 +1,83 @@
+"""What an evaluation asks of a model: a name, a revision, and a function from texts to vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.export import RECORD_FILE, is_own
+from st_static.model.vectors import sentence_means
+from st_static.tokens.ragged import Ragged
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+# What a model computes follows from these.
+_DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """A model under its name in results.
+
+    Attributes:
+        name: `org/name`; `local/FOLDER` for a folder.
+        revision: The Hub's commit, or a hash of a folder's weights, tokenizer and configuration.
+        encode: Texts [B] to vectors [B, D].
+        dimension: D.
+        sentence_transformer: The model, if it is one: its prompts then apply.
+    """
+
+    name: str
+    revision: str
+    encode: Encode
+    dimension: int
+    sentence_transformer: SentenceTransformer | None = None
+
+
+def table_encoder(
+    tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]
+) -> Encode:
+    """An encoder that takes the mean of a text's rows; zero for a text without any."""
+    return lambda texts: sentence_means(table, tokenize(texts))
+
+
+def local_name(name: str) -> str:
+    """A model's name in results: `local/FOLDER` for a folder or file, else the Hub's id."""
+    return f"local/{Path(name).resolve().name}" if Path(name).exists() else name
+
+
+def revision_of(model: str) -> str:
+    """The Hub's commit of a downloaded model, or a hash of what determines a folder's vectors."""
+    folder = Path(model)
+    if folder.is_dir():
+        files = (file for kind in _DETERMINING for file in folder.rglob(kind))
+        if (folder / RECORD_FILE).is_file():
+            # What is recorded of a build, or lies beside the model, changes no vector.
+            files = (file for file in files if is_own(file.relative_to(folder)))
+        return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
+    from huggingface_hub import try_to_load_from_cache
+
+    for file in ("modules.json", "config.json"):
+        cached = try_to_load_from_cache(model, file)
+        if isinstance(cached, str):
+            return Path(cached).parent.name
+    return "unknown"
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files, its first 40 digits."""
+    hasher = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                hasher.update(block)
+    return hasher.hexdigest()[:40]

@@ -1,0 +1,1 @@
+"""Encoders of other projects, and floors, by the names that an evaluation knows."""

@@ -1,0 +1,122 @@
+"""How many sentences a second models encode, all in one run on one machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.sentences import split_sentences
+
+Encode = Callable[[list[str]], NDArray[np.floating]]
+
+# How a card names them.
+WARM, NEW = "FastEncoder, texts seen before", "FastEncoder, texts new"
+SENTENCE_TRANSFORMERS, MODEL2VEC = "sentence-transformers", "Model2Vec"
+
+_ROUNDS = 3
+_FIRST = 16  # texts in the smallest call that is timed
+_WARM_UP = 4  # texts that load what an encoder's libraries put off
+_ROUND_SECONDS = 0.1
+_TEXTS = 1_500
+_TOLERANCE = 0.9  # of two speeds that may be the same
+
+
+def speed_texts(n: int = _TEXTS) -> list[str]:
+    """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
+    sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
+    distinct = list(dict.fromkeys(sentences))[:n]
+    random.Random(0).shuffle(distinct)  # a slow encoder's first ones are a fair sample
+    return distinct
+
+
+def sentences_per_second(
+    encoders: Mapping[str, Callable[[], Encode]],
+    texts: Sequence[str],
+    rounds: int = _ROUNDS,
+    round_seconds: float = _ROUND_SECONDS,
+) -> dict[str, float]:
+    """Measure encoders in turns, so that what else the machine does falls on all of them.
+
+    Args:
+        encoders: For each name a function that gives an encoder, ready to be measured; it is not
+            part of the time.
+        texts: Texts; a slow encoder gets the first of them only.
+        rounds: Turns; the median counts.
+        round_seconds: How long a turn of one encoder takes at least.
+    """
+    n_texts = {name: _fitting(make, texts, round_seconds) for name, make in encoders.items()}
+    speeds: dict[str, list[float]] = {name: [] for name in encoders}
+    for _ in range(rounds):
+        for name, make in encoders.items():
+            speeds[name].append(_speed(make, list(texts[: n_texts[name]]), round_seconds))
+    return {name: statistics.median(values) for name, values in speeds.items()}
+
+
+def _fitting(make: Callable[[], Encode], texts: Sequence[str], round_seconds: float) -> int:
+    """How many texts make a call of about a turn; calls of few are slower than an encoder can."""
+    make()(list(texts[:_WARM_UP]))
+    n_texts = _FIRST
+    while n_texts < len(texts):
+        if n_texts / _speed(make, list(texts[:n_texts]), 0) > round_seconds / 4:
+            break
+        n_texts *= 4
+    return n_texts
+
+
+def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> float:
+    """Encode texts, again while the turn's time, with making encoders, lasts; texts a second."""
+    n_texts, seconds, begin = 0, 0.0, time.perf_counter()
+    while not n_texts or time.perf_counter() - begin < at_least:
+        encode = make()
+        start = time.perf_counter()
+        encode(texts)
+        seconds += time.perf_counter() - start
+        n_texts += len(texts)
+    return n_texts / seconds
+
+
+def is_believable(rows: Sequence[Mapping[str, Any]], model: str) -> bool:
+    """Whether a model's speeds were measured on a machine that had time for it.
+
+    FastEncoder does less for the same text than sentence-transformers and Model2Vec, and less for
+    a text that it has seen before than for a new one. Where it comes out slower, something else
+    took the processor.
+
+    Args:
+        rows: Entries of `model`, `encoder` and `speed`, as on a card.
+        model: The model's name in them.
+    """
+    speeds = {row["encoder"]: row["speed"] for row in rows if row["model"] == model}
+    ours = [speeds[name] for name in (WARM, NEW) if name in speeds]
+    if not ours:
+        return True
+    others = [speeds.get(name, 0) for name in (SENTENCE_TRANSFORMERS, MODEL2VEC)]
+    if WARM in speeds and speeds[WARM] < _TOLERANCE * speeds.get(NEW, 0):
+        return False
+    return bool(min(ours) >= max(others))
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor as its maker calls it, where the system says it."""
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return " ".join(value.split())
+    return platform.processor() or platform.machine()
+
+
+def machine_load() -> float:
+    """How many programs wanted a processor in the last minute; 0 where the system does not say."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0

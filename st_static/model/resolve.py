@@ -1,0 +1,63 @@
+"""Static models by name, of this project and of others.
+
+| name | what it reads |
+|---|---|
+| `FOLDER` or `ORG/NAME` | a static model of sentence-transformers or Model2Vec |
+| `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
+| `glove:FILE` | text vectors, a word and its numbers a line |
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.text_vectors import read_word_vectors
+
+
+def read_named(name: str) -> StaticModel:
+    """Read a static model by its name, see above.
+
+    Raises:
+        ValueError: There is no such model.
+    """
+    kind, separator, rest = name.partition(":")
+    if separator and kind == "wordllama":
+        return read_wordllama(rest)
+    if separator and kind == "glove":
+        return read_word_vectors(Path(rest)).as_static_model(Path(rest).name)
+    return read_static_model(rest if separator and kind == "model2vec" else name)
+
+
+def read_wordllama(dimension: str) -> StaticModel:
+    """The token vectors that come inside the package `wordllama`.
+
+    Its own loader looks for the tokenizer in the folder `tokenizer`, but the package has it in
+    `tokenizers`, so that it would be downloaded.
+
+    Raises:
+        ValueError: The package is not installed, or has no such dimension.
+    """
+    try:
+        package = resources.files("wordllama")
+    except ModuleNotFoundError as error:
+        raise ValueError("wordllama:… needs the package: pip install wordllama") from error
+    weights = Path(str(package / "weights" / f"l2_supercat_{dimension}.safetensors"))
+    if not weights.is_file():
+        present = sorted(p.stem.rpartition("_")[2] for p in weights.parent.glob("l2_*.safetensors"))
+        raise ValueError(
+            f"The package wordllama has no model of {dimension!r} dimensions, but of {present}."
+        )
+    table = load_file(weights)["embedding.weight"].astype(np.float32)
+    file = package / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    name = f"wordllama/l2_supercat_{dimension}"
+    # The package's licence; its table was made of the token vectors of larger models.
+    return StaticModel(tokenizer, table, normalize=False, name=name, license="mit")

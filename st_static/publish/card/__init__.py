@@ -1,0 +1,1 @@
+"""A model's card: facts gathered from files and measurements, then Markdown and figures."""

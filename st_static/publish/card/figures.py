@@ -1,0 +1,269 @@
+"""Figures of a model card, in the style of `st_static.evaluate.figures`."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from st_static.evaluate.analysis.explain import Explanation
+from st_static.evaluate.figures import OURS as _OURS
+from st_static.evaluate.figures import PEERS as _PEERS
+from st_static.evaluate.figures import TEACHER as _TEACHER
+from st_static.evaluate.figures import legend_above as _legend_above
+from st_static.evaluate.figures import new_axes as _axes
+from st_static.evaluate.figures import save
+from st_static.publish.card.facts import CardFacts
+from st_static.publish.card.fonts import fonts_for
+from st_static.publish.card.labels import Point, label_points
+
+_LONGEST = 24  # letters of a word
+_LONGEST_MODEL = 30  # of a label beside a point
+_EM = 0.09  # inches that a letter takes
+_ANNOTATED = 144  # cells of a heat map that still have room for their numbers
+_SMALL = 0.005  # shares that would read 0.00
+_TEACHER_MARK = " (teacher)"
+# Of encoders, in turn; open ones, so that those at nearly the same place are all seen.
+_MARKERS = "ox^sv<>p"
+_MARKER_STYLE: dict[str, Any] = {
+    "markersize": 7,
+    "markerfacecolor": "none",
+    "markeredgewidth": 1.5,
+    "linestyle": "none",
+}
+
+
+def draw_heat_map(explanation: Explanation, file: Path) -> None:
+    """Each pair of words' share in the cosine of two texts; words without a vector are left out.
+
+    Raises:
+        ValueError: A text has no known word, or the file's ending is not a format of figures.
+    """
+    shown = explanation.of_known_words()
+    if not shown.contributions.size:
+        raise ValueError("There is nothing to draw: one of the texts has no known word.")
+    words = [[shortened(word.text) for word in text] for text in (shown.first, shown.second)]
+    with fonts_for("".join(itertools.chain(*words))):
+        _draw_shares(shown, words, explanation.similarity, file)
+
+
+def _draw_shares(shown: Explanation, words: list[list[str]], similarity: float, file: Path) -> None:
+    rows, columns = shown.contributions.shape
+    widest = [max(map(_width, of_text)) for of_text in words]
+    size = (
+        1.4 + _EM * widest[0] + max(0.75 * columns, _EM * widest[1]),
+        1.0 + 0.5 * _EM * widest[1] + 0.45 * rows,
+    )
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    limit = float(np.abs(shown.contributions).max()) or 1.0
+    image = axes.imshow(shown.contributions, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    # A dollar sign in a word begins no formula.
+    plain = {"parse_math": False}
+    axes.set_yticks(range(rows), words[0], **plain)
+    axes.set_xticks(range(columns), words[1], rotation=30, ha="right", **plain)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    if shown.contributions.size <= _ANNOTATED:
+        for (i, j), share in np.ndenumerate(shown.contributions):
+            if abs(share) < _SMALL:
+                continue
+            color = "white" if abs(share) > 0.6 * limit else "black"
+            axes.text(j, i, f"{share:+.2f}", ha="center", va="center", color=color, fontsize=8)
+    figure.colorbar(image, label="share in the cosine").outline.set_visible(False)
+    axes.set_title(f"{similarity:.3f} = the sum of all shares", fontsize=11)
+    save(figure, file)
+
+
+def shortened(word: str) -> str:
+    """A word as a figure has room for it."""
+    return word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"
+
+
+def _width(text: str) -> int:
+    """The room that a text takes, in columns; characters of East Asian scripts take two."""
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
+
+
+def draw_scores(facts: CardFacts, file: Path) -> str:
+    """Scores by task type, a group of bars a type; returns the alt text."""
+    rows, columns = facts.scores["rows"], facts.scores["columns"][2:]
+    colors = _colors(facts)
+    figure, axes = _axes()
+    width = 0.8 / len(rows)
+    for number, row in enumerate(rows):
+        places = np.arange(len(columns)) + (number - (len(rows) - 1) / 2) * width
+        heights = [row[column] for column in columns]
+        label = row["model"] + (_TEACHER_MARK if row["model"] == facts.teacher_id else "")
+        axes.bar(places, heights, width * 0.92, color=colors[row["model"]], label=label)
+    # The count of tasks, without which a mean over few looks like one over all, below its heading.
+    axes.set_xticks(range(len(columns)), [column.replace(" (", "\n(") for column in columns])
+    axes.set(ylabel="score x 100")
+    axes.tick_params(axis="x", length=0)
+    _legend_above(axes)
+    save(figure, file)
+    parts = [f"{row['model']} {row[columns[-1]]:.1f}" for row in rows]
+    return f"Bars of scores by task type for {len(rows)} models. {columns[-1]}: {', '.join(parts)}."
+
+
+def draw_speed(facts: CardFacts, file: Path) -> str:
+    """Quality against sentences a second, on a log axis; returns the alt text.
+
+    A colour and a label say the model, a marker the encoder: points of one model that are near each
+    other have no room for labels of their own.
+    """
+    heading = facts.scores["columns"][-1]
+    quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
+    colors = _colors(facts)
+    figure, axes = _axes()
+    points = [entry for entry in facts.speed if entry["model"] in quality]
+    encoders = dict.fromkeys(entry["encoder"] for entry in points)
+    markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
+    labels: dict[str, str] = {}
+    labelled = []
+    for entry in points:
+        model, encoder, speed = entry["model"], entry["encoder"], entry["speed"]
+        color, label = colors[model], "" if model in labels else _model_label(model, facts)
+        axes.plot(speed, quality[model], marker=markers[encoder], color=color, **_MARKER_STYLE)
+        labelled.append(Point(speed, quality[model], label, color))
+        labels[model] = label
+    for encoder, marker in markers.items():
+        axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
+    axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.margins(x=0.2, y=0.3)
+    _legend_above(axes)
+    halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
+    label_points(axes, labelled, fontsize=8, path_effects=[halo])
+    save(figure, file)
+    said = [f"{e['model']} by {e['encoder']} {e['speed']:,}" for e in points]
+    return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
+
+
+def _model_label(model: str, facts: CardFacts) -> str:
+    """What is written beside a model's first point."""
+    short = model.rpartition("/")[2] if len(model) > _LONGEST_MODEL else model
+    return short + _TEACHER_MARK if model == facts.teacher_id else short
+
+
+def draw_lengths(facts: CardFacts, file: Path) -> str:
+    """Teacher agreement by sentence length; returns the alt text."""
+    bins = [b for b in facts.lengths if b["tokens"] != "all" and b["agreement"] is not None]
+    figure, axes = _axes()
+    bars = axes.bar([b["tokens"] for b in bins], [b["agreement"] for b in bins], color=_OURS)
+    axes.bar_label(bars, fmt="%.1f", padding=2)
+    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    save(figure, file)
+    parts = [f"{b['tokens']} tokens {b['agreement']:.1f}" for b in bins]
+    return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
+
+
+def draw_variances(facts: CardFacts, file: Path) -> str:
+    """Variance along the sentence PCA's components, the dropped ones marked; returns the alt."""
+    variances = np.array(facts.variances)
+    dropped = len(variances) - facts.dimension
+    shares = 100 * variances / variances.sum()
+    figure, axes = _axes()
+    places = np.arange(1, len(shares) + 1)
+    axes.plot(places[dropped:], shares[dropped:], color=_OURS, label="kept")
+    if dropped:
+        axes.scatter(
+            places[:dropped], shares[:dropped], color=_TEACHER, marker="x", label="dropped"
+        )
+    axes.set(
+        xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    axes.legend(frameon=False)
+    save(figure, file)
+    return (
+        f"Falling curve of variance over {len(shares)} components of the sentence PCA; the first "
+        f"{dropped}, with {shares[:dropped].sum():.1f} % of the variance shown, are dropped."
+    )
+
+
+def draw_losses(facts: CardFacts, file: Path) -> str:
+    """The held-out loss of the distillation by step; returns the alt text."""
+    steps, losses = zip(*facts.stages["distillation"]["losses"], strict=True)
+    figure, axes = _axes()
+    axes.plot(steps, losses, color=_OURS, marker="o", markersize=4)
+    axes.set(xlabel="training step", ylabel="held-out loss")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    save(figure, file)
+    return (
+        f"Curve of the held-out loss from {losses[0]:.3f} at step {steps[0]:,} to "
+        f"{losses[-1]:.3f} at step {steps[-1]:,}."
+    )
+
+
+# Name of the file, title, function, and whether the facts have what it draws.
+FIGURES: tuple[
+    tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
+] = (
+    ("scores", "Scores by task type", draw_scores, lambda facts: facts.scores["rows"]),
+    ("speed", "Quality and speed", draw_speed, lambda facts: facts.speed),
+    ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda facts: facts.lengths),
+    ("variance", "Variance of the sentence PCA", draw_variances, lambda facts: facts.variances),
+    (
+        "distillation",
+        "Distillation",
+        draw_losses,
+        # One point is no curve.
+        lambda facts: len(facts.stages.get("distillation", {}).get("losses", [])) > 1,
+    ),
+)
+
+
+FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
+
+
+def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[dict[str, str]]:
+    """Draw every figure of a card for which there are facts.
+
+    Args:
+        facts: The facts.
+        explanation: What the heat map shows.
+        folder: Where to.
+
+    Returns:
+        An entry of `file`, `title` and `alt` for each.
+    """
+    figures = []
+    names = "".join(row["model"] for row in [*facts.scores["rows"], *facts.speed])
+    with fonts_for(names):
+        for name, title, draw, has_facts in FIGURES:
+            if has_facts(facts):
+                file = folder / f"{name}.png"
+                figures.append({"file": file.name, "title": title, "alt": draw(facts, file)})
+    if explanation.of_known_words().contributions.size:
+        file = folder / "words.png"
+        draw_heat_map(explanation, file)
+        figures.append(
+            {"file": file.name, "title": "A similarity, word by word", "alt": _words(explanation)}
+        )
+    return figures
+
+
+def _words(explanation: Explanation) -> str:
+    shown = explanation.of_known_words()
+    i, j = np.unravel_index(shown.contributions.argmax(), shown.contributions.shape)
+    return (
+        f"Heat map of the shares of {shown.contributions.size} word pairs in a cosine of "
+        f"{explanation.similarity:.2f}; the largest, {shown.contributions[i, j]:.2f}, is that of "
+        f"{shown.first[i].text} and {shown.second[j].text}."
+    )
+
+
+def _colors(facts: CardFacts) -> dict[str, str]:
+    """A colour for each model of the scores, the same in every figure."""
+    models = [row["model"] for row in facts.scores["rows"]]
+    peers = [model for model in models if model not in (facts.name, facts.teacher_id)]
+    colors = dict(zip(peers, itertools.cycle(_PEERS), strict=False))
+    return {facts.name: _OURS, str(facts.teacher_id): _TEACHER, **colors}

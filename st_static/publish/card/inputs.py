@@ -1,0 +1,165 @@
+"""What a card is made from, checked by the file system alone: before mteb and torch are loaded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from st_static.evaluate.evaluated_model import revision_of
+from st_static.files import read_json
+from st_static.hub_access import check_repo_id
+from st_static.model.export import RECORD_FILE
+from st_static.model.notes import CARD_FILE, notes_of
+from st_static.publish.card.place import check_same_model, identity_of_built, identity_of_ensemble
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CardInputs:
+    """What a card is made from, beside the model.
+
+    Attributes:
+        results: Folders of the model's results, `results/<org__name>/<revision>`.
+        peers: Folders of other models' results; the teacher's are known by its name. The model's
+            own are left out.
+        published: Models whose published scores stand beside them.
+        benchmark: Its tasks are compared.
+        work_dir: The recipe's stages, for build times and agreement by sentence length.
+        peer_models: Models whose speed is measured beside this one's, as for `evaluate`.
+        hub_id: Where the model will be published.
+    """
+
+    results: Sequence[Path]
+    peers: Sequence[Path] = ()
+    published: Sequence[str] = ()
+    benchmark: str = "MTEB(eng, v1)"
+    work_dir: Path | None = None
+    peer_models: Sequence[str] = ()
+    hub_id: str | None = None
+
+
+@dataclass(frozen=True)
+class CardPlan:
+    """Which card is to be written where; all of it has been checked.
+
+    Attributes:
+        inputs: What it is made from; results are those of this very model.
+        record: Of the model's build.
+        name: The model's name.
+        places: Files of the card: in the model's folder and, if asked for, among other cards.
+        notes: What a person wrote into them.
+    """
+
+    inputs: CardInputs
+    record: dict[str, Any]
+    name: str
+    places: list[Path]
+    notes: str
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether the model is an ensemble."""
+        return "ensemble" in self.record
+
+
+def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
+    """Check what can be known before the work; for the arguments see `card.write_card`.
+
+    Raises:
+        ValueError: Something is missing or of another model, or another card would be lost.
+    """
+    if inputs.hub_id is not None:
+        check_repo_id(inputs.hub_id)
+    if inputs.work_dir is not None and not inputs.work_dir.is_dir():
+        raise ValueError(
+            f"There is no folder {inputs.work_dir}. Expected the work_dir of the model's recipe."
+        )
+    record, name = read_record(folder), name_of(folder, inputs.hub_id)
+    is_ensemble = "ensemble" in record
+    places = [folder / CARD_FILE]
+    if cards is not None:
+        identity = identity_of_ensemble if is_ensemble else identity_of_built
+        check_same_model(cards, name, identity(record, inputs.hub_id))
+        places.append(cards / f"{name}.md")
+    if inputs.results or not is_ensemble:
+        inputs = replace(inputs, results=own_results(inputs.results, folder))
+    return CardPlan(inputs, record, name, places, find_notes(places))
+
+
+def name_of(folder: Path, hub_id: str | None) -> str:
+    """A model's name: that under which it will be published, else its folder's."""
+    return hub_id.rpartition("/")[2] if hub_id else folder.resolve().name
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of a model's build: with `recipe`, or with `ensemble` for an ensemble.
+
+    Raises:
+        ValueError: It is not a model that st_static built.
+    """
+    if not (folder / RECORD_FILE).is_file():
+        raise ValueError(
+            f"{folder} is not a model that st_static built: there is no {RECORD_FILE}."
+        )
+    record: dict[str, Any] = read_json(folder / RECORD_FILE)
+    if "recipe" not in record and "ensemble" not in record:
+        raise ValueError(
+            f"{folder / RECORD_FILE} says neither how the model was built nor of what it is an "
+            "ensemble. Write its card by hand."
+        )
+    return record
+
+
+def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
+    """Those folders of results that were measured on the very model; the others are left out.
+
+    Raises:
+        ValueError: There are no folders, one is not there, or all are of other models or builds.
+    """
+    if not folders:
+        raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
+    expected = revision_of(str(model))
+    own = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
+        if _is_of_revision(folder, expected):
+            own.append(folder)
+    others = ", ".join(str(folder) for folder in folders if folder not in own)
+    if not own:
+        raise ValueError(
+            f"{others} are results of another model: expected the revision {expected}, which is "
+            f"that of {model}. Run st-static evaluate again."
+        )
+    if others:
+        logger.warning("Left out, for they are results of another model or build: %s", others)
+    return own
+
+
+def _is_of_revision(folder: Path, revision: str) -> bool:
+    """Whether a folder has results of a revision, on the Hub's datasets or on local copies."""
+    name = folder.resolve().name
+    if not name.startswith(revision):
+        return False
+    from st_static.evaluate.tasks import LOCAL_REVISION  # with mteb, which takes seconds to load
+
+    return name in (revision, f"{revision}-{LOCAL_REVISION}")
+
+
+def find_notes(cards: list[Path]) -> str:
+    """What a person wrote into the cards of a model, of which there may be none yet.
+
+    Raises:
+        ValueError: A card has no markers, or two cards say different things.
+    """
+    found = {path: notes_of(path.read_text("utf-8")) for path in cards if path.is_file()}
+    different = {notes for notes in found.values() if notes}
+    if len(different) > 1:
+        raise ValueError(
+            f"The notes in {' and '.join(map(str, found))} differ. Make them equal, or empty one."
+        )
+    return different.pop() if different else ""

@@ -1,0 +1,203 @@
+"""A card's Markdown from its facts: the same facts give the same bytes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from st_static.distill.config import PACKAGE_PREFIX
+from st_static.distill.loss import CITATION
+from st_static.evaluate.speed import is_believable
+from st_static.model.notes import CARD_FILE
+from st_static.publish.card.facts import CardFacts
+from st_static.publish.checks.card import TERMS_IN_NOTES
+from st_static.publish.checks.fingerprint import SLOW_MARK, mark
+from st_static.publish.checks.record import languages_of
+
+_TEMPLATE = "card.md.jinja"
+# Of ISO 639 codes that are met often; of others the code itself is written.
+_LANGUAGES = {
+    **{"ar": "Arabic", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German"},
+    **{"el": "Greek", "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish"},
+    **{"fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian", "id": "Indonesian"},
+    **{"it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "no": "Norwegian"},
+    **{"pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish"},
+    **{"sw": "Swahili", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese"},
+    **{"zh": "Chinese", "code": "source code", "multilingual": "many languages"},
+}
+# mteb's codes for them.
+_ISO_639_3 = {
+    **{"ara": "ar", "ben": "bn", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en"},
+    **{"spa": "es", "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hun": "hu"},
+    **{"ind": "id", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "nob": "no"},
+    **{"pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "swe": "sv", "swa": "sw", "tha": "th"},
+    **{"tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh", "cmn": "zh"},
+}
+_MTEB, _LOCAL = "MTEB ", " (local copy)"
+_TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
+
+
+def render(facts: CardFacts, notes: str = "") -> str:
+    """Write a card.
+
+    Args:
+        facts: What it says.
+        notes: What a person wrote between the markers, with the line breaks around it.
+
+    Returns:
+        YAML and Markdown, as the Hub wants a README.md.
+    """
+    body = render_template(
+        _TEMPLATE,
+        facts=facts,
+        notes=notes.strip("\n"),
+        figures={figure["file"].partition(".")[0]: figure for figure in facts.figures},
+        model_id=facts.hub_id or f"models/{facts.name}",
+        languages=name_languages(languages_of(facts.recipe["corpus"])),
+        teacher_name=describe_teacher(facts),
+        is_believable=is_believable(facts.speed, facts.name),
+        marks=[
+            *([mark(facts.fingerprint)] if facts.fingerprint else []),
+            *([] if is_believable(facts.speed, facts.name) else [SLOW_MARK]),
+        ],
+        recipe=yaml.safe_dump(facts.recipe, sort_keys=False, allow_unicode=True, width=90),
+        corpus=describe_corpus(facts.recipe["corpus"]),
+        rebuild=_rebuild_command(facts),
+        citation=CITATION.strip(),
+    )
+    return str(ModelCard(f"---\n{card_data(facts).to_yaml()}\n---\n\n{body}"))
+
+
+def render_template(name: str, facts: Any, **values: Any) -> str:
+    """Fill in a template of this folder with facts, their results by task, and other values."""
+    environment = Environment(
+        loader=PackageLoader("st_static.publish.card", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["cell"] = _cell
+    teacher_id = getattr(facts, "teacher_id", None)
+    template = environment.get_template(name)
+    return template.render(
+        facts=facts, teacher_id=teacher_id, results=_by_task(facts.results), **values
+    )
+
+
+def card_data(facts: CardFacts) -> ModelCardData:
+    """The card's YAML."""
+    corpus = facts.recipe["corpus"]
+    lineage: dict[str, Any] = {}
+    if facts.teacher_id:
+        # Of the Hub's four relations the nearest: weights that were trained after another model.
+        lineage = {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
+    languages = languages_of(corpus)
+    from_hub = corpus["dataset"] and not (corpus["files"] or corpus["docstrings"])
+    terms: dict[str, Any] = {"license": facts.license}
+    if facts.license == "other":  # its terms are for the notes: publish looks for them
+        terms |= {"license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
+    return ModelCardData(
+        language=languages[0] if len(languages) == 1 else languages or None,
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        datasets=[corpus["dataset"]] if from_hub else None,
+        tags=[*_TAGS, "mteb"],
+        model_name=facts.name,
+        eval_results=[eval_result(entry) for entry in facts.results],
+        **terms,
+        **lineage,
+    )
+
+
+def eval_result(entry: dict[str, Any]) -> EvalResult:
+    """A result as the Hub's model-index has it."""
+    local = _LOCAL if entry["is_local"] else ""
+    config = "" if entry["config"] == "default" else f" ({entry['config']})"
+    return EvalResult(
+        task_type=entry["hub_task"],
+        task_name=entry["type"],
+        dataset_type=entry["dataset"],
+        dataset_name=f"{_MTEB}{entry['task']}{config}{local}",
+        dataset_config=entry["config"],
+        dataset_split=entry["split"],
+        dataset_revision=entry["revision"],
+        metric_type=entry["metric"],
+        metric_value=entry["value"],
+    )
+
+
+def official_task(dataset_name: str) -> str | None:
+    """The task of a result's `dataset_name`; None of a local copy, and of what is not mteb's."""
+    if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
+        return None
+    return dataset_name.removeprefix(_MTEB).partition(" ")[0]
+
+
+def name_languages(codes: Sequence[str]) -> str:
+    """Languages by name: `German`, `German and English`; empty for none."""
+    names = [_LANGUAGES.get(code, f"`{code}`") for code in codes]
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def describe_teacher(facts: CardFacts) -> str:
+    """The teacher as a link, or as the recipe describes or names it."""
+    teacher = facts.recipe["teacher"]
+    if facts.teacher_id:
+        return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
+    if teacher.get("description"):
+        return str(teacher["description"])
+    package, is_package, place = teacher["model"].partition(PACKAGE_PREFIX)
+    if is_package:
+        return f"a model in the Python package `{place.partition('/')[0]}`"
+    return f"a local model, `{package}`"
+
+
+def describe_corpus(corpus: dict[str, Any]) -> str:
+    """What the text was, as the recipe describes it or as it names it."""
+    if corpus["files"]:
+        source = f"files {', '.join(f'`{file}`' for file in corpus['files'])}"
+    elif corpus["docstrings"]:
+        source = f"docstrings of {', '.join(corpus['docstrings'])}"
+    else:
+        name = corpus["dataset"]
+        source = f"[{name}](https://huggingface.co/datasets/{name})"
+        source += f", {corpus['dataset_config']}" if corpus["dataset_config"] else ""
+    description = corpus.get("description")
+    return str(description) if description else source
+
+
+def _rebuild_command(facts: CardFacts) -> str:
+    """The command that builds the model again; places of files are the reader's to fill in."""
+    command = ["st-static", "build", "recipe.yaml"]
+    if files := [f"PATH/TO/{file}" for file in facts.recipe["corpus"]["files"] or []]:
+        one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
+        command += ["--corpus.files", files[0] if len(files) == 1 else one_line]
+    teacher = facts.recipe["teacher"]["model"]
+    if "/" not in teacher:  # the name of a folder
+        command += ["--teacher.model", f"PATH/TO/{teacher}"]
+    return shlex.join([*command, "--output", f"models/{facts.name}"])
+
+
+def _by_task(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results, those of a type together, with their languages by name."""
+    results = [{**e, "language": _language(e)} for e in entries]
+    return sorted(results, key=lambda e: (e["type"], e["task"], e["config"], e["split"]))
+
+
+def _language(entry: dict[str, Any]) -> str:
+    """The languages of a result's texts; mteb's codes are those of ISO 639-3."""
+    codes = dict.fromkeys(entry["languages"])
+    return name_languages([_ISO_639_3.get(code, code) for code in codes])
+
+
+def _cell(value: Any) -> str:
+    """A value in a table: numbers with two digits, no bar that would end the cell."""
+    text = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

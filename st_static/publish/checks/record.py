@@ -1,0 +1,55 @@
+"""What a model's record must say before others get the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from st_static.distill.config import PACKAGE_PREFIX
+
+
+def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
+    """Find what a recipe leaves open, or forbids, about the text and the teacher of its model.
+
+    Args:
+        recipe: As the model's record has it.
+
+    Returns:
+        All problems, each a sentence or two that name the options to build again with.
+    """
+    corpus, teacher = recipe["corpus"], recipe["teacher"]
+    problems = []
+    if not corpus.get("redistributable", True):
+        problems.append(
+            "The text of the model may not be redistributed (corpus.redistributable). Build it "
+            "again from open text."
+        )
+    missing = []
+    if corpus["files"] and not corpus.get("description"):
+        missing.append("--corpus.description 'WHAT THE TEXT IS'")
+    if not corpus.get("license"):
+        missing.append("--corpus.license LICENCE")
+    if missing:
+        problems.append(
+            "The recipe does not say what the text is or what its licence is. Build again with "
+            f"{' and '.join(missing)}: no stage is run again."
+        )
+    if teacher_id(teacher) is None and not teacher.get("description"):
+        problems.append(
+            f"The recipe does not say which model of the Hub the teacher {teacher['model']} is. "
+            "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
+            "--teacher.description 'WHAT IT IS': no stage is run again."
+        )
+    return problems
+
+
+def languages_of(corpus: Mapping[str, Any]) -> list[str]:
+    """The codes of a corpus's languages; none where the recipe does not say them."""
+    language = corpus.get("language")
+    return [language] if isinstance(language, str) else list(language or [])
+
+
+def teacher_id(teacher: Mapping[str, Any]) -> str | None:
+    """The teacher's id on the Hub: as named, or its name where that is an id."""
+    name: str = teacher.get("hub_id") or teacher["model"]
+    return name if name.count("/") == 1 and not name.startswith((PACKAGE_PREFIX, ".")) else None

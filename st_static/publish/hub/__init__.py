@@ -1,0 +1,1 @@
+"""From folder to Hub: one commit, then the model is loaded as everybody would."""

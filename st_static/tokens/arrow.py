@@ -1,0 +1,65 @@
+"""Between Python, numpy and Arrow.
+
+pyarrow's own `pa.array`, `pa.scalar` and `to_numpy` import pandas where it is installed: 0.4 s and
+36 MB for nothing. These do not, and nothing else is needed on the way from a text file to vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from st_static.tokens.ragged import offsets_of
+
+
+def strings(texts: Sequence[str]) -> pa.Array:
+    """A large_string array of texts [B].
+
+    Example:
+        >>> strings(["a", "é"]).to_pylist()
+        ['a', 'é']
+    """
+    encoded = [text.encode() for text in texts]
+    offsets = offsets_of(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+    return strings_of_bytes(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def strings_of_bytes(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
+    """A large_string array with the given boundaries [B + 1] and bytes, which are not copied."""
+    buffers = pa.py_buffer(offsets), pa.py_buffer(data)
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)
+
+
+def bytes_of_strings(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Boundaries [B + 1] and bytes of a large_string array, without copying the bytes."""
+    _, offsets_buffer, data_buffer = array.buffers()
+    if not len(array):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int64)[array.offset :][: len(array) + 1]
+    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], data
+
+
+def numbers(array: pa.Array) -> NDArray[Any]:
+    """The numbers of an array without nulls, [B]: not copied, so not to be written to."""
+    return np.from_dlpack(array)
+
+
+def mask(array: pa.Array) -> NDArray[np.bool_]:
+    """A boolean array without nulls as one of numpy, [B]."""
+    return numbers(array.cast(pa.uint8())).view(np.bool_)
+
+
+def of_mask(values: NDArray[np.bool_]) -> pa.Array:
+    """A boolean array of one of numpy, [B].
+
+    Example:
+        >>> of_mask(np.array([True, False])).to_pylist()
+        [True, False]
+    """
+    bits = np.packbits(values, bitorder="little")
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])

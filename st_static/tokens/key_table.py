@@ -1,0 +1,139 @@
+"""A hash table from short strings to rows, for many look-ups at a time in numpy.
+
+A string of up to 15 bytes is its own key: two 64-bit numbers, of its bytes and its length. So
+nothing is compared but numbers, and no two strings share a key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.tokens.chunks import PADDING, Spans
+
+LONGEST = PADDING - 1
+_MIN_SLOTS = 1024
+# Odd numbers that spread keys over the slots (from SplitMix64).
+_FACTOR_LOW, _FACTOR_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT = np.uint64(29)
+# For each length the bytes that belong to the string, and the length + 1 behind them.
+_BYTES = np.arange(PADDING) < np.arange(PADDING)[:, None]
+_MASKS = np.where(_BYTES, np.uint8(255), np.uint8(0)).view("<u8")
+_MASK_LOW, _MASK_HIGH = np.ascontiguousarray(_MASKS.T)
+_LENGTHS = np.arange(1, PADDING + 1, dtype=np.uint64) << np.uint64(56)
+_NO_STRING = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Keys(NamedTuple):
+    """Keys of strings.
+
+    Attributes:
+        low: Bytes 0 to 7, [C].
+        high: Bytes 8 to 14, and the length + 1 in the topmost byte, [C].
+    """
+
+    low: NDArray[np.uint64]
+    high: NDArray[np.uint64]
+
+    def take(self, which: NDArray[np.int64]) -> Keys:
+        """Some of them, [n]."""
+        return Keys(self.low[which], self.high[which])
+
+    @property
+    def is_long(self) -> NDArray[np.bool_]:
+        """Which strings are too long to have a key, [C]."""
+        is_long: NDArray[np.bool_] = self.high == _NO_STRING
+        return is_long
+
+
+def keys_of(strings: Spans) -> Keys:
+    """The keys of strings [C] of up to `LONGEST` bytes; longer ones get that of no string."""
+    n = len(strings.data) - PADDING + 1
+    windows = np.ndarray(n, f"V{PADDING}", strings.data.data, strides=(1,))
+    words = windows[strings.starts].view("<u8").reshape(-1, 2)
+    lengths = np.minimum(strings.lengths, LONGEST)
+    low = words[:, 0] & np.take(_MASK_LOW, lengths)
+    high = words[:, 1] & np.take(_MASK_HIGH, lengths) | np.take(_LENGTHS, lengths)
+    high[strings.lengths > LONGEST] = _NO_STRING
+    return Keys(low, high)
+
+
+class KeyTable:
+    """Rows by key. Slots are probed one after the other; at most half of them are in use.
+
+    Attributes:
+        size: Number of keys.
+    """
+
+    def __init__(self, n_slots: int = _MIN_SLOTS) -> None:
+        self.size = 0
+        # Of each slot the key and the row; no key has a high number of 0.
+        self._keys = Keys(np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.uint64))
+        self._rows = np.zeros(n_slots, np.int32)
+
+    def copy(self) -> KeyTable:
+        """Another table with the same keys."""
+        other = KeyTable(0)
+        other.size, other._rows = self.size, self._rows.copy()
+        other._keys = Keys(self._keys.low.copy(), self._keys.high.copy())
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._keys.low.nbytes + self._keys.high.nbytes + self._rows.nbytes
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The row of each key [C], -1 where there is none."""
+        rows = np.full(len(keys.low), -1, np.int64)
+        places: NDArray[np.int64] | None = None  # all
+        slots = self._first_slots(keys)
+        while len(slots):
+            high = np.take(self._keys.high, slots)
+            equal = (np.take(self._keys.low, slots) == keys.low) & (high == keys.high)
+            found = np.flatnonzero(equal)
+            rows[found if places is None else places[found]] = self._rows[slots[found]]
+            on = np.flatnonzero(~equal & (high != 0))
+            places = on if places is None else places[on]
+            keys, slots = keys.take(on), self._next(slots[on])
+        return rows
+
+    def insert(self, keys: Keys, rows: NDArray[np.int64]) -> None:
+        """Add distinct keys [n] that are not there yet, with their rows."""
+        needed = 2 * (self.size + len(rows))
+        if needed > len(self._rows):
+            used = np.flatnonzero(self._keys.high)
+            old_keys, old_rows = self._keys.take(used), self._rows[used]
+            bigger = KeyTable(1 << (needed - 1).bit_length())
+            self._keys, self._rows = bigger._keys, bigger._rows
+            self._fill(old_keys, old_rows.astype(np.int64))
+        self._fill(keys, rows)
+        self.size += len(rows)
+
+    def _fill(self, keys: Keys, rows: NDArray[np.int64]) -> None:
+        slots = self._first_slots(keys)
+        while len(slots):
+            free = np.flatnonzero(self._keys.high[slots] == 0)
+            # Of several for one slot the last one has it; the others try the next slot.
+            wanted = slots[free]
+            self._rows[wanted] = rows[free]
+            won = free[self._rows[wanted] == rows[free]]
+            self._keys.low[slots[won]], self._keys.high[slots[won]] = keys.take(won)
+            left = np.ones(len(slots), np.bool_)
+            left[won] = False
+            on = np.flatnonzero(left)
+            keys, rows, slots = keys.take(on), rows[on], self._next(slots[on])
+
+    def _first_slots(self, keys: Keys) -> NDArray[np.int64]:
+        mixed = keys.low * _FACTOR_LOW ^ keys.high * _FACTOR_HIGH
+        mixed ^= mixed >> _SHIFT
+        mixed *= _FACTOR_HIGH
+        mixed ^= mixed >> _SHIFT
+        mixed &= np.uint64(len(self._rows) - 1)
+        return mixed.view(np.int64)
+
+    def _next(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        following: NDArray[np.int64] = (slots + 1) & (len(self._rows) - 1)
+        return following

@@ -1,0 +1,266 @@
+"""`st-static encode`, run as users run it."""
+
+import csv
+import gzip
+import io
+import lzma
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tqdm
+from sentence_transformers import SentenceTransformer
+from terminals import run_at_a_terminal
+
+from st_static import FastEncoder
+from st_static.cli import main
+from st_static.commands.encode import _followed, _summary
+from st_static.encode.encode_files import Written
+from st_static.encode.text_files import TextReader
+from st_static.model.export import export_model
+from st_static.tokens.tokenizer import build_tokenizer
+
+LINES = ["A ship", "", "keeper, a keeper"]
+DATA = "\n".join(LINES).encode()
+
+
+@pytest.fixture(scope="module")
+def static_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encode") / "model"
+    tokenizer = build_tokenizer(["a", "ship", "keeper"])
+    table = np.array([[0, 0], [0, 0], [1, 2], [3, 1], [-1, 2]], dtype=np.float32)
+    export_model(folder, table, tokenizer, {})
+    return folder
+
+
+def encode(static_folder, *options, data=DATA, shell=""):
+    command = (
+        f"{sys.executable} -m st_static.cli encode {static_folder} {' '.join(options)} {shell}"
+    )
+    return subprocess.run(command, shell=True, input=data, capture_output=True, timeout=120)
+
+
+def test_encode_from_stdin_to_a_file_and_to_a_pipe(static_folder, tmp_path):
+    expected = SentenceTransformer(str(static_folder), device="cpu").encode(LINES)
+    result = encode(static_folder, shell=f"> {tmp_path / 'out.npy'}")
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-6)
+    assert b"3 sentences, " in result.stderr
+    piped = encode(static_folder, shell="| cat").stdout
+    np.testing.assert_array_equal(np.load(io.BytesIO(piped)), np.load(tmp_path / "out.npy"))
+
+
+def test_encode_from_parquet_to_parquet(static_folder, tmp_path):
+    pq.write_table(pa.table({"body": LINES}), tmp_path / "in.parquet")
+    paths = [f"--input {tmp_path / 'in.parquet'}", f"--output {tmp_path / 'out.parquet'}"]
+    formats = ["--input_format parquet --column body --output_format parquet --dtype float16"]
+    result = encode(static_folder, *paths, *formats)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == b""
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table["text"].to_pylist() == LINES
+    assert np.linalg.norm(table["embedding"][0].as_py()) == pytest.approx(1, abs=1e-3)
+
+
+def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path):
+    bad = encode(static_folder, "--input_format jsonl", data=b'{"text": null}\n')
+    assert bad.returncode == 1
+    assert b"Error: Line 1: expected a text, but it is missing" in bad.stderr
+    missing = encode(static_folder, f"--input {tmp_path / 'none.txt'} --output {tmp_path / 'o'}")
+    assert missing.returncode == 1
+    assert b"Traceback" not in missing.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_encode_leaves_no_array_that_loads(static_folder, tmp_path):
+    out = tmp_path / "out.npy"
+    assert encode(static_folder, data=b"a\n\xff\n", shell=f"> {out}").returncode == 1
+    with pytest.raises(ValueError, match=r"pickle|magic|allow"):
+        np.load(out)
+
+
+def test_encode_appends_a_whole_array(static_folder, tmp_path):
+    out = tmp_path / "out.npy"
+    for _ in range(2):
+        assert encode(static_folder, shell=f">> {out}").returncode == 0
+    with out.open("rb") as file:
+        np.testing.assert_array_equal(np.load(file), np.load(file))
+
+
+def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder, tmp_path):
+    texts = tmp_path / "in.jsonl"
+    texts.write_text("".join(f'{{"text": "{line}"}}\n' for line in LINES))
+    out = tmp_path / "out.parquet"
+    assert encode(static_folder, f"--input {texts} --output {out}").returncode == 0
+    assert pq.read_table(out)["text"].to_pylist() == LINES
+    same = encode(static_folder, f"--input {texts} --output {texts} --output_format npy")
+    assert b"is the input" in same.stderr
+    assert texts.read_text().startswith("{")
+    missing = encode(static_folder, f"--input {texts} --output {tmp_path}/none/out.npy")
+    assert b"There is no folder" in missing.stderr
+
+
+def write_table(path, *rows):
+    """A CSV or TSV file with the columns id and text, compressed as its name says."""
+    out = io.StringIO(newline="")
+    delimiter = "\t" if ".tsv" in path.name else ","
+    csv.writer(out, delimiter=delimiter).writerows([("id", "text"), *rows])
+    compress = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd}.get(path.suffix, bytes)
+    path.write_bytes(compress(out.getvalue().encode()))
+
+
+def zstd(data):
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.TSV.xz", "a.csv.zst"])
+def test_encode_reads_a_column_of_a_table_and_keeps_the_others(
+    static_folder, tmp_path, name, capsys
+):
+    rows = [(f"0{i}", text) for i, text in enumerate(LINES)]
+    source, out = tmp_path / name.lower(), tmp_path / "out.parquet"
+    write_table(source, *rows)
+    source = source.rename(tmp_path / name)
+    options = ["--input", str(source), "--output", str(out), "--keep"]
+    assert main(["encode", str(static_folder), *options]) == 0
+    table = pq.read_table(out)
+    assert table.select(["id", "text"]).to_pylist() == [{"id": i, "text": t} for i, t in rows]
+    expected = FastEncoder.from_pretrained(static_folder).encode(LINES)
+    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected, atol=1e-6)
+    [error] = capsys.readouterr().err.splitlines()  # and no bar: this is no terminal
+    assert error.startswith("3 sentences, ")
+    assert error.endswith(" a second; 1 text without a known word: its vector is zeros")
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_at_a_terminal_a_bar_gives_way_to_the_summary(static_folder, tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out.npy"
+    source.write_text("A ship\n" * 200_000)
+    command = [sys.executable, "-m", "st_static.cli", "encode", str(static_folder)]
+    status, shown = run_at_a_terminal([*command, "--input", str(source), "--output", str(out)])
+    assert status == 0
+    *bars, end, summary = re.split(r"[\r\n]+", shown.rstrip())
+    assert "  0%|" in shown
+    assert all("%|" in bar for bar in bars if bar.strip())
+    assert not end.strip()  # the bar is wiped out
+    assert re.fullmatch(r"200,000 sentences, [\d,]+ a second", summary)
+
+
+def test_a_bars_rate_goes_by_the_summarys_clock(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(time, "perf_counter", lambda: 50.0)
+    monkeypatch.setattr(tqdm.tqdm, "set_postfix_str", lambda bar, text, **_: written.append(text))
+    (tmp_path / "in.txt").write_bytes(DATA)
+    with (tmp_path / "in.txt").open("rb") as source:
+        reader = TextReader(source, "txt")
+        assert [len(rows.texts) for rows in _followed(reader, source, start=48.0)] == [3]
+    assert written == ["3 sentences, 2 a second"]
+    assert _summary(Written(3, 0), 2.0, reader) == written[0]
+
+
+@pytest.mark.parametrize(("data", "says"), [(b"A ship\n", "1 sentence"), (b"", "0 sentences")])
+def test_one_sentence_or_none_have_no_rate(static_folder, data, says):
+    result = encode(static_folder, data=data, shell="> /dev/null")
+    assert result.stderr.decode() == says + "\n"
+
+
+def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
+    (tmp_path / "a.txt.zst").write_bytes(zstd(DATA))
+    (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(b'{"text": "A ship"}\n\n{"text": "ship"}'))
+    for name, n in (("a.txt.zst", 3), ("a.jsonl.xz", 2)):
+        paths = ["--input", str(tmp_path / name), "--output", str(tmp_path / "o.npy")]
+        assert main(["encode", str(static_folder), *paths]) == 0
+        assert len(np.load(tmp_path / "o.npy")) == n
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--input {0}/in.doc --output {0}/o.npy", "in.doc: expected a name that ends with .txt, "),
+        ("--input {0}/in.json --output {0}/o.npy", "Say what it holds with --input_format"),
+        ("--input {0}/a.parquet.gz --output {0}/o.npy", "Parquet is compressed inside"),
+        ("--input {0}/in.csv --output {0}/o.csv", "o.csv: expected a name that ends with .npy or"),
+        ("--input {0}/in.csv --output {0}/o", "o: expected a name that ends with .npy or .parquet"),
+        (
+            "--input {0}/in.csv --output {0}/o.npy --output_format parquet",
+            "o.npy would hold parquet: let its name end with .parquet",
+        ),
+        ("--input {0}/in.csv --output {0}", "is a folder: name a file in it"),
+        ("--input {0} --input_format csv --output {0}/o.npy", "is a folder: name a file"),
+        ("--input {0} --output {0}/o.npy", "The input {0} is a folder: name a file"),
+        ("--input {0}/none.csv --output {0}/o.npy", "none.csv does not exist"),
+        ("--input {0}/in.csv --output {0}/o.npy --keep", "--keep needs a table"),
+        ("--input {0}/in.csv --output {0}/o.npy --column body", "no column 'body' in"),
+    ],
+)
+def test_encode_refuses_at_once_what_it_does_not_know(tmp_path, capsys, options, says):
+    write_table(tmp_path / "in.csv", ("1", "A ship"))
+    before = sorted(tmp_path.iterdir())
+    # There is no such model, either: it is not even looked for.
+    status = main(["encode", str(tmp_path / "no_model"), *options.format(tmp_path).split()])
+    assert status == 1
+    error = capsys.readouterr().err
+    assert says.format(tmp_path) in error
+    assert error.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_encode_goes_on_after_rows_that_cannot_be_read(static_folder, tmp_path, capsys):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b'{"text": "A ship"}\n{broken\n\n{"text": null}\n{"text": "zzz"}\n')
+    command = ["encode", str(static_folder), "--input", str(source), "--output"]
+    out = tmp_path / "out.parquet"
+    assert main([*command, str(out)]) == 1
+    assert f"Error: {source}, line 2: expected a JSON object" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([*command, str(out), "--on_error", "null"]) == 0
+    error = capsys.readouterr().err
+    assert "4 sentences" in error
+    assert "; 1 text without a known word" in error
+    assert (
+        f"2 rows could not be read, written without a vector; the first: {source}, line 2" in error
+    )
+    assert pq.read_table(out)["embedding"].is_null().to_pylist() == [False, True, True, False]
+    assert main([*command, str(out), "--on_error", "skip", "--null", "empty"]) == 0
+    assert "1 row could not be read, left out; the first:" in capsys.readouterr().err
+    assert pq.read_table(out)["text"].to_pylist() == ["A ship", "", "zzz"]
+    assert main([*command, str(out), "--on_error", "skip", "--unknown", "error"]) == 1
+    assert "The text in line 5 has no word that the model knows: 'zzz'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on_error", ["fail", "null", "skip"])
+def test_a_quote_that_is_never_closed_ends_the_run(static_folder, tmp_path, capsys, on_error):
+    source, out = tmp_path / "quote.csv", tmp_path / "out.npy"
+    source.write_text('id,text\n1,A ship\n2,"A ship\n' + "3,keeper\n" * 5000)
+    options = ["--input", str(source), "--output", str(out), "--on_error", on_error]
+    assert main(["encode", str(static_folder), *options]) == 1
+    assert f"Error: {source}, line 3: a quote is opened and never closed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="not on this system")
+@pytest.mark.parametrize("format", ["npy", "parquet"])
+def test_a_full_disk_is_one_line(static_folder, format):
+    data = b"A ship\n" * 2000
+    result = encode(static_folder, f"--output_format {format}", data=data, shell="> /dev/full")
+    assert result.returncode == 1
+    errors = [line for line in result.stderr.decode().splitlines() if line and "[" not in line[:40]]
+    assert errors == [
+        "Error: No space left on the disk of the output (or of temporary files): make room, or "
+        "write to another disk."
+    ]
+
+
+@pytest.mark.parametrize("format", ["npy", "parquet"])
+def test_a_reader_that_stops_is_no_error(static_folder, format):
+    data = b"A ship, keeper\n" * 200_000
+    options = f"--output_format {format}"
+    result = encode(static_folder, options, data=data, shell="| head -c 10 > /dev/null")
+    for ugly in (b"Error", b"Traceback", b"Exception", b"Broken"):
+        assert ugly not in result.stderr

@@ -1,0 +1,363 @@
+"""Reading a corpus: every format, in a fixed order, with clear errors."""
+
+import gzip
+import json
+import logging
+import lzma
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus import documents
+from st_static.distill.corpus.documents import Corpus, find_files
+
+DOCUMENTS = ["The first document.", "Ein zweites, größeres.", "第三"]
+
+
+def read(files: object, **options: Any) -> list[str]:
+    patterns = [str(file) for file in files] if isinstance(files, list) else str(files)
+    return [text.rstrip("\n") for text in Corpus(CorpusConfig(files=patterns, **options))]
+
+
+def txt(documents: list[str]) -> bytes:
+    return "".join(text + "\n" for text in documents).encode()
+
+
+def jsonl(documents: list[str], key: str = "text") -> bytes:
+    return txt([json.dumps({"id": i, key: text}) for i, text in enumerate(documents)])
+
+
+def parquet(path: Path, columns: dict[str, list]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+# -- formats ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", txt(DOCUMENTS)),
+        ("a.b.txt", txt(DOCUMENTS)),
+        ("a.txt.gz", gzip.compress(txt(DOCUMENTS), mtime=0)),
+        ("a.txt.xz", lzma.compress(txt(DOCUMENTS))),
+        ("a.jsonl", jsonl(DOCUMENTS)),
+        ("a.txt.zst", pa.compress(txt(DOCUMENTS), "zstd", asbytes=True)),
+        ("a.jsonl.gz", gzip.compress(jsonl(DOCUMENTS), mtime=0)),
+        ("a.jsonl.xz", lzma.compress(jsonl(DOCUMENTS))),
+    ],
+)
+def test_reads_a_document_a_line(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert read(tmp_path / name) == DOCUMENTS
+
+
+def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS[:1]))
+    (tmp_path / "deep" / "er" / "b.jsonl.xz").write_bytes(lzma.compress(jsonl(DOCUMENTS[1:])))
+    for other in ("notes.md", "c.parquet.gz", ".hidden.txt", ".cache/d.txt"):
+        (tmp_path / other).write_text("no text of the corpus")
+    assert read(tmp_path) == DOCUMENTS
+    assert read([tmp_path / "deep", tmp_path / "a.txt"]) == DOCUMENTS
+
+
+def test_a_folder_without_any_such_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("no text of the corpus")
+    with pytest.raises(ValueError, match=r"corpus.files: the folder .* holds no \.txt, \.jsonl or"):
+        read(tmp_path)
+
+
+def test_last_line_needs_no_line_end(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo")
+    assert read(tmp_path / "a.txt") == ["one", "two"]
+
+
+def test_reads_parquet(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "a.parquet", {"id": [1, 2, 3], "text": DOCUMENTS})
+    assert read(file) == DOCUMENTS
+
+
+def test_reads_the_named_column_or_key(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl(DOCUMENTS, key="body"))
+    parquet(tmp_path / "b.parquet", {"body": DOCUMENTS, "text": ["no"] * 3})
+    assert read(tmp_path / "a.jsonl", text_column="body") == DOCUMENTS
+    assert read(tmp_path / "b.parquet", text_column="body") == DOCUMENTS
+
+
+def test_passes_over_empty_lines_and_null(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
+    parquet(tmp_path / "b.parquet", {"text": ["two", None, "three"]})
+    assert read([tmp_path / "a.jsonl", tmp_path / "b.parquet"]) == ["one", "two", "three"]
+
+
+# -- which files, in which order -------------------------------------------------------
+
+
+def test_files_are_sorted_and_read_once(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "c.txt"):
+        (tmp_path / name).write_text(name)
+    patterns = [f"{tmp_path}/[bc].txt", f"{tmp_path}/*.txt", f"{tmp_path}/a.txt"]
+    assert [file.name for file in find_files(patterns)] == ["a.txt", "b.txt", "c.txt"]
+    assert read(patterns) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_two_stars_find_files_in_folders(tmp_path: Path) -> None:
+    (tmp_path / "deep/deeper").mkdir(parents=True)
+    (tmp_path / "deep/deeper/a.txt").write_text("found")
+    assert read(f"{tmp_path}/**/*.txt") == ["found"]
+
+
+def test_a_pattern_passes_over_folders(tmp_path: Path) -> None:
+    (tmp_path / "folder.txt").mkdir()
+    (tmp_path / "a.txt").write_text("found")
+    assert read(f"{tmp_path}/*.txt") == ["found"]
+
+
+def test_a_file_that_has_brackets_in_its_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "download[1].txt").write_text("found")
+    assert read(tmp_path / "download[1].txt") == ["found"]
+
+
+def test_stopping_before_the_end_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "text.txt").write_text("1\n2\n3\n")
+    with caplog.at_level(logging.INFO, logger="st_static.distill.corpus.documents"):
+        read(f"{tmp_path}/*.txt", max_documents=3)
+        assert caplog.messages == []
+        read(f"{tmp_path}/*.txt", max_documents=2)
+    assert caplog.messages == ["corpus.max_documents: stopped after 2 documents, of more"]
+
+
+def test_stops_after_max_documents_across_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(txt(["1", "2"]))
+    (tmp_path / "b.txt").write_bytes(txt(["3", "4"]))
+    assert read(f"{tmp_path}/*.txt", max_documents=3) == ["1", "2", "3"]
+    assert read(f"{tmp_path}/*.txt", max_documents=9) == ["1", "2", "3", "4"]
+
+
+def test_can_be_read_again_from_the_start(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS))
+    corpus = Corpus(CorpusConfig(files=str(tmp_path / "a.txt")))
+    assert next(iter(corpus)) == next(iter(corpus))
+    assert list(corpus) == list(corpus)
+
+
+# -- bytes that are not UTF-8 ----------------------------------------------------------
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "good.txt").write_bytes("Käse\n".encode())
+    (tmp_path / "latin.txt").write_bytes("Käse\nBrot\nÄpfel\n".encode("latin-1"))
+    corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*.txt"))
+    assert list(corpus) == ["Käse\n", "K\ufffdse\n", "Brot\n", "\ufffdpfel\n"]
+    assert corpus.undecodable == {str(tmp_path / "latin.txt")}
+    assert caplog.text.count("not UTF-8") == 1
+    assert "latin.txt" in caplog.text
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Käse\nBrot\n", "utf-8-sig")
+    assert read(str(tmp_path / "a.txt")) == ["Käse", "Brot"]
+
+
+def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "latin.txt").write_bytes("Käse\n".encode("latin-1"))
+    corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*/latin.txt"))
+    list(corpus)
+    assert len(corpus.undecodable) == 2
+
+
+# -- errors ----------------------------------------------------------------------------
+
+
+def test_no_source_at_all() -> None:
+    with pytest.raises(ValueError, match=r"corpus\.files, corpus\.docstrings or corpus\.dataset"):
+        Corpus(CorpusConfig())
+
+
+def test_missing_file_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "there.txt").write_text("text")
+    missing = str(tmp_path / "missing*.txt")
+    with pytest.raises(ValueError, match="no file matches") as error:
+        Corpus(CorpusConfig(files=[str(tmp_path / "there.txt"), missing]))
+    assert missing in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.pdf.gz", "a", "a.gz", "a.json", "a.parquet.gz"])
+def test_unknown_format_is_named_before_anything_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("text")
+    with pytest.raises(ValueError, match=r"none of \.txt, \.jsonl and \.parquet") as error:
+        Corpus(CorpusConfig(files=f"{tmp_path}/*"))
+    assert name in str(error.value)
+
+
+def test_a_package_that_is_not_installed_is_named_before_anything_is_read() -> None:
+    with pytest.raises(ValueError, match="no_such_package"):
+        Corpus(CorpusConfig(docstrings=["json", "no_such_package"]))
+
+
+def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl(["fine"]) + b"{broken\n")
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2 is not JSON"):
+        read(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [('{"body": "b", "id": 1}', r"\['body', 'id'\]"), ('["text"]', "list"), ('{"text": 3}', "")],
+)
+def test_a_line_without_the_text_key_is_named(tmp_path: Path, line: str, found: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n' + line + "\n")
+    with pytest.raises(ValueError, match=rf"'text' in .*a\.jsonl, line 2, .*{found}.*text_column"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_parquet_without_the_text_column_says_which_it_has(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "a.parquet", {"body": ["b"], "id": [1]})
+    with pytest.raises(ValueError, match=r"'text' in .*a\.parquet.*\['body', 'id'\].*text_column"):
+        read(file)
+
+
+def test_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "a.parquet", {"text": [1, 2]})
+    with pytest.raises(ValueError, match=r"a\.parquet"):
+        read(file)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.txt.xz", "a.txt.zst", "a.parquet"])
+@pytest.mark.parametrize(
+    "damage", [lambda whole: b"rubbish", lambda whole: whole[:-20]], ids=["other", "cut"]
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
+) -> None:
+    if name.endswith("parquet"):
+        whole = parquet(tmp_path / name, {"text": DOCUMENTS}).read_bytes()
+    else:
+        compress = gzip.compress if name.endswith("gz") else lzma.compress
+        whole = compress(jsonl([random.Random(i).randbytes(50).hex() for i in range(50)]))
+    (tmp_path / name).write_bytes(damage(whole))
+    with pytest.raises(ValueError, match=name):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst"])
+@pytest.mark.parametrize("filler", [b"\x00", b"\xff"], ids=["zeros", "ones"])
+@pytest.mark.parametrize("place", range(20, 2000, 200))
+def test_a_file_that_is_damaged_inside_is_named(
+    tmp_path: Path, name: str, filler: bytes, place: int
+) -> None:
+    compress = gzip.compress if name.endswith("gz") else lzma.compress
+    whole = compress(txt([random.Random(i).randbytes(50).hex() for i in range(50)]))
+    (tmp_path / name).write_bytes(whole[:place] + 50 * filler + whole[place + 50 :])
+    with pytest.raises(ValueError, match=name):
+        read(tmp_path / name)
+
+
+# -- identity: what determines the documents -------------------------------------------
+
+
+def identity(**options: Any) -> dict[str, Any]:
+    return Corpus(CorpusConfig(**options)).identity()
+
+
+def test_identity_follows_contents_and_not_places(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("same")
+    (tmp_path / "b.txt").write_text("same")
+    before = identity(files=str(tmp_path / "a.txt"))
+    assert identity(files=str(tmp_path / "b.txt")) == before
+    (tmp_path / "a.txt").write_text("changed")
+    assert identity(files=str(tmp_path / "a.txt")) != before
+
+
+def test_identity_follows_what_is_read_of_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("same")
+    file = str(tmp_path / "a.txt")
+    assert identity(files=file) != identity(files=file, text_column="body")
+    assert identity(files=file) != identity(files=file, max_documents=1)
+
+
+def test_identity_tells_formats_apart(tmp_path: Path) -> None:
+    """JSON lines read as plain text are other documents than the same lines read as JSON."""
+    for name in ("a.txt", "a.jsonl"):
+        (tmp_path / name).write_bytes(jsonl(DOCUMENTS))
+    assert read(tmp_path / "a.txt") != read(tmp_path / "a.jsonl")
+    assert identity(files=str(tmp_path / "a.txt")) != identity(files=str(tmp_path / "a.jsonl"))
+
+
+def test_identity_of_docstrings_holds_versions() -> None:
+    packages = ["stdlib", "numpy", "scipy.stats", "xml.etree"]
+    versions = identity(docstrings=packages)["docstrings"]
+    assert set(versions) == set(packages)
+    assert "unknown" not in versions.values()
+
+
+def test_docstrings_are_documents() -> None:
+    documents = list(Corpus(CorpusConfig(docstrings=["json"])))
+    assert any("JSON" in document for document in documents)
+
+
+# -- Hub datasets ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
+    """Rows that a Hub dataset gives, and the calls that asked for it."""
+    rows: list[dict] = [{"text": text, "id": i} for i, text in enumerate(DOCUMENTS)]
+    calls: list[tuple] = []
+
+    def load_dataset(*args: Any, **kwargs: Any) -> object:
+        calls.append((args, kwargs))
+        return iter(rows)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    return rows, calls
+
+
+def test_a_dataset_is_streamed(hub) -> None:
+    config = CorpusConfig(
+        dataset="org/web", dataset_config="sample", split="dev", revision="abc", max_documents=2
+    )
+    assert list(Corpus(config)) == DOCUMENTS[:2]
+    [(args, kwargs)] = hub[1]
+    assert args == ("org/web", "sample")
+    assert kwargs == {"split": "dev", "revision": "abc", "streaming": True}
+
+
+def test_a_datasets_missing_column_is_named(hub) -> None:
+    config = CorpusConfig(dataset="org/web", text_column="body")
+    with pytest.raises(ValueError, match=r"'body' in org/web, .*\['text', 'id'\]"):
+        list(Corpus(config))
+
+
+def test_a_datasets_empty_texts_are_passed_over(hub) -> None:
+    hub[0][1]["text"] = None
+    assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
+
+
+def test_files_take_the_place_of_a_dataset(tmp_path: Path, hub) -> None:
+    (tmp_path / "a.txt").write_text("local")
+    assert read(tmp_path / "a.txt", dataset="org/web") == ["local"]
+    assert not hub[1]
+
+
+def test_identity_of_a_dataset_holds_its_revision() -> None:
+    pinned = identity(dataset="org/web", revision="abc")
+    assert pinned != identity(dataset="org/web")
+    assert pinned["dataset"] == ["org/web", None, "train", "abc"]

@@ -1,0 +1,471 @@
+"""Which sentences the teacher reads: invariants, against slow references in plain Python."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from st_static.distill.config import SelectionConfig
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.selection import (
+    CandidatePlan,
+    Pairs,
+    WordFinder,
+    by_word_range,
+    find_candidates,
+    gather_selected,
+    held_out_threshold,
+    key_thresholds,
+    select,
+    write_candidates,
+)
+from st_static.distill.corpus.sentences import sentence_key, split_sentences
+from st_static.files import read_table, write_table
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
+
+N_WORDS = 250
+SPLITTER = build_tokenizer([])
+
+
+@dataclass
+class Setting:
+    """A corpus with its tokenizers; word i of `words` has the token id 2 + i."""
+
+    sentences: list[str]
+    words: list[str]
+    counts: np.ndarray
+    tokenizer: Tokenizer
+    teacher: Tokenizer
+
+    @cached_property
+    def finder(self) -> WordFinder:
+        return WordFinder(pa.array(self.words), self.teacher)
+
+    @cached_property
+    def rows(self) -> list["Row"]:
+        """Each sentence as the tokenizers' own methods see it, one at a time."""
+        return [
+            Row(
+                sentence_key(text),
+                frozenset(split_words(SPLITTER, text)),
+                len(self.teacher.encode(text, add_special_tokens=False).ids),
+                len(text.split()),
+            )
+            for text in self.sentences
+        ]
+
+    def plan(self, config: SelectionConfig) -> CandidatePlan:
+        keys = np.array([row.key for row in self.rows], np.uint64)
+        return CandidatePlan(
+            key_thresholds(self.counts, config.max_candidates),
+            held_out_threshold(keys, config.held_out),
+            config.min_words,
+        )
+
+
+class Row(NamedTuple):
+    """A sentence: its key, its distinct words, the teacher's tokens, words by white space."""
+
+    key: int
+    words: frozenset[str]
+    length: int
+    n_words: int
+
+
+@pytest.fixture(scope="module")
+def setting(minilm_tokenizer: Tokenizer) -> Setting:
+    """Some 1,500 sentences of documentation and the 250 most frequent words of it."""
+    documents = read_docstrings(["json", "logging", "argparse", "asyncio"])
+    sentences = sorted({s.lower(): s for s in split_sentences(documents)}.values())
+    counts = Counter(word for text in sentences for word in split_words(SPLITTER, text))
+    words = [word for word, _ in counts.most_common() if not is_punctuation(word)][:N_WORDS]
+    letters = sorted(set("".join(counts)))
+    pieces = [*letters, *(f"##{letter}" for letter in letters), "##s", "##ing"]
+    return Setting(
+        sentences,
+        words,
+        np.array([counts[word] for word in words]),
+        build_tokenizer(words, pieces),
+        minilm_tokenizer,
+    )
+
+
+def summarise(setting: Setting, shards: Sequence[list[str]], plan: CandidatePlan) -> list[Pairs]:
+    partials, first = [], 0
+    for texts in shards:
+        keys = np.array([sentence_key(text) for text in texts], np.uint64)
+        texts = pa.array(texts, pa.string())
+        partials.append(find_candidates(texts, keys, first, setting.finder, plan))
+        first += len(texts)
+    return partials
+
+
+def select_all(
+    setting: Setting, config: SelectionConfig, shards: Sequence[list[str]] = (), **options: int
+) -> dict[str, list[int]]:
+    """The keys of the sentences that each word selects, in the order of choice."""
+    partials = summarise(setting, shards or [setting.sentences], setting.plan(config))
+    pairs = select(by_word_range(partials, **options), len(setting.sentences), config)
+    selected = defaultdict(list)
+    for word, key in zip(pairs.word, pairs.key.tolist(), strict=True):
+        selected[setting.words[word - len(SPECIAL_TOKENS)]].append(key)
+    return selected
+
+
+def slow_candidates(setting: Setting, config: SelectionConfig) -> dict[str, list[Row]]:
+    """Each word's candidates, the shortest first."""
+    plan = setting.plan(config)
+    result = {}
+    for word, threshold in zip(setting.words, plan.thresholds.tolist(), strict=True):
+        found = [
+            row
+            for row in setting.rows
+            if word in row.words
+            and row.n_words >= config.min_words
+            and row.key < plan.held_out_from
+            and row.key <= threshold
+        ]
+        sample = sorted(found, key=lambda row: row.key)[: config.max_candidates]
+        result[word] = sorted(sample, key=lambda row: (row.length, row.key))
+    return result
+
+
+def slow_selection(setting: Setting, config: SelectionConfig) -> dict[str, set[int]]:
+    """The selection as the docstring describes it: rare words first, chosen sentences preferred."""
+    candidates, n = slow_candidates(setting, config), config.sentences_per_word
+    chosen: set[int] = set()
+    result = {}
+    for word in reversed(setting.words):
+        mine = candidates[word]
+        if len(mine) > n:
+            bound = config.reuse_length * mine[n - 1].length
+            reused = [row for row in mine if row.key in chosen and row.length <= bound][:n]
+            new = [row for row in mine if row.key not in chosen]
+            mine = reused + new[: n - len(reused)]
+        result[word] = {row.key for row in mine}
+        chosen |= result[word]
+    return result
+
+
+CONFIGS = [
+    SelectionConfig(sentences_per_word=5, max_candidates=40, held_out=50),
+    SelectionConfig(sentences_per_word=5, max_candidates=40, held_out=50, reuse_length=1.0),
+    SelectionConfig(sentences_per_word=20, max_candidates=500, held_out=2, min_words=8),
+    SelectionConfig(sentences_per_word=1, max_candidates=30, held_out=50, reuse_length=3.0),
+]
+
+
+# -- finding words ---------------------------------------------------------------------
+
+
+def test_words_are_found_whole_and_only_whole(setting: Setting) -> None:
+    words, _, _ = setting.finder(pa.array(setting.sentences))
+    vocabulary = set(setting.words)
+    for row, text in enumerate(setting.sentences):
+        ids = words.values[words.offsets[row] : words.offsets[row + 1]]
+        expected = [word for word in split_words(SPLITTER, text) if word in vocabulary]
+        assert [setting.words[i - len(SPECIAL_TOKENS)] for i in ids] == expected
+
+
+@given(st.lists(st.text("ab .'éÄ", max_size=12), max_size=4))
+def test_pieces_of_longer_words_are_not_found(texts: list[str]) -> None:
+    words = ["ab", "a", "aab", "e"]
+    tokenizer = build_tokenizer(words, ["b", "##a", "##b", "##e", "##ab"])
+    found, _, _ = WordFinder(pa.array(words), tokenizer)(pa.array(texts, pa.string()))
+    expected = [[w for w in split_words(SPLITTER, text) if w in words] for text in texts]
+    assert [words[i - len(SPECIAL_TOKENS)] for i in found.values] == [
+        word for row in expected for word in row
+    ]
+    assert found.lengths.tolist() == [len(row) for row in expected]
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
+def test_lengths_are_the_teachers_tokens_without_special_ones(
+    setting: Setting, family: str, tokenizers_by_family: dict[str, Tokenizer], sentences: list[str]
+) -> None:
+    teacher = tokenizers_by_family[family]
+    finder = WordFinder(pa.array(setting.words), teacher)
+    texts = [*sentences, *setting.sentences[:200]]
+    _, lengths, n_words = finder(pa.array(texts))
+    expected = [len(teacher.encode(text, add_special_tokens=False).ids) for text in texts]
+    assert lengths.tolist() == expected
+    assert n_words.tolist() == [len(text.split()) for text in texts]
+
+
+# -- candidates ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_candidates_are_the_sentences_that_hold_the_word_as_a_whole(
+    setting: Setting, config: SelectionConfig
+) -> None:
+    """Before the sample is cut to its size: all with the word and a key under its threshold."""
+    plan = setting.plan(config)
+    [pairs] = summarise(setting, [setting.sentences], plan)
+    of_word = defaultdict(list)
+    for word, sentence in zip(pairs.word, pairs.sentence.tolist(), strict=True):
+        of_word[setting.words[word - len(SPECIAL_TOKENS)]].append(sentence)
+    for word, threshold in zip(setting.words, plan.thresholds, strict=True):
+        assert sorted(of_word[word]) == [
+            number
+            for number, row in enumerate(setting.rows)
+            if word in row.words
+            and row.n_words >= config.min_words
+            and row.key <= threshold
+            and row.key < plan.held_out_from
+        ]
+
+
+def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there() -> None:
+    tokenizer = build_tokenizer(["a", "b"])
+    plan = CandidatePlan(key_thresholds(np.array([9, 9]), 10), np.uint64(10), min_words=2)
+    texts = pa.array(["a b a a", "b", "b b", "a b"])
+    keys = np.array([7, 1, 3, 10], np.uint64)
+    pairs = find_candidates(texts, keys, 100, WordFinder(pa.array(["a", "b"]), tokenizer), plan)
+    assert pairs.word.tolist() == [2, 3, 3]
+    assert pairs.sentence.tolist() == [100, 100, 102]
+    assert pairs.length.tolist() == [4, 4, 2]
+    assert pairs.key.tolist() == [7, 7, 3]
+
+
+def test_the_sample_of_a_frequent_word_is_fair() -> None:
+    """A few more than `max_candidates`, from the whole corpus and not from its beginning."""
+    texts = [f"Sentence number {number} of many" for number in range(20_000)]
+    keys = np.array([sentence_key(text) for text in texts], np.uint64)
+    tokenizer = build_tokenizer(["of", "many"])
+    plan = CandidatePlan(
+        key_thresholds(np.array([20_000, 20_000]), 1000), np.uint64(2**64 - 1), min_words=4
+    )
+    finder = WordFinder(pa.array(["of", "many"]), tokenizer)
+    pairs = find_candidates(pa.array(texts), keys, 0, finder, plan)
+    sample = pairs.take(pairs.word == len(SPECIAL_TOKENS))
+    # Five standard deviations of a fair draw, which make it improbable to have too few.
+    assert 1000 <= len(sample.word) <= 1000 + 10 * 34
+    assert sample.sentence.mean() == pytest.approx(10_000, abs=5 * 183)
+    assert sample.key.max() <= plan.thresholds[0] < 2**64 // 17
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=20), st.integers(1, 5000))
+def test_thresholds_let_through_the_share_that_is_wanted(counts: list[int], wanted: int) -> None:
+    thresholds = key_thresholds(np.array(counts), wanted)
+    assert thresholds.dtype == np.uint64
+    for count, threshold in zip(counts, thresholds.tolist(), strict=True):
+        expected = wanted + 5 * wanted**0.5
+        if count <= expected:
+            assert threshold == 2**64 - 1
+        else:
+            assert threshold / 2**64 * count == pytest.approx(expected)
+
+
+@given(st.sets(st.integers(0, 2**64 - 1), min_size=4, max_size=40), st.integers(2, 20))
+def test_the_sentences_with_the_largest_keys_are_held_out(keys: set[int], n: int) -> None:
+    array = np.array(list(keys), np.uint64)
+    if 2 * n > len(keys):
+        with pytest.raises(ValueError, match=f"at least {2 * n} sentences, but it has {len(keys)}"):
+            held_out_threshold(array, n)
+    else:
+        threshold = int(held_out_threshold(array, n))
+        assert {key for key in keys if key >= threshold} == set(sorted(keys)[-n:])
+
+
+# -- selection -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_word_takes_n_sentences_or_all_there_are(
+    setting: Setting, config: SelectionConfig
+) -> None:
+    selected, candidates = select_all(setting, config), slow_candidates(setting, config)
+    n = config.sentences_per_word
+    assert any(len(found) > n for found in candidates.values())
+    for word in setting.words:
+        keys, possible = selected[word], {row.key for row in candidates[word]}
+        assert len(set(keys)) == len(keys) == min(n, len(possible))
+        assert set(keys) <= possible
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_no_sentence_is_longer_than_the_bound(setting: Setting, config: SelectionConfig) -> None:
+    selected, candidates = select_all(setting, config), slow_candidates(setting, config)
+    length_of = {row.key: row.length for row in setting.rows}
+    for word, keys in selected.items():
+        shortest = candidates[word][: config.sentences_per_word]
+        bound = config.reuse_length * shortest[-1].length
+        assert max(length_of[key] for key in keys) <= bound
+
+
+def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting: Setting) -> None:
+    config = SelectionConfig(5, max_candidates=100, held_out=50, reuse_length=1.0)
+    selected, candidates = select_all(setting, config), slow_candidates(setting, config)
+    length_of = {row.key: row.length for row in setting.rows}
+    for word, found in candidates.items():
+        lengths = sorted(length_of[key] for key in selected[word])
+        assert lengths == [row.length for row in found[:5]], word
+
+
+@pytest.mark.parametrize("config", [c for c in CONFIGS if c.reuse_length > 1])
+def test_selection_equals_a_slow_one(setting: Setting, config: SelectionConfig) -> None:
+    selected = {word: set(keys) for word, keys in select_all(setting, config).items()}
+    slow = slow_selection(setting, config)
+    assert selected == {word: keys for word, keys in slow.items() if keys}
+
+
+def test_reuse_saves_sentences(setting: Setting) -> None:
+    def distinct(reuse_length: float) -> int:
+        config = SelectionConfig(10, max_candidates=200, held_out=50, reuse_length=reuse_length)
+        return len(set().union(*select_all(setting, config).values()))
+
+    assert distinct(3.0) < distinct(2.0) < distinct(1.0)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_held_out_and_short_sentences_are_never_selected(
+    setting: Setting, config: SelectionConfig
+) -> None:
+    selected = set().union(*select_all(setting, config).values())
+    n_words = {row.key: row.n_words for row in setting.rows}
+    assert selected.isdisjoint(sorted(n_words)[-config.held_out :])
+    assert min(n_words[key] for key in selected) >= config.min_words
+
+
+def test_a_corpus_without_any_candidate_is_an_error(setting: Setting) -> None:
+    config = SelectionConfig(min_words=1000, held_out=50)
+    with pytest.raises(ValueError, match=r"selection\.min_words"):
+        select_all(setting, config)
+
+
+# -- the cut into shards ---------------------------------------------------------------
+
+
+def cuts(sentences: list[str]) -> list[list[list[str]]]:
+    """A corpus cut three ways, one of them with an empty shard and in another order."""
+    return [
+        [sentences],
+        [sentences[start : start + 100] for start in range(0, len(sentences), 100)],
+        [sentences[4::7], [], *(sentences[start::7][::-1] for start in (6, 0, 3, 5, 1, 2))],
+    ]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_cut_into_shards_makes_no_difference(setting: Setting, config: SelectionConfig) -> None:
+    whole, *others = (select_all(setting, config, shards) for shards in cuts(setting.sentences))
+    assert len(whole) > 0.9 * N_WORDS
+    for other in others:
+        assert other == whole
+
+
+def test_the_cut_makes_no_difference_to_what_the_teacher_reads(
+    setting: Setting, tmp_path: Path
+) -> None:
+    whole, *others = (
+        gather(setting, shards, tmp_path / str(number), workers=1)
+        for number, shards in enumerate(cuts(setting.sentences))
+    )
+    for other in others:
+        assert other.to_pydict() == whole.to_pydict()
+
+
+@pytest.mark.parametrize("max_pairs", [1, 10, 1000])
+def test_merging_by_ranges_of_words_gives_what_one_range_gives(
+    setting: Setting, max_pairs: int
+) -> None:
+    shards = cuts(setting.sentences)[2]
+    ranges = list(by_word_range(summarise(setting, shards, setting.plan(CONFIGS[0])), max_pairs))
+    assert len(ranges) > 3
+    for rarer, commoner in pairwise(ranges):
+        assert rarer.word.min() > commoner.word.max()
+    split = select_all(setting, CONFIGS[0], shards, max_pairs=max_pairs)
+    assert split == select_all(setting, CONFIGS[0], shards)
+
+
+# -- files -----------------------------------------------------------------------------
+
+CONFIG = SelectionConfig(sentences_per_word=4, max_candidates=50, held_out=40)
+
+
+def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> list[Path]:
+    """The sentence shards, the vocabulary and the teacher's tokenizer."""
+    folder.mkdir()
+    write_table(folder / "words.arrow", pa.table({"text": pa.array(setting.words)}))
+    setting.teacher.save(str(folder / "teacher.json"))
+    files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
+    for file, texts in zip(files, shards, strict=True):
+        keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
+        write_table(file, pa.table({"text": pa.array(texts, pa.string()), "key": keys}))
+    return files
+
+
+def candidate_files(
+    setting: Setting, shards: Sequence[Path], workers: int
+) -> tuple[list[Pairs], dict[str, bytes]]:
+    folder = shards[0].parent
+    finder_files = (folder / "words.arrow", folder / "teacher.json")
+    pairs = write_candidates(shards, folder, finder_files, setting.plan(CONFIG), workers)
+    return pairs, {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
+
+
+def gather(setting: Setting, shards: Sequence[list[str]], folder: Path, workers: int) -> pa.Table:
+    files = write_files(setting, shards, folder)
+    partials, _ = candidate_files(setting, files, workers)
+    pairs = select(by_word_range(partials), len(setting.sentences), CONFIG)
+    keys = np.concatenate([read_table(file)["key"].to_numpy() for file in files])
+    held_out = np.flatnonzero(keys >= setting.plan(CONFIG).held_out_from)
+    return gather_selected(pairs, held_out, files, lambda texts: count_tokens(setting, texts))
+
+
+def count_tokens(setting: Setting, texts: pa.Array) -> np.ndarray:
+    encodings = setting.teacher.encode_batch(texts.to_pylist(), add_special_tokens=False)
+    return np.array([len(encoding.ids) for encoding in encodings], np.int32)
+
+
+def test_two_workers_write_the_candidates_of_one(setting: Setting, tmp_path: Path) -> None:
+    shards = cuts(setting.sentences)[2]
+    _, one = candidate_files(setting, write_files(setting, shards, tmp_path / "one"), workers=1)
+    _, two = candidate_files(setting, write_files(setting, shards, tmp_path / "two"), workers=2)
+    assert len(one) == len(shards)
+    assert one == two
+
+
+def test_candidates_of_an_interrupted_run_are_kept(setting: Setting, tmp_path: Path) -> None:
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    _, before = candidate_files(setting, files, workers=1)
+    (tmp_path / "run/candidates-00003.arrow").unlink()
+    kept = tmp_path / "run/candidates-00004.arrow"
+    time = kept.stat().st_mtime_ns
+    pairs, after = candidate_files(setting, files, workers=1)
+    assert after == before
+    assert kept.stat().st_mtime_ns == time
+    assert len(pairs) == len(files)
+
+
+def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(
+    setting: Setting, tmp_path: Path
+) -> None:
+    table = gather(setting, cuts(setting.sentences)[1], tmp_path / "run", workers=1)
+    rows = table.to_pylist()
+    assert [(r["length"], r["key"]) for r in rows] == sorted((r["length"], r["key"]) for r in rows)
+    assert len({r["key"] for r in rows}) == len(rows)
+    expected = defaultdict(set)
+    for word, keys in select_all(setting, CONFIG).items():
+        for key in keys:
+            expected[key].add(word)
+    for row in rows:
+        assert row["key"] == sentence_key(row["text"])
+        encoding = setting.teacher.encode(row["text"], add_special_tokens=False)
+        assert row["length"] == len(encoding.ids)
+        words = [setting.words[i - len(SPECIAL_TOKENS)] for i in row["words"]]
+        assert len(words) == len(set(words))
+        assert set(words) == expected.pop(row["key"], set())
+        assert row["held_out"] == (not words)
+    assert not expected
+    assert sum(row["held_out"] for row in rows) == CONFIG.held_out

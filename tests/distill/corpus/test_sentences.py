@@ -1,0 +1,310 @@
+"""Documents to distinct sentences: what is kept, what is dropped and why, and in which shards."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from st_static.distill.config import CorpusConfig, SentencesConfig
+from st_static.distill.corpus import sentences as module
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.sentences import (
+    SeenKeys,
+    filter_sentences,
+    in_blocks,
+    sentence_key,
+    sentence_shards,
+    share_of_letters,
+    split_block,
+    split_sentences,
+    write_sentences,
+)
+from st_static.files import read_json, read_table
+
+CONFIG = SentencesConfig()
+
+
+def kept(sentences: list[str], **options: float) -> list[str]:
+    return filter_sentences(sentences, SentencesConfig(**options))[0]["text"].to_pylist()
+
+
+def written(folder: Path) -> list[str]:
+    return [
+        text for shard in sentence_shards(folder) for text in read_table(shard)["text"].to_pylist()
+    ]
+
+
+def shard_bytes(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# -- splitting -------------------------------------------------------------------------
+
+
+def test_splits_documents_into_sentences() -> None:
+    assert split_sentences(["Mr. Smith went home. He slept well!", "Did he?"]) == [
+        "Mr. Smith went home.",
+        "He slept well!",
+        "Did he?",
+    ]
+
+
+def test_no_sentence_goes_across_the_end_of_a_line() -> None:
+    assert split_sentences(["a heading without a stop\nand then the text"]) == [
+        "a heading without a stop",
+        "and then the text",
+    ]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        *(" ", "   ", "\t", "\r", "\x0b", "\x1c", "\x85", "\u00a0", "\u2003", "\u2028", "\u2029"),
+        *("\u3000", "\x00", "\x00 \x00", " \t\u00a0 "),
+    ],
+)
+def test_white_space_of_every_kind_collapses_to_one_space(space: str) -> None:
+    assert split_sentences([f"{space}one{space}two three{space}"]) == ["one two three"]
+
+
+@pytest.mark.parametrize("document", ["", "\n", " \t\n\x00\n", "\u2003"])
+def test_documents_of_white_space_give_nothing(document: str) -> None:
+    assert split_sentences([document]) == []
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])), max_size=4))
+def test_splitting_neither_loses_nor_adds_anything_but_space(documents: list[str]) -> None:
+    sentences = split_sentences(documents)
+    assert "".join("".join(sentences).split()) == "".join("".join(documents).split())
+    assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
+
+
+def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path: Path) -> None:
+    """JSON may spell half of a pair, and UTF-8 cannot."""
+    (tmp_path / "a.jsonl").write_text('{"text": "One \\ud800 is lost. The rest is fine here."}\n')
+    documents = Corpus(CorpusConfig(files=str(tmp_path / "a.jsonl")))
+    table, _ = split_block(list(documents), CONFIG)
+    assert table["text"].to_pylist()[-1] == "The rest is fine here."
+
+
+# -- what is kept ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_words", "is_kept"), [(2, False), (3, True), (64, True), (65, False)])
+def test_three_to_sixty_four_words_are_kept(n_words: int, is_kept: bool) -> None:
+    sentence = " ".join(["word"] * n_words)
+    assert kept([sentence]) == [sentence] * is_kept
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_kept"),
+    [
+        ("ab cd 12", True),  # 4 letters of 8 characters, spaces counted
+        ("abc 1 2 3", False),  # 3 of 9
+        ("ab cd 123", False),  # 4 of 9
+        ("äß це 世界", True),
+        ("1.5 2.5 3.5", False),
+        ("२३ ४५ abcdef", True),  # digits of any script are no letters: 6 of 12
+        ("२३ ४५६ abcdef", False),
+        ("😀😀 😀😀 abcdef", True),  # an emoji is one character: 6 of 12
+        ("😀😀 😀😀😀 abcdef", False),
+    ],
+)
+def test_half_of_the_characters_must_be_letters(sentence: str, is_kept: bool) -> None:
+    assert kept([sentence]) == [sentence] * is_kept
+
+
+def test_the_bounds_are_options() -> None:
+    sentences = ["one", "one two", "one two three"]
+    assert kept(sentences, min_words=2, max_words=2) == ["one two"]
+    assert kept(["a 1 2", "a b c"], min_letters=0.4) == ["a b c"]
+    assert kept(["1 2 3"], min_letters=0) == ["1 2 3"]
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1)))
+def test_share_of_letters_equals_counting_them(texts: list[str]) -> None:
+    expected = [sum(map(str.isalpha, text)) / len(text) for text in texts]
+    assert share_of_letters(pa.array(texts, pa.string())).tolist() == pytest.approx(expected)
+
+
+def test_dropped_sentences_are_counted_by_reason() -> None:
+    sentences = ["too short", "w " * 70 + "w", "1 2 3", "this one is kept", "4 5 6 7"]
+    table, counts = filter_sentences(sentences, CONFIG)
+    assert table["text"].to_pylist() == ["this one is kept"]
+    reasons = {name: counts[name] for name in ("read", "too_short", "too_long", "few_letters")}
+    assert reasons == {"read": 5, "too_short": 1, "too_long": 1, "few_letters": 2}
+
+
+def test_the_key_is_that_of_the_lower_cased_text() -> None:
+    assert sentence_key("This One") == sentence_key("this one") != sentence_key("this two")
+    table, _ = filter_sentences(["This One Here"], CONFIG)
+    assert table["key"].to_pylist() == [sentence_key("this one here")]
+
+
+# -- the set of seen keys --------------------------------------------------------------
+
+keys = st.integers(0, 30) | st.integers(0, 2**64 - 1)
+batches_of_keys = st.lists(st.lists(keys, max_size=12), max_size=25)
+
+
+def add(seen: SeenKeys, batch: list[int]) -> list[bool]:
+    return seen.add(np.array(batch, dtype=np.uint64)).tolist()
+
+
+@given(batches_of_keys)
+def test_seen_keys_tell_what_a_python_set_tells(batches: list[list[int]]) -> None:
+    seen, reference = SeenKeys(10**9), set()
+    for batch in batches:
+        expected = []
+        for key in batch:
+            expected.append(key not in reference)
+            reference.add(key)
+        assert add(seen, batch) == expected
+
+
+@given(batches_of_keys, st.integers(1, 20))
+def test_bounded_keys_never_call_a_new_key_seen(batches: list[list[int]], bound: int) -> None:
+    seen, reference = SeenKeys(bound), set()
+    for batch in batches:
+        for key, is_new in zip(batch, add(seen, batch), strict=True):
+            assert is_new or key in reference
+            reference.add(key)
+
+
+@given(batches_of_keys, st.integers(1, 20))
+def test_bounded_keys_come_back_equal_after_an_interruption(
+    batches: list[list[int]], bound: int
+) -> None:
+    """A resumed run adds the kept keys of each shard alone, and must go on as the first would."""
+    first, resumed = SeenKeys(bound), SeenKeys(bound)
+    for batch in batches:
+        resumed.add(np.array(batch, dtype=np.uint64)[first.add(np.array(batch, dtype=np.uint64))])
+    probe = sorted({key for batch in batches for key in batch})
+    assert add(resumed, probe) == add(first, probe)
+
+
+def test_bounded_keys_remember_the_latest_and_forget_the_oldest() -> None:
+    seen = SeenKeys(100)
+    batches = [list(range(start, start + 10)) for start in range(0, 1000, 10)]
+    for batch in batches:
+        assert all(add(seen, batch))
+        assert not any(add(seen, batch))
+    remembered = 1000 - sum(add(seen, list(range(1000))))
+    assert 10 <= remembered <= 100
+
+
+# -- shards ----------------------------------------------------------------------------
+
+
+def documents(n_documents: int) -> list[str]:
+    """Documents of three sentences each; the middle one is in every fourth document again."""
+    return [
+        f"Here is document {'x' * i} of several. It says {'y' * (i % 4)} again and again. "
+        f"Too short. IT ENDS WITH {'z' * i} here."
+        for i in range(n_documents)
+    ]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 500)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_sentences_are_distinct_across_shards_and_counted(tmp_path: Path) -> None:
+    twice = [*documents(12), *(text.upper() for text in documents(12))]
+    figures = write_sentences(twice, tmp_path, CONFIG, workers=1)
+    sentences = written(tmp_path)
+    assert len(sentence_shards(tmp_path)) > 3
+    assert len({text.lower() for text in sentences}) == len(sentences) == 12 + 4 + 12
+    assert sentences[0] == "Here is document of several."
+    assert figures["read"] == 24 * 4
+    assert figures["too_short"] == 24
+    assert figures["kept"] == len(sentences)
+    assert figures["repeated"] == 24 * 3 - len(sentences)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_counts_are_stored_with_every_shard_and_add_up(tmp_path: Path) -> None:
+    figures = write_sentences(documents(30), tmp_path, CONFIG, workers=1)
+    stored = [read_json(path.with_suffix(".json")) for path in sentence_shards(tmp_path)]
+    assert len(stored) > 3
+    assert {name: sum(counts[name] for counts in stored) for name in figures} == figures
+    reasons = ("too_short", "too_long", "few_letters", "repeated", "kept")
+    assert figures["read"] == sum(figures[reason] for reason in reasons)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = write_sentences(documents(40), tmp_path / "one", CONFIG, workers=1)
+    two = write_sentences(documents(40), tmp_path / "two", CONFIG, workers=2)
+    assert one == two
+    assert len(sentence_shards(tmp_path / "one")) > 5
+    assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "two")
+
+
+def broken_after(documents: list[str], n_documents: int) -> Iterator[str]:
+    yield from islice(documents, n_documents)
+    raise RuntimeError("the power went out")
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    whole.mkdir()
+    resumed.mkdir()
+    figures = write_sentences(documents(40), whole, CONFIG, workers=1)
+    for n_documents in (3, 15, 30):
+        with pytest.raises(RuntimeError, match="power"):
+            write_sentences(broken_after(documents(40), n_documents), resumed, CONFIG, workers=1)
+        assert len(sentence_shards(resumed)) < len(sentence_shards(whole))
+    before = {path: path.stat().st_mtime_ns for path in sentence_shards(resumed)}
+    assert len(before) > 3
+    assert write_sentences(documents(40), resumed, CONFIG, workers=1) == figures
+    assert shard_bytes(resumed) == shard_bytes(whole)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_shard_without_its_counts_is_written_again(tmp_path: Path) -> None:
+    """A kill may come between the two files of a shard."""
+    write_sentences(documents(40), tmp_path, CONFIG, workers=1)
+    before = shard_bytes(tmp_path)
+    last = sentence_shards(tmp_path)[-1]
+    last.with_suffix(".json").unlink()
+    last.write_bytes(b"of another time")
+    write_sentences(documents(40), tmp_path, CONFIG, workers=1)
+    assert shard_bytes(tmp_path) == before
+
+
+def test_the_number_of_remembered_keys_is_bounded(tmp_path: Path, small_blocks: None) -> None:
+    """With a small memory a sentence may come again, but never from the same block."""
+    config = SentencesConfig(max_remembered=20)
+    figures = write_sentences(documents(30) * 2, tmp_path, config, workers=1)
+    assert 30 + 4 + 30 < figures["kept"] < 2 * 3 * 30
+    for shard in sentence_shards(tmp_path):
+        texts = read_table(shard)["text"].to_pylist()
+        assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])
+def test_a_corpus_without_any_sentence_is_an_error(tmp_path: Path, texts: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"no sentence that passes the filter.*corpus\.\*"):
+        write_sentences(texts, tmp_path, CONFIG, workers=1)
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=20), st.integers(1, 30))
+def test_blocks_hold_every_document_in_order(documents: list[str], size: int) -> None:
+    blocks = list(in_blocks(documents, size))
+    assert [text for block in blocks for text in block] == documents
+    assert all(sum(map(len, block)) >= size for block in blocks[:-1])
+    assert all(sum(map(len, block[:-1])) < size for block in blocks)

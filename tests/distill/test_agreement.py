@@ -1,0 +1,145 @@
+"""Teacher agreement: 100 for the teacher itself, about 0 for a stranger."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from st_static.distill.agreement import (
+    TeacherAgreement,
+    held_out_pairs,
+    table_agreement,
+    teacher_agreement,
+)
+from st_static.tokens.ragged import Ragged
+
+
+def random_vectors(n: int, d: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+TEACHER = random_vectors(60, 8, seed=0)
+
+
+def test_the_teacher_agrees_with_itself():
+    assert teacher_agreement(TEACHER, TEACHER) == pytest.approx(100)
+
+
+def test_lengths_and_rotations_do_not_matter():
+    scale = np.random.default_rng(1).uniform(0.1, 9, (60, 1))
+    rotation = np.linalg.qr(random_vectors(8, 8, seed=2))[0]
+    assert teacher_agreement(TEACHER * scale, TEACHER) == pytest.approx(100, abs=0.01)
+    assert teacher_agreement(TEACHER @ rotation, TEACHER) == pytest.approx(100, abs=0.01)
+
+
+def test_a_stranger_does_not_agree_and_noise_costs():
+    teacher = random_vectors(400, 16, seed=0)
+    noise = random_vectors(400, 16, seed=1)
+    assert abs(teacher_agreement(noise, teacher)) < 10
+    scores = [teacher_agreement(teacher + share * noise, teacher) for share in (0.1, 0.5, 2.0)]
+    assert 99 > scores[0] > scores[1] > scores[2] > 10
+
+
+def test_an_opposite_order_is_minus_one_hundred():
+    teacher = np.array([[1, 0], [1, 0.1], [1, 0.5], [0, 1]], dtype=np.float32)
+    i, j = held_out_pairs(teacher, seed=0).T
+    cosines = (teacher[i] * teacher[j]).sum(1) / np.linalg.norm(teacher[i], axis=1)
+    cosines /= np.linalg.norm(teacher[j], axis=1)
+    assert len(set(np.round(cosines, 4))) > 3
+    # On the line of angles 0 to 90 degrees, doubling each angle turns near into far for no pair;
+    # a student whose cosines are 1 - the teacher's does.
+    gram = 1 - (teacher @ teacher.T) / np.outer(*2 * [np.linalg.norm(teacher, axis=1)])
+    values, directions = np.linalg.eigh(gram + 2 * np.eye(4))
+    student = directions * np.sqrt(values)
+    assert teacher_agreement(student, teacher) == pytest.approx(-100, abs=0.01)
+
+
+def test_agreement_equals_a_plain_computation():
+    student = random_vectors(60, 5, seed=3)
+    scores = []
+    for vectors in (student, TEACHER):
+        pairs = held_out_pairs(TEACHER, seed=4)
+        unit = vectors.astype(np.float64) / np.linalg.norm(vectors, axis=1, keepdims=True)
+        scores.append([float(unit[i] @ unit[j]) for i, j in pairs])
+    ranks = [rankdata(np.round(row, 6)) for row in scores]
+    expected = 100 * np.corrcoef(ranks)[0, 1]
+    assert teacher_agreement(student, TEACHER, seed=4) == pytest.approx(expected, abs=0.05)
+
+
+def test_agreement_of_a_table_is_that_of_its_sentence_means():
+    table = random_vectors(6, 8, seed=5)
+    table[0] = 0
+    ids = Ragged(np.tile([1, 0, 2, 3, 4, 5], 20).astype(np.int32), np.arange(0, 121, 2))
+    means = np.stack([table[[1]][0], table[[2, 3]].mean(0), table[[4, 5]].mean(0)] * 20)
+    assert table_agreement(table, ids, TEACHER) == pytest.approx(
+        teacher_agreement(means, TEACHER), abs=1e-3
+    )
+
+
+# -- pairs -----------------------------------------------------------------------------
+
+
+def test_each_sentence_is_paired_with_its_nearest_and_as_many_others():
+    pairs = held_out_pairs(TEACHER, seed=0)
+    assert pairs.shape == (2 * 10 * 60, 2)
+    near, other = pairs[:600], pairs[600:]
+    for half in (near, other):
+        np.testing.assert_array_equal(half[:, 0], np.repeat(np.arange(60), 10))
+    unit = TEACHER / np.linalg.norm(TEACHER, axis=1, keepdims=True)
+    scores = unit @ unit.T
+    for sentence in range(60):
+        others = [j for j in np.argsort(-scores[sentence]) if j != sentence]
+        assert set(near[near[:, 0] == sentence, 1].tolist()) == set(others[:10])
+
+
+def test_no_sentence_is_paired_with_itself():
+    for n in (2, 3, 11, 60):
+        for seed in range(20):
+            pairs = held_out_pairs(TEACHER[:n], seed)
+            assert (pairs[:, 0] != pairs[:, 1]).all()
+            assert pairs.min() >= 0
+            assert pairs.max() < n
+
+
+def test_few_sentences_have_fewer_neighbours():
+    assert held_out_pairs(TEACHER[:2], seed=0).shape == (4, 2)
+    assert held_out_pairs(TEACHER[:5], seed=0).shape == (2 * 4 * 5, 2)
+
+
+def test_pairs_follow_the_seed_in_their_random_half_only():
+    first, second = held_out_pairs(TEACHER, seed=0), held_out_pairs(TEACHER, seed=1)
+    np.testing.assert_array_equal(first[:600], second[:600])
+    assert not np.array_equal(first[600:], second[600:])
+    np.testing.assert_array_equal(first, held_out_pairs(TEACHER, seed=0))
+
+
+def test_random_partners_cover_the_other_sentences():
+    other = held_out_pairs(TEACHER, seed=0)[600:]
+    assert len(set(other[:, 1].tolist())) > 55
+    assert len({(i, j) for i, j in other.tolist()}) > 500
+
+
+def test_more_sentences_than_are_compared_at_once():
+    teacher = random_vectors(1500, 4, seed=0)
+    near = held_out_pairs(teacher, seed=0)[: 10 * 1500]
+    unit = teacher / np.linalg.norm(teacher, axis=1, keepdims=True)
+    scores = unit @ unit.T
+    np.fill_diagonal(scores, -np.inf)
+    tenth = np.sort(scores, axis=1)[:, -10]
+    assert (scores[near[:, 0], near[:, 1]] >= tenth[near[:, 0]] - 1e-6).all()
+    assert len(np.unique(near, axis=0)) == 15_000
+
+
+def test_a_text_is_no_pair_with_its_own_copy():
+    """All encoders give copies the cosine 1, which says nothing of how they rank."""
+    rng = np.random.default_rng(0)
+    texts = [f"text {i}" for i in range(40)]
+    vectors = rng.normal(size=(40, 6))
+    student = dict(zip(texts, rng.normal(size=(40, 6)), strict=True))
+    encoder = SimpleNamespace(encode=lambda texts: np.stack([student[t] for t in texts]))
+    once = TeacherAgreement(texts, vectors)(encoder)
+    twice = TeacherAgreement(texts + texts, np.concatenate([vectors, vectors]))(encoder)
+    assert twice == pytest.approx(once)
+    with pytest.raises(ValueError, match=r"three different texts, .* \(2 different texts\)"):
+        TeacherAgreement(["a", "b", "a", "b"], vectors[:4])

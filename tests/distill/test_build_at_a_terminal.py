@@ -1,0 +1,145 @@
+"""What a person reads while a model is built, on a terminal and in a log file."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from sentence_transformers import SentenceTransformer
+from small_build import save_tiny_teacher, small_config, write_corpus
+from terminals import run_at_a_terminal
+
+from st_static.cli import main
+from st_static.distill import pipeline as recipe
+from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.report import next_steps, rows_explained, size_on_disk
+from st_static.evaluate.benchmark import results_folder
+
+STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
+    folder = tmp_path_factory.mktemp("terminal")
+    teacher = save_tiny_teacher(folder / "teacher")
+    words = VocabularyConfig(size=60, min_count=2)
+    return small_config(teacher, write_corpus(folder / "corpus.txt"), folder, vocabulary=words)
+
+
+def command(config: BuildConfig, folder: Path) -> list[str]:
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
+    return [sys.executable, "-m", "st_static.cli", "build", str(folder / "recipe.yaml")]
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_on_a_terminal_there_is_one_bar_at_a_time_and_a_line_for_each_stage(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    config = replace(config, output=str(tmp_path / "model"), work_dir=str(tmp_path / "work"))
+    status, shown = run_at_a_terminal(command(config, tmp_path))
+    assert status == 0
+    lines = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
+    end = next(number for number, line in enumerate(lines) if "Built" in line)
+    bars = {line.partition(":")[0] for line in lines[:end] if " left" in line}
+    assert {"word counts", "candidates", "teacher", "teacher, word pieces", "distillation"} <= bars
+    told = [line for line in lines[:end] if re.match(r"\d\d:\d\d:\d\d ", line)]
+    assert [line.split()[1] for line in told] == [f"{s}:" for s in STAGES for _ in range(2)]
+    assert re.search(r" vocabulary: 60 words, \d+ tokens in \d+\.\d s$", told[3])
+    # Nothing else: neither other bars, nor dictionaries, nor two bars in a line.
+    for line in lines[:end]:
+        assert line in told or " left" in line or line.startswith("sentences: "), line
+        assert "{" not in line
+        assert line.count("%|") <= 1
+    # Bars are wiped out before a line is written.
+    assert "\r" + 10 * " " in shown
+    assert f"st-static evaluate {tmp_path}/model" in shown
+
+
+def test_in_a_log_file_there_are_the_stages_lines_only(config: BuildConfig, tmp_path: Path) -> None:
+    config = replace(config, output=str(tmp_path / "model"), work_dir=str(tmp_path / "work"))
+    result = subprocess.run(command(config, tmp_path), capture_output=True, text=True, check=True)
+    lines = [line.split()[1] for line in result.stderr.splitlines()]
+    assert lines == [f"{stage}:" for stage in STAGES for _ in range(2)]
+    assert "\r" not in result.stdout + result.stderr
+
+
+def test_interrupted_it_says_how_to_go_on(
+    config: BuildConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(config: BuildConfig) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recipe, "build", interrupt)
+    assert main(command(config, tmp_path)[3:]) == 130
+    assert capsys.readouterr().err.startswith("Interrupted. Run the same command again")
+
+
+# -- the report ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def built(config: BuildConfig) -> BuildResult:
+    return build(config)
+
+
+def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildConfig) -> None:
+    model = SentenceTransformer(str(built.output), device="cpu")
+    n_rows = len(model[0].embedding.weight)
+    [total, words, pieces, characters, special] = map(
+        int,
+        re.findall(r"(\d+) (?:vectors|words;|word pieces|single|special)", rows_explained(built)),
+    )
+    assert (total, words, special) == (n_rows, 60, 2)
+    assert pieces > 0
+    assert words + pieces + characters + special == total
+    assert "--vocabulary.pieces used or none" in rows_explained(built)
+    used = replace(config.vocabulary, pieces="used")
+    some = build(replace(config, vocabulary=used, output=f"{config.output}-some"))
+    assert "--vocabulary.pieces" not in rows_explained(some)
+    without = replace(config.vocabulary, pieces="none")
+    smaller = build(replace(config, vocabulary=without, output=f"{config.output}-small"))
+    assert "word pieces" not in rows_explained(smaller)
+    assert size_on_disk(smaller.output) < size_on_disk(built.output)
+
+
+def test_this_runs_time_is_told_beside_that_of_all(built: BuildResult, config: BuildConfig) -> None:
+    again = build(config)
+    assert again.seconds > 0
+    assert [stage.seconds for stage in again.stages] == [stage.seconds for stage in built.stages]
+
+
+def test_what_is_no_part_of_the_model_does_not_count_as_its_size(
+    built: BuildResult, tmp_path: Path
+) -> None:
+    before = size_on_disk(built.output)
+    (built.output / "README.md").write_text("A long card. " * 1000)
+    assert size_on_disk(built.output) == before
+    (built.output / "README.md").unlink()
+
+
+@pytest.mark.parametrize("name", ["ours-256", "my model"])
+def test_the_next_commands_can_be_copied(
+    built: BuildResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = Path("models") / name
+    shutil.copytree(built.output, model)
+    lines = [line.strip() for line in next_steps(model, Path("my work")).splitlines()]
+    program = [line for line in lines if line.startswith(("from", "model", "embeddings"))]
+    values: dict[str, object] = {}
+    exec("\n".join(program), values)
+    assert values["embeddings"].shape == (2, 8)
+    evaluate, card = (shlex.split(line) for line in lines if line.startswith("st-static"))
+    assert evaluate[1:4] == ["evaluate", str(model), "--tasks"]
+    assert card[1:3] == ["card", str(model)]
+    results = results_folder(str(model), is_local=False).parent
+    assert card[3:] == ["--results", f"{results}/*", "--work_dir", "my work"]

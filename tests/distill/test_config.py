@@ -1,0 +1,196 @@
+"""What a recipe may say: defaults as the paper has them, and values that cannot work refused."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from st_static.distill.config import (
+    BuildConfig,
+    CorpusConfig,
+    DistillationConfig,
+    SelectionConfig,
+    SentencePCAConfig,
+    SentencesConfig,
+    TeacherConfig,
+    VocabularyConfig,
+)
+
+COMMIT = "a829fd0e060bb84554da0dfd354d0de0f7712b7f"
+
+
+def test_defaults_are_the_papers_up_to_distillation() -> None:
+    config = BuildConfig()
+    assert config.vocabulary.size == 150_000
+    assert config.selection.sentences_per_word == 100
+    assert config.selection.max_candidates == 2000
+    assert (config.sentences.min_words, config.sentences.max_words) == (3, 64)
+    assert config.sentences.min_letters == 0.5
+    assert config.pca == SentencePCAConfig(256, "auto", 100_000)
+    assert config.distillation.temperature == 0.05
+
+
+def test_recipe_holds_no_place_on_this_machine() -> None:
+    here = BuildConfig(output="a", work_dir="b", workers=1, questions=["why?"]).recipe()
+    there = BuildConfig(output="c", work_dir="d", workers=7).recipe()
+    assert here == there
+    assert json.loads(json.dumps(here)) == here
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        BuildConfig(seed=1),
+        BuildConfig(teacher=TeacherConfig(prompt="query: ")),
+        BuildConfig(sentences=SentencesConfig(min_words=4)),
+        BuildConfig(pca=SentencePCAConfig(n_remove=0)),
+    ],
+)
+def test_recipe_holds_what_determines_the_model(changed: BuildConfig) -> None:
+    assert changed.recipe() != BuildConfig().recipe()
+
+
+def test_configurations_cannot_be_changed_after_their_check() -> None:
+    config = BuildConfig()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.vocabulary.size = 0  # type: ignore[misc]
+
+
+def test_files_may_be_one_pattern_or_several() -> None:
+    assert CorpusConfig().patterns == []
+    assert CorpusConfig(files="a/*.txt").patterns == ["a/*.txt"]
+    assert CorpusConfig(files=["a.txt", "b.txt"]).patterns == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("revision", [None, "main", COMMIT[:39], COMMIT + "0", COMMIT.upper()])
+def test_remote_code_needs_a_full_commit_hash(revision: str | None) -> None:
+    with pytest.raises(ValueError, match=r"teacher\.revision must be a full commit hash"):
+        TeacherConfig(model="some/model", trust_remote_code=True, revision=revision)
+
+
+def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
+    pinned = TeacherConfig(model="some/model", trust_remote_code=True, revision=COMMIT)
+    assert pinned.trust_remote_code
+    assert not TeacherConfig(model="some/model", revision=COMMIT).trust_remote_code
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: TeacherConfig(batch_tokens=0),
+            r"teacher\.batch_tokens must be positive, but it is 0",
+        ),
+        (lambda: SentencesConfig(min_words=0), r"1 <= sentences\.min_words"),
+        (lambda: SentencesConfig(min_words=9, max_words=8), "they are 9 and 8"),
+        (lambda: VocabularyConfig(size=0), r"vocabulary\.size must be positive, but it is 0"),
+        (lambda: SelectionConfig(sentences_per_word=0), r"1 <= selection\.sentences_per_word"),
+        (lambda: SelectionConfig(50, max_candidates=49), "they are 50 and 49"),
+        (lambda: SelectionConfig(reuse_length=0.9), r"selection\.reuse_length must be at least 1"),
+        (lambda: SelectionConfig(held_out=1), r"selection\.held_out must be at least 2"),
+        (lambda: DistillationConfig(batch_size=1), r"distillation\.batch_size must be at least 2"),
+        (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
+        (lambda: CorpusConfig(max_documents=-1), "max_documents"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(make, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["groups_per_batch", "n_clusters", "eval_steps", "patience", "log_steps", "temperature"],
+)
+def test_steps_and_sizes_of_distillation_must_be_positive(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"distillation\.{name} must be positive, but it is 0"):
+        DistillationConfig(**{name: 0})
+
+
+def test_remote_code_of_another_repository_is_pinned_too() -> None:
+    with pytest.raises(ValueError, match=r"teacher\.code_revision must be a full commit hash"):
+        TeacherConfig(code_revision="main")
+
+
+def test_random_batches_need_no_groups() -> None:
+    assert DistillationConfig(batches="random", batch_size=100).batch_size == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"selection": SelectionConfig(held_out=64)},
+            r"selection\.held_out \(64\) must be at least distillation\.batch_size",
+        ),
+        ({"pca": SentencePCAConfig(n_sentences=100)}, r"pca\.n_sentences"),
+        (
+            {"distillation": DistillationConfig(matryoshka_dims=[512, 128])},
+            r"distillation\.matryoshka_dims",
+        ),
+        (
+            {"selection": SelectionConfig(min_words=65)},
+            r"selection\.min_words.*sentences\.max_words",
+        ),
+    ],
+)
+def test_stages_that_cannot_work_together_are_refused_at_once(changes: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        BuildConfig(**changes)
+
+
+def test_without_distillation_few_sentences_may_be_held_out() -> None:
+    few = SelectionConfig(held_out=2)
+    config = BuildConfig(selection=few, distillation=DistillationConfig(max_steps=0))
+    assert config.selection.held_out == 2
+
+
+@pytest.mark.parametrize("work_dir", ["models/mine", "models/mine/work", "models/../models/mine"])
+def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
+    """It is replaced as a whole."""
+    with pytest.raises(ValueError, match=r"work_dir .* must lie outside output"):
+        BuildConfig(output="models/mine", work_dir=work_dir)
+    assert BuildConfig(output="models/mine", work_dir="models/mine-work").output == "models/mine"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: DistillationConfig(max_steps=-1), r"max_steps must not be negative, but it is -1"),
+        (lambda: DistillationConfig(warmup_steps=-1), "warmup_steps must not be negative"),
+        (lambda: DistillationConfig(matryoshka_dims=[128, 0]), "matryoshka_dims must be positive"),
+        (lambda: SentencesConfig(min_letters=1.5), "min_letters is a share, 0 to 1"),
+        (lambda: SentencesConfig(max_remembered=0), "max_remembered must be positive"),
+        (lambda: BuildConfig(workers=-1), "workers must be positive"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_at_once(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "teacher").mkdir()
+    config = BuildConfig(
+        teacher=TeacherConfig(model=str(tmp_path / "teacher")),
+        corpus=CorpusConfig(files=[str(tmp_path / "*.txt"), str(tmp_path / "b.jsonl")]),
+    )
+    recipe = config.recipe()
+    assert recipe["teacher"]["model"] == "teacher"
+    assert recipe["corpus"]["files"] == ["*.txt", "b.jsonl"]
+    assert str(tmp_path) not in str(recipe)
+
+
+def test_numbers_of_numpy_may_be_given_and_are_written_as_json() -> None:
+    config = VocabularyConfig(size=np.int64(5))
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(
+        dataclasses.asdict(VocabularyConfig(size=5))
+    )
+
+
+def test_folders_may_be_paths() -> None:
+    config = BuildConfig(output=Path("here") / "model", work_dir=Path("work"))
+    assert (config.output, config.work_dir) == (str(Path("here/model")), "work")

@@ -1,0 +1,499 @@
+"""Distillation through the Trainer: it learns, stops, resumes to the same bytes."""
+
+import gc
+import io
+import itertools
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+
+from st_static import SimilarityDistillationLoss, StaticWordEmbedding
+from st_static.distill import distillation
+from st_static.distill.batches import RandomBatches
+from st_static.distill.config import DistillationConfig
+from st_static.distill.distillation import (
+    SparseTrainer,
+    TrainingData,
+    distill,
+    last_whole_checkpoint,
+    sentence_numbers,
+    training_arguments,
+)
+from st_static.distill.loss import similarity_cross_entropy
+from st_static.model.vectors import sentence_means
+from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import build_tokenizer
+
+WORDS = ["".join(letters) for letters in itertools.product("bdfgk", "aeiou", "lmnrst")][:80]
+N_SENTENCES, N_HELD_OUT = 384, 64
+CONFIG = DistillationConfig(
+    max_steps=35,
+    batch_size=16,
+    n_clusters=8,
+    groups_per_batch=4,
+    learning_rate=0.1,
+    schedule="constant",
+    eval_steps=10,
+    patience=5,
+    log_steps=5,
+)
+# From the best start there is: the held-out loss never falls, and training stops early.
+HOPELESS = replace(CONFIG, max_steps=200, eval_steps=5, patience=3)
+
+
+class Problem:
+    """A word table to be found, sentences of it, and the teacher's vectors: their means."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.tokenizer = build_tokenizer([*WORDS, "unseen"])
+        target = rng.normal(size=(len(WORDS) + 3, 12)).astype(np.float32)
+        target[:2] = 0
+        rows = [rng.integers(2, len(WORDS) + 2, rng.integers(3, 8)) for _ in range(N_SENTENCES)]
+        ids = Ragged(
+            np.concatenate(rows).astype(np.int32), offsets_of(np.array([len(r) for r in rows]))
+        )
+        self.data = TrainingData(ids, sentence_means(target, ids).astype(np.float16))
+        self.held_out = np.arange(5, N_SENTENCES, N_SENTENCES // N_HELD_OUT)
+        self.target = target
+        # Where training starts: eight of the twelve dimensions, noisy; zero rows of specials.
+        self.start = (target[:, :8] + rng.normal(size=(len(target), 8))).astype(np.float32)
+        self.start[:2] = 0
+
+    def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
+        # A hopeless run starts from what is to be found, and can only get worse.
+        start = self.target if config.patience < CONFIG.patience else self.start
+        return distill(start, self.tokenizer, self.data, self.held_out, config, folder, seed)
+
+    def held_out_loss(self, table: np.ndarray, seed: int = 0, dimension: int = 12) -> float:
+        """The held-out loss, computed without the Trainer."""
+        student = sentence_means(table[:, :dimension], self.data.ids)
+        losses = []
+        for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, seed):
+            rows = self.held_out[batch]
+            teacher = torch.from_numpy(self.data.vectors[rows].astype(np.float32))
+            losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
+        return float(torch.stack(losses).mean())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_trainer():
+    """Leave out what makes short runs long: model cards in checkpoints, collecting old garbage."""
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SentenceTransformer, "_create_model_card", lambda *_, **__: None)
+        yield
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return Problem()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(problem, tmp_path_factory):
+    """The clustered run that others are compared with: table, figures, folder."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    table, figures = problem.distill(folder)
+    return table, figures, folder
+
+
+def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let training break off in the given step, counted from here."""
+    steps = itertools.count(1)
+    training_step = SentenceTransformerTrainer.training_step
+
+    def breaking(self, *args, **kwargs):
+        if next(steps) == step:
+            raise KeyboardInterrupt
+        return training_step(self, *args, **kwargs)
+
+    monkeypatch.setattr(SparseTrainer, "training_step", breaking)
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("checkpoint-*"))
+
+
+# -- it learns -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batches", ["random", "clustered"])
+def test_training_lowers_the_held_out_loss(problem, tmp_path, batches):
+    table, figures = problem.distill(tmp_path, replace(CONFIG, batches=batches))
+    assert problem.held_out_loss(table) < problem.held_out_loss(problem.start) - 1
+    losses = [loss for _, loss in figures["losses"]]
+    assert losses == sorted(losses, reverse=True)
+    assert figures["steps"] == 35
+    assert [step for step, _ in figures["losses"]] == [10, 20, 30, 35]
+
+
+def test_the_table_is_the_one_with_the_smallest_held_out_loss(problem, uninterrupted):
+    table, figures, _ = uninterrupted
+    best = min(figures["losses"], key=lambda pair: pair[1])
+    assert best[0] == figures["best_step"]
+    assert problem.held_out_loss(table) == pytest.approx(best[1], rel=1e-4)
+
+
+def test_the_best_table_is_taken_when_later_ones_are_worse(problem, tmp_path):
+    table, figures = problem.distill(tmp_path, HOPELESS)
+    losses = [loss for _, loss in figures["losses"]]
+    assert losses == sorted(losses)
+    assert figures["best_step"] == 5
+    assert problem.held_out_loss(table) == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_rows_that_no_sentence_uses_stay_as_they_are(problem, uninterrupted):
+    table, _, _ = uninterrupted
+    unseen = problem.tokenizer.token_to_id("unseen")
+    assert not table[:2].any()
+    np.testing.assert_array_equal(table[unseen], problem.start[unseen])
+    used = np.unique(problem.data.ids.values)
+    assert (table[used] != problem.start[used]).any(axis=1).all()
+
+
+def test_the_given_table_is_not_changed(problem, tmp_path):
+    before = problem.start.copy()
+    problem.distill(tmp_path, replace(CONFIG, max_steps=10))
+    np.testing.assert_array_equal(problem.start, before)
+
+
+def test_held_out_sentences_are_not_trained_on(problem, tmp_path, monkeypatch):
+    seen: set[int] = set()
+    collate = TrainingData.__call__
+
+    def watch(self, rows):
+        seen.update(row["sentence"] for row in rows)
+        return collate(self, rows)
+
+    monkeypatch.setattr(TrainingData, "__call__", watch)
+    monkeypatch.setattr(SparseTrainer, "evaluate", lambda self, **_: {"eval_loss": 1.0})
+    problem.distill(tmp_path)
+    # An epoch has 20 steps and goes through all others.
+    assert sorted(seen) == np.setdiff1d(np.arange(N_SENTENCES), problem.held_out).tolist()
+
+
+def test_matryoshka_dimensions_keep_more_of_the_quality_when_truncated(
+    problem, uninterrupted, tmp_path
+):
+    config = replace(CONFIG, matryoshka_dims=[4, 2])
+    table, figures = problem.distill(tmp_path, config)
+    for dimension in (2, 4):
+        plain = problem.held_out_loss(uninterrupted[0], dimension=dimension)
+        assert problem.held_out_loss(table, dimension=dimension) < plain
+    losses = [problem.held_out_loss(table, dimension=dimension) for dimension in (8, 4, 2)]
+    assert figures["losses"][-1][1] == pytest.approx(sum(losses), rel=1e-3)
+
+
+def test_matryoshka_leaves_teacher_vectors_of_the_students_dimension_whole(problem, tmp_path):
+    config = replace(HOPELESS, matryoshka_dims=[12, 3], max_steps=5)
+    table, figures = problem.distill(tmp_path, config)
+    assert table.shape[1] == problem.data.vectors.shape[1] == 12
+    losses = [problem.held_out_loss(table, dimension=dimension) for dimension in (12, 3)]
+    assert figures["losses"] == [[5, pytest.approx(sum(losses), rel=1e-3)]]
+
+
+def test_another_seed_gives_another_table(problem, uninterrupted, tmp_path):
+    table, _ = problem.distill(tmp_path, seed=1)
+    assert not np.array_equal(table, uninterrupted[0])
+
+
+# -- it stops --------------------------------------------------------------------------
+
+
+def test_patience_stops_early(problem, tmp_path):
+    _, figures = problem.distill(tmp_path, HOPELESS)
+    # The best is the first of four.
+    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20]
+    assert (figures["steps"], figures["best_step"]) == (20, 5)
+
+
+def test_training_logs_its_loss(uninterrupted):
+    _, _, folder = uninterrupted
+    state = json.loads((folder / checkpoints(folder)[-1] / "trainer_state.json").read_text())
+    logged = {e["step"]: e["loss"] for e in state["log_history"] if "loss" in e}
+    assert list(logged) == [5, 10, 15, 20, 25, 30, 35]
+    assert logged[30] < logged[5]
+    assert {e["learning_rate"] for e in state["log_history"] if "loss" in e} == {0.1}
+
+
+# -- it resumes ------------------------------------------------------------------------
+
+
+# An epoch has 20 steps: in the first one, at its end, in the second one.
+@pytest.mark.parametrize("step", [4, 15, 21, 33])
+def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(
+    problem, uninterrupted, tmp_path, monkeypatch, step
+):
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path)
+    assert checkpoints(tmp_path)[-1:] == ([f"checkpoint-{step // 10 * 10}"] if step > 10 else [])
+    table, figures = problem.distill(tmp_path)
+    assert table.tobytes() == uninterrupted[0].tobytes()
+    assert figures == uninterrupted[1]
+
+
+def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 25)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path)
+    steps = []
+    training_step = SentenceTransformerTrainer.training_step
+    monkeypatch.setattr(
+        SparseTrainer,
+        "training_step",
+        lambda self, *args, **kwargs: steps.append(1) or training_step(self, *args, **kwargs),
+    )
+    problem.distill(tmp_path)
+    assert len(steps) == 15
+
+
+def test_a_schedule_goes_on_where_it_was(problem, tmp_path, monkeypatch):
+    config = replace(CONFIG, schedule="linear", warmup_steps=15)
+    whole, whole_figures = problem.distill(tmp_path / "whole", config)
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 12)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path / "resumed", config)
+    table, figures = problem.distill(tmp_path / "resumed", config)
+    assert table.tobytes() == whole.tobytes()
+    assert figures == whole_figures
+
+
+def test_patience_is_remembered(problem, tmp_path, monkeypatch):
+    whole, whole_figures = problem.distill(tmp_path / "whole", HOPELESS)
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 18)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path / "resumed", HOPELESS)
+    table, figures = problem.distill(tmp_path / "resumed", HOPELESS)
+    assert table.tobytes() == whole.tobytes()
+    assert figures == whole_figures
+
+
+@pytest.mark.parametrize("config", [CONFIG, HOPELESS, replace(CONFIG, max_steps=30)])
+def test_a_run_that_ended_before_its_result_was_kept_gives_the_same_result(
+    problem, tmp_path, config, monkeypatch
+):
+    expected, expected_figures = problem.distill(tmp_path / "whole", config)
+    # Killed after the last checkpoint, before the Trainer cleans up …
+    with monkeypatch.context() as patch:
+        patch.setattr(SparseTrainer, "_load_best_model", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path / "killed", config)
+    # … and once more after it, before the stage was complete.
+    for _ in range(2):
+        table, figures = problem.distill(tmp_path / "killed", config)
+        assert table.tobytes() == expected.tobytes()
+        assert figures == expected_figures
+
+
+def test_where_there_is_no_terminal_training_prints_nothing(problem, tmp_path, capfd):
+    problem.distill(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
+    """Also after an interrupt, from which it goes on."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 22)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path)
+    screen.truncate(screen.seek(0))
+    problem.distill(tmp_path)
+    drawn = [line for line in re.split(r"[\r\n]+", screen.getvalue()) if line.strip()]
+    assert {line.partition(":")[0] for line in drawn} == {"distillation", "clusters"}
+    steps = [re.search(r"(\d+)/(\d+) steps", line) for line in drawn if "steps" in line]
+    assert int(steps[0][1]) == 20
+    assert {step[2] for step in steps} == {str(CONFIG.max_steps)}
+    assert re.search(r"loss=\d+\.\d{4}, held-out=\d+\.\d{4}", drawn[-1])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def break_newest(folder: Path, damage: str) -> None:
+    newest = Path(last_whole_checkpoint(folder))
+    state = newest / "trainer_state.json"
+    if damage == "no state":
+        state.unlink()
+    elif damage == "half a state":
+        state.write_text(state.read_text()[:100])
+    elif damage == "no weights":
+        (newest / "model.safetensors").unlink()
+    elif damage == "no optimizer":
+        (newest / "optimizer.pt").unlink()
+
+
+@pytest.mark.parametrize("damage", ["no state", "half a state", "no weights", "no optimizer"])
+def test_a_broken_newest_checkpoint_is_skipped(
+    problem, uninterrupted, tmp_path, monkeypatch, damage
+):
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 22)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(tmp_path)
+    break_newest(tmp_path, damage)
+    table, figures = problem.distill(tmp_path)
+    assert table.tobytes() == uninterrupted[0].tobytes()
+    assert figures == uninterrupted[1]
+
+
+def make_checkpoint(folder: Path, step: int, state: str | None = "{}") -> Path:
+    checkpoint = folder / f"checkpoint-{step}"
+    checkpoint.mkdir(parents=True)
+    for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        (checkpoint / name).write_bytes(b"")
+    if state is not None:
+        (checkpoint / "trainer_state.json").write_text(state)
+    return checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_the_one_with_most_steps(tmp_path):
+    for step in (9, 100, 20):
+        make_checkpoint(tmp_path, step)
+    assert Path(last_whole_checkpoint(tmp_path)) == tmp_path / "checkpoint-100"
+
+
+@pytest.mark.parametrize("state", [None, "", '{"global_step": 3'])
+def test_broken_checkpoints_give_way_to_older_ones(tmp_path, caplog, state):
+    make_checkpoint(tmp_path, 10)
+    make_checkpoint(tmp_path, 20, state)
+    make_checkpoint(tmp_path, 30, state)
+    assert Path(last_whole_checkpoint(tmp_path)) == tmp_path / "checkpoint-10"
+    assert checkpoints(tmp_path) == ["checkpoint-10"]
+    assert "checkpoint-30 is incomplete" in caplog.text
+    assert "checkpoint-20 is incomplete" in caplog.text
+
+
+def test_no_whole_checkpoint_means_a_new_start(tmp_path):
+    assert last_whole_checkpoint(tmp_path) is None
+    make_checkpoint(tmp_path, 10, state=None)
+    assert last_whole_checkpoint(tmp_path) is None
+
+
+def test_the_same_checkpoint_may_break_twice(tmp_path):
+    for _ in range(2):
+        make_checkpoint(tmp_path, 10, state=None)
+        assert last_whole_checkpoint(tmp_path) is None
+
+
+# -- bad input -------------------------------------------------------------------------
+
+
+def test_fewer_sentences_than_a_batch_are_refused(problem, tmp_path):
+    with pytest.raises(ValueError, match="batch_size is 65, but there are only 64 held-out"):
+        problem.distill(tmp_path, replace(CONFIG, batch_size=65, batches="random"))
+    with pytest.raises(ValueError, match="only 10 training sentences"):
+        distill(
+            problem.start,
+            problem.tokenizer,
+            problem.data,
+            np.arange(N_SENTENCES - 10),
+            CONFIG,
+            tmp_path,
+        )
+
+
+def trainer(problem: Problem, folder: Path, trainer_class: type, **arguments: object):
+    """A Trainer as a user sets it up by hand: texts, the teacher's vectors, the loss."""
+    texts = [
+        " ".join(problem.tokenizer.id_to_token(int(i)) for i in row)
+        for row in np.split(problem.data.ids.values, problem.data.ids.offsets[1:-1])
+    ]
+    labels = problem.data.vectors.astype(np.float32)
+    dataset = Dataset.from_dict({"text": texts, "label": labels.tolist()})
+    module = StaticWordEmbedding(problem.tokenizer, problem.start.copy())
+    model = SentenceTransformer(modules=[module], device="cpu")
+    training = SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        max_steps=20,
+        per_device_train_batch_size=16,
+        learning_rate=0.02,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        **arguments,
+    )
+    return trainer_class(
+        model=model, args=training, train_dataset=dataset, loss=SimilarityDistillationLoss(model)
+    )
+
+
+def test_sparse_trainer_takes_texts_and_labels(problem, tmp_path):
+    by_hand = trainer(problem, tmp_path, SparseTrainer, max_grad_norm=0.0)
+    by_hand.train()
+    assert isinstance(by_hand.optimizer.optimizer, torch.optim.SparseAdam)
+    table = by_hand.model[0].embedding.weight.detach().numpy()
+    assert problem.held_out_loss(table) < problem.held_out_loss(problem.start) - 0.1
+
+
+def test_gradient_clipping_is_refused_before_training(problem, tmp_path):
+    with pytest.raises(ValueError, match=r"set max_grad_norm=0 .*it is 1.0"):
+        trainer(problem, tmp_path, SparseTrainer)
+
+
+def test_a_given_optimizer_is_kept(problem, tmp_path):
+    by_hand = trainer(problem, tmp_path, SparseTrainer, max_grad_norm=0.0)
+    own = torch.optim.SGD(by_hand.model.parameters(), lr=0.1)
+    by_hand.optimizer = own
+    assert by_hand.create_optimizer() is own
+
+
+# -- pieces of it ----------------------------------------------------------------------
+
+
+def test_a_batch_is_gathered_from_sentence_numbers():
+    ids = Ragged(np.array([5, 6, 7, 8, 9], dtype=np.int32), np.array([0, 2, 2, 5]))
+    vectors = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float16)
+    data = TrainingData(ids, vectors)
+    batch = data([{"sentence": 2}, {"sentence": 1}, {"sentence": 0}])
+    assert batch["sentence_input_ids"].tolist() == [7, 8, 9, 5, 6]
+    assert batch["sentence_offsets"].tolist() == [0, 3, 3]
+    # A column of zeros changes no cosine, and tells MatryoshkaLoss not to cut the labels.
+    assert batch["label"].tolist() == [[5, 6, 0], [3, 4, 0], [1, 2, 0]]
+    assert batch["label"].dtype == torch.float32
+    assert sentence_numbers(np.array([2, 0]))["sentence"][:] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name"),
+    [("constant", "constant_with_warmup"), ("linear", "linear"), ("cosine", "cosine")],
+)
+def test_arguments_follow_the_recipe(tmp_path, schedule, name):
+    config = replace(CONFIG, schedule=schedule, warmup_steps=7, patience=4, learning_rate=0.003)
+    arguments = training_arguments(tmp_path, config, seed=9)
+    assert arguments.lr_scheduler_type == name
+    assert arguments.warmup_steps == 7
+    assert (arguments.learning_rate, arguments.seed) == (0.003, 9)
+    assert (arguments.max_steps, arguments.eval_steps, arguments.save_steps) == (35, 10, 10)
+    assert arguments.per_device_train_batch_size == arguments.per_device_eval_batch_size == 16
+    assert arguments.max_grad_norm == 0
+    assert arguments.load_best_model_at_end
+
+
+def test_every_schedule_of_the_recipe_has_a_name():
+    choices = get_args(get_type_hints(DistillationConfig)["schedule"])
+    assert set(choices) == set(distillation._SCHEDULES)

@@ -1,0 +1,501 @@
+"""Word and sentence vectors from one pass: by hand, by a slow loop, through faults."""
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from small_build import model_bytes
+from transformers import AutoModel, AutoTokenizer
+
+from st_static.distill.alignment import WordBags
+from st_static.distill.extraction import (
+    SENTENCE_VECTORS_FILE,
+    Selected,
+    WordSums,
+    WordVectors,
+    extract,
+    extract_rows,
+    prepare,
+    sum_tokens,
+)
+from st_static.distill.pieces import vectors_alone
+from st_static.distill.teacher import Teacher
+from st_static.files import write_arrays
+from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import build_tokenizer
+
+FAMILIES = ("wordpiece", "unigram", "byte_level")
+
+
+def select(teacher: Teacher, texts: list[str], words: list[list[int]]) -> Selected:
+    """What the selection stage would give for these sentences and words."""
+    lengths = [len(teacher.tokenizer.encode(t, add_special_tokens=False)) for t in texts]
+    order = np.argsort(lengths, kind="stable")
+    ids = np.array([w for i in order for w in words[i]], dtype=np.int32)
+    return Selected(
+        texts=pa.array([texts[i] for i in order]),
+        lengths=np.array(lengths, dtype=np.int32)[order],
+        words=Ragged(ids, offsets_of(np.array([len(words[i]) for i in order]))),
+    )
+
+
+def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.ndarray]:
+    sums = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension)
+    vectors = list(extract_rows(teacher, tokenizer, selected, sums))
+    return sums, np.concatenate(vectors)
+
+
+# -- golden: three words, four sentences -----------------------------------------------
+
+# All-MiniLM-L6-v2's tokens:  0     1     2       3       4        5
+#                             [CLS] the   cat     sat     [SEP]
+#                             [CLS] a     cat     saw     a        cat   [SEP]
+#                             [CLS] token ##ization sat   [SEP]
+#                             [CLS] cat   ,       token   ##ization here [SEP]
+GOLDEN = ["The cat sat", "A cat saw a cat", "Tokenization sat", "Cat, tokenization here"]
+CAT, SAT, TOKENIZATION = 2, 3, 4
+# Sentence 3 is not taken for "sat"; "cat" in sentence 3 is not selected either, though it occurs.
+GOLDEN_WORDS = [[CAT, SAT], [CAT], [SAT, TOKENIZATION], [TOKENIZATION]]
+
+
+@pytest.fixture
+def golden_tokenizer():
+    return build_tokenizer(["cat", "sat", "tokenization"])
+
+
+class Stub(Teacher):
+    """A teacher whose token vector is (position in the sentence, 1)."""
+
+    def forward(self, input_ids, attention_mask):
+        positions = torch.arange(input_ids.shape[1], dtype=torch.float32).expand(input_ids.shape)
+        tokens = torch.stack([positions, torch.ones_like(positions)], dim=-1)
+        return tokens, tokens.sum(dim=1)
+
+    token_dimension = 2
+    dimension = 2
+
+
+def test_three_words_by_hand(make_model, golden_tokenizer, tmp_path):
+    teacher = Stub(make_model(), batch_tokens=16)
+    selected = select(teacher, GOLDEN, GOLDEN_WORDS)
+    sums = extract(teacher, golden_tokenizer, selected, tmp_path)
+    assert sums.counts.tolist() == [0, 0, 2, 2, 2]
+    np.testing.assert_allclose(
+        sums.means(),
+        [
+            [0, 0],  # [PAD]
+            [0, 0],  # [UNK]
+            [(2 + (2 + 5) / 2) / 2, 1],  # cat: 2 in the first, 2 and 5 in the second
+            [(3 + 3) / 2, 1],  # sat: 3 in the first and in the third
+            [((1 + 2) / 2 + (3 + 4) / 2) / 2, 1],  # tokenization: 1, 2 and 3, 4
+        ],
+    )
+
+
+def test_three_words_by_a_slow_loop_over_plain_transformers(
+    make_model, transformer_folders, golden_tokenizer, tmp_path
+):
+    tokenizer = AutoTokenizer.from_pretrained(transformer_folders["wordpiece"])
+    model = AutoModel.from_pretrained(transformer_folders["wordpiece"]).eval()
+
+    def vectors_of(sentence: str, positions: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            tokens = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
+        return tokens[positions].double().mean(dim=0)
+
+    expected = {
+        CAT: [vectors_of(GOLDEN[0], [2]), vectors_of(GOLDEN[1], [2, 5])],
+        SAT: [vectors_of(GOLDEN[0], [3]), vectors_of(GOLDEN[2], [3])],
+        TOKENIZATION: [vectors_of(GOLDEN[2], [1, 2]), vectors_of(GOLDEN[3], [3, 4])],
+    }
+    teacher = Teacher(make_model(), batch_tokens=16)
+    selected = select(teacher, GOLDEN, GOLDEN_WORDS)
+    means = extract(teacher, golden_tokenizer, selected, tmp_path).means()
+    for word, vectors in expected.items():
+        np.testing.assert_allclose(means[word], sum(vectors) / len(vectors), atol=1e-5)
+    vectors = np.load(tmp_path / SENTENCE_VECTORS_FILE)
+    own = teacher.model.encode(selected.texts.to_pylist())
+    np.testing.assert_allclose(vectors, own, atol=2e-3)  # kept in float16
+
+
+# -- real sentences --------------------------------------------------------------------
+
+
+def slow_extraction(teacher: Teacher, tokenizer, texts, words) -> tuple[np.ndarray, np.ndarray]:
+    """The definition, a sentence, a word and a token at a time."""
+    size = tokenizer.get_vocab_size()
+    sums, counts = np.zeros((size, teacher.token_dimension)), np.zeros(size, dtype=np.int64)
+    for text, wanted in zip(texts, words, strict=True):
+        batch = teacher.tokenize([text])
+        tokens = teacher.forward(
+            torch.from_numpy(batch.input_ids), torch.from_numpy(batch.attention_mask)
+        )[0][0]
+        encoding = teacher.tokenizer.encode(teacher.prompt + text)
+        n_read = len(tokens) - (len(encoding) > len(tokens))
+        teacher_tokens = [
+            (start - len(teacher.prompt), end - len(teacher.prompt), tokens[column].double())
+            for column, (start, end) in enumerate(encoding.offsets[:n_read])
+            if not encoding.special_tokens_mask[column]
+        ]
+        encoding = tokenizer.encode(text)
+        is_piece = [token.startswith("##") for token in [*encoding.tokens, ""]]
+        occurrences = [
+            (word, start, end)
+            for i, (word, (start, end)) in enumerate(
+                zip(encoding.ids, encoding.offsets, strict=True)
+            )
+            if not is_piece[i] and not is_piece[i + 1]
+        ]
+        for word in wanted:
+            places = []
+            for start, end in (place for found, *place in occurrences if found == word):
+                pieces = [
+                    vector
+                    for token_start, token_end, vector in teacher_tokens
+                    if token_start < end and token_end > start
+                ]
+                if pieces:
+                    places.append(sum(pieces) / len(pieces))
+            if places:
+                sums[word] += (sum(places) / len(places)).numpy()
+                counts[word] += 1
+    return sums, counts
+
+
+@pytest.fixture(scope="module")
+def wanted_words(student, sentences):
+    """For each sentence about two thirds of its words."""
+    rng = np.random.default_rng(0)
+    return [
+        sorted({i for i in student.encode(s).ids if i > 1 and rng.random() < 0.7})
+        for s in sentences
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("prompt", [None, "query: "])
+def test_sums_equal_a_slow_loop(make_model, student, sentences, wanted_words, family, prompt):
+    teacher = Teacher(make_model(family), prompt=prompt, batch_tokens=128)
+    texts = [*sentences, " ".join(sentences)]
+    words = [*wanted_words, sorted({w for row in wanted_words for w in row})]
+    sums, counts = slow_extraction(teacher, student, texts, words)
+    found, vectors = run(teacher, student, select(teacher, texts, words))
+    np.testing.assert_array_equal(found.counts, counts)
+    np.testing.assert_allclose(found.sums, sums, atol=1e-4)
+    assert (counts > 0).sum() > 80
+    own = teacher.model.encode(select(teacher, texts, words).texts.to_pylist(), prompt=prompt)
+    np.testing.assert_allclose(vectors, own, atol=5e-3)
+
+
+def test_sums_do_not_depend_on_the_batch_size(tiny_teacher, student, sentences, wanted_words):
+    selected = select(tiny_teacher, sentences, wanted_words)
+    whole, whole_vectors = run(tiny_teacher.with_batch_tokens(10_000), student, selected)
+    alone, alone_vectors = run(tiny_teacher.with_batch_tokens(1), student, selected)
+    np.testing.assert_array_equal(whole.counts, alone.counts)
+    np.testing.assert_allclose(whole.sums, alone.sums, atol=1e-4)
+    np.testing.assert_allclose(whole_vectors, alone_vectors, atol=2e-3)
+
+
+def test_a_word_that_the_teacher_cuts_off_does_not_count(make_model, golden_tokenizer):
+    model = make_model()
+    model.max_seq_length = 4
+    teacher = Teacher(model)
+    sums, _ = run(teacher, golden_tokenizer, select(teacher, ["cat cat sat"], [[CAT, SAT]]))
+    assert sums.counts.tolist() == [0, 0, 1, 0, 0]
+
+
+def test_sentences_without_any_selected_word_give_their_vector(tiny_teacher, golden_tokenizer):
+    sums, vectors = run(tiny_teacher, golden_tokenizer, select(tiny_teacher, GOLDEN, [[]] * 4))
+    assert vectors.shape == (4, 32)
+    assert not sums.counts.any()
+    assert not sums.sums.any()
+
+
+def test_prepare_keeps_the_selected_words_only(tiny_teacher, golden_tokenizer):
+    words = Ragged(np.array([SAT, CAT], dtype=np.int32), np.array([0, 1, 2]))
+    batch = prepare(tiny_teacher, golden_tokenizer, ["The cat sat", "cat sat"], words)
+    assert batch.bags.word.tolist() == [CAT, SAT]
+    assert batch.bags.counts.tolist() == [1, 1]
+    assert batch.bags.tokens.values.tolist() == [5 + 1, 3]
+
+
+def test_bfloat16_tokens_are_summed_in_float32():
+    tokens = torch.full((1, 300, 1), 1.0, dtype=torch.bfloat16)
+    bags = WordBags(
+        word=np.array([2]),
+        counts=np.array([300]),
+        tokens=Ragged(np.arange(300, dtype=np.int32), np.array([0, 300])),
+        weights=np.ones(300, dtype=np.float32),
+    )
+    # In bfloat16 the sum would stop growing at 256.
+    assert sum_tokens(tokens, bags).tolist() == [[300.0]]
+
+
+# -- faults ----------------------------------------------------------------------------
+
+
+def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> list[int]:
+    """Let the teacher run out of memory above a number of tokens; returns the sizes it ran."""
+    sizes: list[int] = []
+    forward = Teacher.forward
+
+    def limited(self, input_ids, attention_mask):
+        if input_ids.numel() > n_tokens:
+            raise torch.OutOfMemoryError(f"CUDA out of memory: {input_ids.numel()} tokens")
+        sizes.append(input_ids.numel())
+        return forward(self, input_ids, attention_mask)
+
+    monkeypatch.setattr(Teacher, "forward", limited)
+    return sizes
+
+
+def test_a_memory_limit_is_met_by_smaller_batches(
+    tiny_teacher, student, sentences, wanted_words, monkeypatch, caplog
+):
+    teacher = tiny_teacher.with_batch_tokens(400)
+    selected = select(teacher, sentences, wanted_words)
+    expected, expected_vectors = run(teacher, student, selected)
+    sizes = limit_memory(monkeypatch, 60)
+    with caplog.at_level(logging.WARNING):
+        found, vectors = run(teacher, student, selected)
+    assert max(sizes) <= 60
+    assert "do not fit into memory: halving" in caplog.text
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.sums, expected.sums, atol=1e-4)
+    np.testing.assert_allclose(vectors, expected_vectors, atol=2e-3)
+
+
+def test_a_sentence_that_does_not_fit_alone_is_an_error(
+    tiny_teacher, student, sentences, wanted_words, monkeypatch
+):
+    selected = select(tiny_teacher, sentences, wanted_words)
+    limit_memory(monkeypatch, 5)
+    with pytest.raises(torch.OutOfMemoryError):
+        run(tiny_teacher, student, selected)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(
+    tiny_teacher, student, sentences, wanted_words, monkeypatch
+):
+    def fail(*_):
+        raise RuntimeError("wrong shapes")
+
+    monkeypatch.setattr(Teacher, "forward", fail)
+    with pytest.raises(RuntimeError, match="wrong shapes"):
+        run(tiny_teacher, student, select(tiny_teacher, sentences, wanted_words))
+
+
+def test_a_memory_limit_holds_for_words_alone_too(teachers, monkeypatch):
+    words = [f"keeper{i}" for i in range(40)]
+    expected = vectors_alone(teachers["byte_level"], words)
+    sizes = limit_memory(monkeypatch, 60)
+    np.testing.assert_allclose(vectors_alone(teachers["byte_level"], words), expected, atol=1e-5)
+    assert max(sizes) <= 60
+
+
+# -- going on --------------------------------------------------------------------------
+
+SECONDS_A_BATCH = 10.0
+# Checkpoints are 25 seconds apart: three batches are done by then.
+BATCHES_BETWEEN = 3
+
+
+class Counted:
+    """Counts the teacher's runs, by which the clock goes; may look on, or end it all, at one."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.runs = 0
+        self.before: Callable[[], None] = lambda: None
+        forward = Teacher.forward
+
+        def counted(teacher, input_ids, attention_mask):
+            self.before()
+            self.runs += 1
+            return forward(teacher, input_ids, attention_mask)
+
+        patch.setattr(Teacher, "forward", counted)
+
+    def clock(self) -> float:
+        return SECONDS_A_BATCH * self.runs
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    return Counted(monkeypatch)
+
+
+@pytest.fixture
+def extract_into(make_model, student, sentences, wanted_words, counted):
+    """Runs the whole extraction, or the rest of it, into a folder."""
+    teacher = Teacher(make_model(), batch_tokens=40)
+    selected = select(teacher, sentences, wanted_words)
+
+    def extract_into(folder: Path) -> WordSums:
+        folder.mkdir(exist_ok=True)
+        return extract(teacher, student, selected, folder, counted.clock)
+
+    return extract_into
+
+
+@pytest.fixture
+def pieces_into(teachers, counted):
+    """Runs the teacher over words on their own, or over the rest of them."""
+    teacher = teachers["byte_level"].with_batch_tokens(30)
+    words = [f"keeper{i}" for i in range(40)]
+
+    def pieces_into(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        vectors = vectors_alone(teacher, words, folder / "alone.safetensors", counted.clock)
+        np.save(folder / "vectors.npy", vectors)
+
+    return pieces_into
+
+
+@pytest.fixture(params=["extract_into", "pieces_into"])
+def work(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_kill_loses_no_more_than_the_time_between_two_checkpoints(work, counted, tmp_path):
+    def snapshot() -> None:
+        """What a kill at this moment would leave."""
+        shutil.copytree(tmp_path / "whole", tmp_path / f"killed-{counted.runs}")
+
+    counted.before = snapshot
+    work(tmp_path / "whole")
+    counted.before = lambda: None
+    whole, n_batches = model_bytes(tmp_path / "whole"), counted.runs
+    assert n_batches >= 3 * BATCHES_BETWEEN
+    for n_done in range(n_batches):
+        counted.runs = 0
+        work(tmp_path / f"killed-{n_done}")
+        assert counted.runs == n_batches - n_done // BATCHES_BETWEEN * BATCHES_BETWEEN
+        assert model_bytes(tmp_path / f"killed-{n_done}") == whole
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
+def test_an_interrupt_loses_the_batch_that_was_under_way(work, counted, tmp_path, n_done):
+    work(tmp_path / "whole")
+    n_batches, counted.runs = counted.runs, 0
+
+    def interrupt() -> None:
+        if counted.runs == n_done:
+            raise KeyboardInterrupt
+
+    counted.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        work(tmp_path / "resumed")
+    counted.before, counted.runs = lambda: None, 0
+    work(tmp_path / "resumed")
+    assert counted.runs == n_batches - n_done
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
+    counted.runs = 0
+    work(tmp_path / "resumed")
+    assert counted.runs == 0
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
+def test_a_batch_that_is_half_added_up_is_not_written(
+    extract_into, counted, tmp_path, monkeypatch, n_done
+):
+    extract_into(tmp_path / "whole")
+    counted.runs = 0
+    add = WordSums.add
+
+    def add_and_interrupt(self, words):
+        add(self, words)
+        if counted.runs > n_done:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WordSums, "add", add_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            extract_into(tmp_path / "resumed")
+    extract_into(tmp_path / "resumed")
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
+
+
+def test_sums_of_a_version_that_cut_other_batches_are_not_gone_on_with(
+    extract_into, counted, tmp_path
+):
+    sums = extract_into(tmp_path / "whole")
+    n_batches, counted.runs = counted.runs, 0
+    (tmp_path / "old").mkdir()
+    old = {"sums": sums.sums, "counts": sums.counts, "done": np.array(6)}
+    write_arrays(tmp_path / "old" / "sums.safetensors", old)
+    extract_into(tmp_path / "old")
+    assert counted.runs == n_batches
+    assert model_bytes(tmp_path / "old") == model_bytes(tmp_path / "whole")
+
+
+class RecordedBar:
+    """What a progress bar is told."""
+
+    def __init__(self, label: str, total: int, unit: str, initial: int = 0) -> None:
+        self.label, self.total, self.unit, self.steps = label, total, unit, [initial]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def update(self, n: int) -> None:
+        self.steps.append(n)
+
+
+@pytest.mark.parametrize("module", ["extraction", "pieces"])
+def test_the_bar_goes_by_padded_tokens(
+    extract_into, pieces_into, counted, tmp_path, monkeypatch, module
+):
+    """Short sentences come first: their number would promise an end that is far too near."""
+    work = {"extraction": extract_into, "pieces": pieces_into}[module]
+    bars: list[RecordedBar] = []
+
+    def recorded(*arguments: object, **options: object) -> RecordedBar:
+        bars.append(RecordedBar(*arguments, **options))
+        return bars[-1]
+
+    monkeypatch.setattr(f"st_static.distill.{module}.bar", recorded)
+    sizes: list[int] = []
+    forward = Teacher.forward
+
+    def sized(self, input_ids, attention_mask):
+        sizes.append(input_ids.numel())
+        if len(sizes) == 4 and len(bars) == 1:
+            raise KeyboardInterrupt
+        return forward(self, input_ids, attention_mask)
+
+    monkeypatch.setattr(Teacher, "forward", sized)
+    with pytest.raises(KeyboardInterrupt):
+        work(tmp_path)
+    del sizes[3]
+    work(tmp_path)
+    first, second = bars
+    assert first.unit == second.unit == "token"
+    assert first.steps == [0, *sizes[:3]]
+    assert second.steps == [sum(sizes[:3]), *sizes[3:]]
+    assert first.total == second.total == sum(sizes) == sum(second.steps)
+
+
+# -- sums ------------------------------------------------------------------------------
+
+
+def test_sums_of_parts_add_up_to_the_whole():
+    def add(sums: WordSums, words: list, vectors: list, counts: list) -> None:
+        values = np.array(vectors, dtype=np.float32)
+        sums.add(WordVectors(np.array(words), values, np.array(counts)))
+
+    whole, parts = WordSums(4, 2), WordSums(4, 2)
+    add(whole, [1, 3], [[3, 5], [1, 1]], [3, 1])
+    add(parts, [3], [[1, 1]], [1])
+    add(parts, [1], [[2, 4]], [2])
+    add(parts, [1], [[1, 1]], [1])
+    np.testing.assert_array_equal(whole.sums, parts.sums)
+    np.testing.assert_array_equal(whole.counts, parts.counts)
+    np.testing.assert_allclose(parts.means(), [[0, 0], [1, 5 / 3], [0, 0], [1, 1]])

@@ -1,0 +1,119 @@
+"""`kill -9` at random moments of a build, and a re-run: the model must be the same to the byte."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from small_build import (
+    build_in_small_shards,
+    model_bytes,
+    save_tiny_teacher,
+    small_config,
+    write_corpus,
+)
+
+from st_static.distill.config import BuildConfig
+
+# A kill in each of these stages, after at most so many changes that can be seen in its folder.
+KILLS = {
+    "sentences": 12,
+    "vocabulary": 1,
+    "selection": 4,
+    "extraction": 8,
+    "pca": 2,
+    "distillation": 20,
+}
+PATIENCE = 120  # seconds that a build may take on a slow machine before the test gives up
+
+
+Start = Callable[[BuildConfig], BaseProcess]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a build in a process of its own.
+
+    It is the fork of a process that has done the heavy imports and computed nothing.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["st_static.distill.pipeline"])
+    processes: list[BaseProcess] = []
+
+    def start(config: BuildConfig) -> BaseProcess:
+        process = context.Process(target=build_in_small_shards, args=(config,))
+        process.start()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        kill(process)
+
+
+def kill(process: BaseProcess) -> None:
+    """Kill a build and its workers."""
+    if process.is_alive():
+        os.killpg(process.pid, signal.SIGKILL)
+    process.join(PATIENCE)
+
+
+def finish(process: BaseProcess) -> None:
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+
+
+def files_of(stage: str, work_dir: Path) -> frozenset[tuple[Path, int]]:
+    """The files of a running stage, and when each was changed."""
+    found = set()
+    with suppress(FileNotFoundError):  # while they are looked at, files come and go
+        for path in work_dir.glob(f"{stage}-*.partial/**/*"):
+            found.add((path, path.stat().st_mtime_ns))
+    return frozenset(found)
+
+
+def wait_for(stage: str, n_changes: int, process: BaseProcess, work_dir: Path) -> None:
+    """Wait until a stage has begun and its files have changed so many times, or it is complete."""
+    deadline = time.monotonic() + PATIENCE
+    states: set[frozenset] = set()
+    while process.is_alive() and len(states) <= n_changes:
+        assert time.monotonic() < deadline
+        folders = list(work_dir.glob(f"{stage}-*"))
+        if any(folder.suffix != ".partial" for folder in folders):
+            return
+        if folders:
+            states.add(files_of(stage, work_dir))
+        time.sleep(0.001)
+
+
+def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
+    start: Start, tmp_path: Path
+) -> None:
+    teacher = save_tiny_teacher(tmp_path / "teacher")
+    corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
+
+    def config(name: str) -> BuildConfig:
+        folder = tmp_path / name
+        config = small_config(teacher, corpus, folder, workers=2)
+        training = replace(config.distillation, max_steps=60, eval_steps=4, schedule="linear")
+        return replace(config, distillation=training)
+
+    whole, killed = config("whole"), config("killed")
+    finish(start(whole))
+
+    rng = random.Random(0)
+    for stage, most in KILLS.items():
+        process = start(killed)
+        wait_for(stage, rng.randint(1, most), process, Path(killed.work_dir))
+        kill(process)
+        assert process.exitcode == -signal.SIGKILL
+        assert not Path(killed.output).exists()
+    finish(start(killed))
+    assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))

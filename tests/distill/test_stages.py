@@ -1,0 +1,257 @@
+"""Stages run once, go on after a fault, and never half-exist; so do the files inside them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from st_static.distill import stages
+from st_static.distill.stages import (
+    digest,
+    locked,
+    require_disk,
+    run_stage,
+    stage_figures,
+    stage_hash,
+    stage_seconds,
+)
+from st_static.files import (
+    atomic,
+    read_arrays,
+    read_json,
+    read_table,
+    write_arrays,
+    write_json,
+    write_table,
+)
+
+KEY = {"size": 3, "previous": None}
+
+
+class Count:
+    """A stage that writes a file a call, until it has three."""
+
+    def __init__(self, fails_after: int = 3) -> None:
+        self.calls = 0
+        self.fails_after = fails_after
+
+    def __call__(self, folder: Path) -> dict[str, int]:
+        self.calls += 1
+        for number in range(3):
+            if number == self.fails_after:
+                raise RuntimeError("the power went out")
+            path = folder / f"{number}.json"
+            if not path.exists():
+                write_json(path, self.calls)
+        return {"files": 3}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_stage_leaves_its_files_its_key_and_its_figures(tmp_path: Path) -> None:
+    folder = run_stage(tmp_path / "deep/work", "count", KEY, Count())
+    assert folder == tmp_path / f"deep/work/count-{digest(KEY)}"
+    assert names(tmp_path / "deep/work") == {folder.name}
+    assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
+    assert read_json(folder / "stage.json")["key"] == KEY
+    assert stage_figures(folder) == {"files": 3}
+    assert stage_seconds(folder) >= 0
+    assert stage_hash(folder) == digest(KEY)
+
+
+def test_a_complete_stage_is_not_run_again(tmp_path: Path) -> None:
+    compute = Count()
+    first = run_stage(tmp_path, "count", KEY, compute)
+    assert run_stage(tmp_path, "count", dict(reversed(KEY.items())), compute) == first
+    assert compute.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("count", {**KEY, "size": 4}), ("count", {"size": 3}), ("other", KEY)]
+)
+def test_another_key_or_name_is_another_stage(tmp_path: Path, name: str, key: dict) -> None:
+    compute = Count()
+    first = run_stage(tmp_path, "count", KEY, compute)
+    assert run_stage(tmp_path, name, key, compute) != first
+    assert compute.calls == 2
+
+
+def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / f"count-{digest(KEY)}"
+    with pytest.raises(RuntimeError, match="power"):
+        run_stage(tmp_path, "count", KEY, Count(fails_after=2))
+    assert names(tmp_path) == {folder.name + ".partial"}
+    assert names(tmp_path / (folder.name + ".partial")) == {"0.json", "1.json", "time.json"}
+
+    compute = Count()
+    compute.calls = 1
+    assert run_stage(tmp_path, "count", KEY, compute) == folder
+    assert names(tmp_path) == {folder.name}
+    assert [read_json(folder / f"{number}.json") for number in range(3)] == [1, 1, 2]
+
+
+def test_the_time_of_all_runs_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: now)
+
+    def run(seconds: float, fails: bool) -> None:
+        def compute(folder: Path) -> dict[str, int]:
+            nonlocal now
+            now += seconds
+            if fails:
+                raise KeyboardInterrupt
+            return {}
+
+        run_stage(tmp_path, "count", KEY, compute)
+
+    for seconds in (20, 300):
+        with pytest.raises(KeyboardInterrupt):
+            run(seconds, fails=True)
+    run(4, fails=False)
+    assert stage_seconds(tmp_path / f"count-{digest(KEY)}") == 324
+
+
+def test_of_a_killed_run_the_time_to_its_last_file_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: 0.0)
+    partial = tmp_path / f"count-{digest(KEY)}.partial"
+    partial.mkdir()
+    write_json(partial / "time.json", {"seconds": 20, "started": 1_000_000.0})
+    write_json(partial / "0.json", 0)
+    for path in (partial, *partial.iterdir()):
+        os.utime(path, (1_000_000, 1_000_000))
+    os.utime(partial / "0.json", (1_000_300, 1_000_300))
+    folder = run_stage(tmp_path, "count", KEY, Count())
+    assert stage_seconds(folder) == 320
+
+
+def test_a_stage_ends_in_a_line_to_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    figures = {"words": 8000, "tokens": 29820, "distinct_words": 17495}
+    with caplog.at_level("INFO"):
+        run_stage(tmp_path, "vocabulary", KEY, lambda folder: figures)
+    assert re.fullmatch(r"vocabulary: 8,000 words, 29,820 tokens in \d\.\d s", caplog.messages[-1])
+
+
+def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    """They may be large, and no later run would ever use them."""
+    partial = tmp_path / f"count-{digest(KEY)}.partial"
+    partial.mkdir()
+    with atomic(partial / "0.json") as half:
+        half.touch()
+        another_process = half.name.replace(str(os.getpid()), "1")
+    (partial / another_process).write_text("half")
+    folder = run_stage(tmp_path, "count", KEY, Count())
+    assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
+
+
+def test_the_digest_is_short_and_follows_every_value() -> None:
+    assert digest({"a": 1, "b": [2, None]}) == digest({"b": [2, None], "a": 1})
+    keys = [{}, {"a": 1}, {"a": "1"}, {"a": None}, {"a": [1]}, {"b": 1}, {"a": 1.5}, {"a": True}]
+    digests = {digest(key) for key in keys}
+    assert len(digests) == len(keys)
+    assert all(len(text) == 12 and int(text, 16) >= 0 for text in digests)
+
+
+def test_too_little_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("usage", (), {"free": 2_000_000_000})
+    monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
+    require_disk(tmp_path, 2_000_000_000, "The corpus")
+    with pytest.raises(ValueError, match=r"The corpus needs about 3\.0 GB .* 2\.0 GB are free"):
+        require_disk(tmp_path, 3_000_000_000, "The corpus")
+
+
+def test_what_an_interrupted_run_wrote_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("usage", (), {"free": 10})
+    monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part/0").write_bytes(bytes(90))
+    require_disk(tmp_path, 100, "The corpus")
+    with pytest.raises(ValueError, match="The corpus needs about"):
+        require_disk(tmp_path, 101, "The corpus")
+
+
+def test_one_build_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    with locked(tmp_path / "work"):
+        work = str(tmp_path / "work")
+        code = f"from st_static.distill.stages import *; locked(Path({work!r})).__enter__()"
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert "ValueError: Another build is at work in" in other.stderr
+        with locked(tmp_path / "elsewhere"):
+            pass
+    with locked(tmp_path / "work"):
+        pass
+
+
+# -- files that appear whole or not at all ---------------------------------------------
+
+
+def test_an_atomic_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with atomic(path) as temporary:
+        temporary.write_text("text")
+        assert not path.exists()
+        assert temporary.parent == tmp_path
+    assert path.read_text() == "text"
+    assert names(tmp_path) == {"a.txt"}
+
+
+def write_half(path: Path) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("old", [None, "old"])
+def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path: Path, old: str | None) -> None:
+    path = tmp_path / "a.txt"
+    if old is not None:
+        path.write_text(old)
+    before = names(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        write_half(path)
+    assert names(tmp_path) == before
+    assert old is None or path.read_text() == old
+
+
+def test_a_value_that_is_not_json_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", {"set": {1}})
+    assert names(tmp_path) == set()
+
+
+def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
+    value = {"text": "größer 世界", "list": [1, None, 2.5]}
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json") == value
+    assert "größer" in (tmp_path / "a.json").read_text("utf-8")
+    assert json.loads((tmp_path / "a.json").read_bytes()) == value
+
+    for table in (
+        pa.table({"text": ["a", "ä"], "n": [[1], []]}),
+        pa.table({"n": pa.array([], "i4")}),
+    ):
+        write_table(tmp_path / "a.arrow", table)
+        assert read_table(tmp_path / "a.arrow").to_pydict() == table.to_pydict()
+
+    transposed = np.arange(6, dtype=np.float16).reshape(2, 3).T
+    write_arrays(tmp_path / "a.safetensors", {"a": transposed, "b": np.array(7)})
+    arrays = read_arrays(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(arrays["a"], transposed)
+    assert arrays["a"].dtype == np.float16
+    assert arrays["b"].shape == ()
+    assert int(arrays["b"]) == 7

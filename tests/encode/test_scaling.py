@@ -1,0 +1,82 @@
+"""Scaling of sums, against the formula in float64, one vector and one segment at a time."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from st_static.encode.scaling import Scaling
+from st_static.model.static_model import Segment, StaticModel
+from st_static.tokens.tokenizer import build_tokenizer
+
+TOKENIZER = build_tokenizer(["a"])
+
+
+def scaling_of(parts: list[tuple[int, float]], normalize: bool = False) -> Scaling:
+    segments = tuple(Segment(*part) for part in parts)
+    table = np.zeros((3, sum(part.width for part in segments) or 5), np.float32)
+    return Scaling(StaticModel(TOKENIZER, table, normalize, segments=segments))
+
+
+def in_parts(sums: np.ndarray, scaling: Scaling) -> torch.Tensor:
+    return torch.from_numpy(np.stack(np.split(sums, scaling.n_parts, axis=1)))
+
+
+def by_hand(sums: np.ndarray, parts: list[tuple[int, float]]) -> np.ndarray:
+    total = math.sqrt(sum(weight**2 for _, weight in parts))
+    scaled = sums.astype(np.float64)
+    for vector in scaled:
+        start = 0
+        for width, weight in parts:
+            segment = vector[start : start + width]
+            segment *= weight / total / max(np.linalg.norm(segment), 1e-12)
+            start += width
+    return scaled
+
+
+def test_the_widest_part_that_divides_all_segments():
+    assert scaling_of([(256, 1), (256, 1), (128, 2)]).n_parts == 5
+    assert scaling_of([(256, 1), (300, 1)]).n_parts == 1
+    assert scaling_of([], normalize=True).n_parts == scaling_of([]).n_parts == 1
+
+
+weights = st.floats(0.1, 3)
+# Widths with and without a common divisor: one part and several.
+widths = st.sampled_from([1, 7, 32, 64, 128, 192])
+
+
+@given(st.lists(st.tuples(widths, weights), min_size=1, max_size=4), st.integers(0, 4))
+def test_each_segment_gets_its_length(parts, n):
+    scaling = scaling_of(parts)
+    width = sum(width for width, _ in parts)
+    sums = np.random.default_rng(n).normal(size=(n, width)).astype(np.float32)
+    sums[:1, : parts[0][0]] = 0
+    expected = by_hand(sums, parts)
+    out = np.full_like(sums, np.nan)
+    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+    for vector, scaled in zip(sums, expected, strict=True):
+        scaling.scale_one(vector)
+        np.testing.assert_allclose(vector, scaled, atol=1e-6)
+
+
+@pytest.mark.parametrize("kept", [5, 3])
+def test_the_first_dimensions_of_what_was_scaled_as_a_whole(kept):
+    sums = np.array([[3, 4, 0, 0, 12], [0, 0, 0, 0, 0]], dtype=np.float32)
+    out = np.full((2, kept), np.nan, np.float16)
+    scaling = scaling_of([], normalize=True)
+    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
+    expected = [np.array([3, 4, 0, 0, 12])[:kept] / 13, [0] * kept]
+    np.testing.assert_allclose(out, expected, atol=1e-3)
+
+
+def test_what_is_not_scaled_is_copied():
+    sums = np.array([[3, 4, 0, 0, 12]], dtype=np.float32)
+    out = np.empty_like(sums)
+    scaling = scaling_of([])
+    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
+    scaling.scale_one(sums[0])
+    assert out.tolist() == sums.tolist() == [[3, 4, 0, 0, 12]]

@@ -1,0 +1,295 @@
+"""Ensembles tuned, distilled and built from recipes, with small tables and generated text."""
+
+import dataclasses
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from sentence_transformers import SentenceTransformer
+from small_build import generated_sentences, save_tiny_teacher
+
+import st_static.ensemble.recipe as recipe
+from st_static import (
+    DistillationConfig,
+    Ensemble,
+    FastEncoder,
+    TeacherAgreement,
+    TeacherConfig,
+    cosine_agreement,
+    distill_into,
+)
+from st_static.cli import main, parse_build
+from st_static.distill.config import CorpusConfig
+from st_static.ensemble.config import EnsembleConfig
+from st_static.ensemble.recipe import build_ensemble
+from st_static.model.export import export_model
+from st_static.model.static_model import read_static_model
+from st_static.tokens.tokenizer import build_tokenizer, split_words
+
+TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
+QUICK = DistillationConfig(
+    max_steps=60, batch_size=16, groups_per_batch=4, n_clusters=16, eval_steps=30, log_steps=30
+)
+
+
+def save_member(folder: Path, words: list[str], dimension: int, seed: int) -> Path:
+    tokenizer = build_tokenizer(words)
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(tokenizer.get_vocab_size(), dimension)).astype(np.float32)
+    table[:2] = 0
+    export_model(folder, table, tokenizer, {})
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def documentation_read_once():
+    """The standard library's documentation takes seconds to read, for each ensemble anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "_measured_pairs", functools.cache(recipe._measured_pairs))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("members")
+    splitter = build_tokenizer([])
+    words = sorted({word for text in TEXTS for word in split_words(splitter, text)})
+    return [
+        save_member(folder / n, words, d, i) for i, (n, d) in enumerate({"a": 8, "b": 6}.items())
+    ]
+
+
+@pytest.fixture(scope="module")
+def ensemble(folders):
+    return Ensemble([FastEncoder.from_pretrained(folder) for folder in folders])
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    file = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    file.write_text("\n".join(TEXTS))
+    return CorpusConfig(files=str(file))
+
+
+# -- tuning ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [[1.0, 0.4], [1.0, 3.0]])
+def test_tuning_finds_the_weights_that_a_teacher_was_made_of(ensemble, weights):
+    teacher = Ensemble(ensemble.members, weights)
+    agreement = TeacherAgreement(TEXTS[:300], teacher.encode(TEXTS[:300]))
+    tuning = ensemble.tune(agreement)
+    assert tuning.ensemble.weights == pytest.approx(weights, rel=0.05)
+    assert tuning.trials[0].weights == [1.0, 1.0]
+    assert tuning.score == max(trial.score for trial in tuning.trials) > tuning.trials[0].score
+    assert tuning.score == pytest.approx(100, abs=0.05)
+    assert tuning.ensemble.members == ensemble.members
+    assert ensemble.tune(agreement).trials == tuning.trials  # deterministic
+
+
+def test_tuning_three_members_encodes_texts_once(ensemble):
+    class Counted:
+        calls = 0
+
+        def encode(self, texts):
+            Counted.calls += 1
+            return np.random.default_rng(len(texts)).normal(size=(len(texts), 3))
+
+    target = np.log([1.0, 0.5, 2.0])
+    tuning = Ensemble([*ensemble.members, Counted()]).tune(
+        lambda e: -float(np.square(np.log(e.weights) - target).sum() + 0 * e.encode(["x"]).sum())
+    )
+    assert tuning.ensemble.weights == pytest.approx([1, 0.5, 2], rel=0.05)
+    assert Counted.calls == 1
+
+
+def test_tuning_one_member_or_a_broken_objective(ensemble):
+    alone = Ensemble(ensemble.members[:1]).tune(lambda e: 3.0)
+    assert (alone.ensemble.weights, alone.score) == ([1.0], 3.0)
+    with pytest.raises(ValueError, match=r"The objective is nan for the weights \[1.0, 1.0\]"):
+        ensemble.tune(lambda e: float("nan"))
+
+
+# -- agreement -------------------------------------------------------------------------
+
+
+def test_cosine_agreement_is_pearsons_correlation(ensemble):
+    first, second = TEXTS[:200], TEXTS[200:400]
+    assert cosine_agreement(ensemble, ensemble, first, second) == pytest.approx(1)
+    other = ensemble.members[0]
+    x, y = (
+        [m.encode([a]) @ m.encode([b])[0] for a, b in zip(first, second, strict=True)]
+        for m in (ensemble, other)
+    )
+    expected = np.corrcoef(np.ravel(x), np.ravel(y))[0, 1]
+    assert cosine_agreement(ensemble, other, first, second) == pytest.approx(expected, abs=1e-4)
+
+
+def test_agreement_wants_a_vector_a_text_and_two_pairs(ensemble):
+    with pytest.raises(ValueError, match="got 5 texts and 4 vectors"):
+        TeacherAgreement(TEXTS[:5], np.ones((4, 2)))
+    with pytest.raises(ValueError, match="got 2 and 1 texts"):
+        cosine_agreement(ensemble, ensemble, ["a", "b"], ["c"])
+
+
+# -- distillation ----------------------------------------------------------------------
+
+
+def test_a_distilled_table_agrees_better_than_its_start(ensemble, tmp_path):
+    figures = distill_into(
+        ensemble.fuse(), tmp_path / "model", 4, TEXTS, ensemble, tmp_path / "work", QUICK, 64
+    )
+    before, after = figures["target_agreement"]
+    assert after > before + 1
+    model = SentenceTransformer(str(tmp_path / "model"))  # built-ins only
+    assert model.encode(TEXTS[:3]).shape == (3, 4)
+    assert "was distilled from" in (tmp_path / "model" / "README.md").read_text("utf-8")
+    again = distill_into(
+        ensemble.fuse(), tmp_path / "again", 4, TEXTS, ensemble, tmp_path / "work", QUICK, 64
+    )
+    assert again == figures  # taken from there
+    np.testing.assert_array_equal(
+        read_static_model(tmp_path / "again").table, read_static_model(tmp_path / "model").table
+    )
+
+
+def test_an_interrupted_target_goes_on(ensemble, tmp_path, monkeypatch):
+    monkeypatch.setattr("st_static.ensemble.distilled._FILE_TEXTS", 100)
+
+    class Target:
+        encoded = 0
+
+        def encode(self, texts):
+            if self.encoded > 500:
+                raise KeyboardInterrupt
+            self.encoded += len(texts)
+            return ensemble.encode(texts)
+
+    target, resumed = Target(), Target()
+    resumed.encoded = -len(TEXTS)
+    arguments = (ensemble.fuse(), tmp_path / "model", 4, TEXTS)
+    with pytest.raises(KeyboardInterrupt):
+        distill_into(*arguments, target, tmp_path / "work", QUICK, 64)
+    figures = distill_into(*arguments, resumed, tmp_path / "work", QUICK, 64)
+    # All but the first files of 100, and the first texts, by which the target is known.
+    whole = (target.encoded - 64) // 100 * 100
+    assert whole >= 400
+    assert resumed.encoded == 64 - whole
+    assert figures == distill_into(*arguments, ensemble, tmp_path / "other", QUICK, 64)
+
+
+def test_distilling_wants_enough_sentences(ensemble, tmp_path):
+    with pytest.raises(ValueError, match="at least 128 sentences, twice held_out, but got 100"):
+        distill_into(ensemble.fuse(), tmp_path / "m", 4, TEXTS[:100], ensemble, tmp_path, QUICK, 64)
+
+
+# -- recipes ---------------------------------------------------------------------------
+
+
+def config_of(folders, corpus, tmp_path, **changes):
+    config = EnsembleConfig(
+        members=[str(folder) for folder in folders],
+        weights=[1.0, 0.5],
+        output=str(tmp_path / "out"),
+        work_dir=str(tmp_path / "work"),
+        corpus=corpus,
+        n_sentences=1000,
+        dimension=4,
+        distillation=QUICK,
+        held_out=64,
+        workers=1,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+@pytest.mark.parametrize(("form", "least"), [("exact", 0.9999), ("calibrated", 0.98)])
+def test_a_recipe_gives_the_ensemble(folders, corpus, tmp_path, form, least):
+    result = build_ensemble(config_of(folders, corpus, tmp_path, form=form))
+    assert result.figures["fused_agreement"] > 0.9999
+    assert result.figures["model_agreement"] > least
+    record = json.loads((result.output / "st_static.json").read_text("utf-8"))
+    assert [m["weight"] for m in record["ensemble"]["members"]] == [1.0, 0.5]
+
+
+def test_a_member_is_not_overwritten(folders, tmp_path):
+    before = {f: f.read_bytes() for f in folders[0].rglob("*") if f.is_file()}
+    config = config_of(folders, CorpusConfig(), tmp_path, output=str(folders[0]))
+    with pytest.raises(ValueError, match="which is a member"):
+        build_ensemble(config)
+    assert {f: f.read_bytes() for f in folders[0].rglob("*") if f.is_file()} == before
+
+
+def test_a_poor_fusion_is_said(folders, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(recipe, "_ENOUGH", 1.1)
+    build_ensemble(config_of(folders, CorpusConfig(), tmp_path))
+    assert "not quite itself" in caplog.text
+
+
+def test_an_exact_recipe_needs_no_text(folders, tmp_path):
+    result = build_ensemble(config_of(folders, CorpusConfig(), tmp_path))
+    assert set(result.figures) == {"random_pairs", "fused_agreement", "model_agreement"}
+    assert result.figures["random_pairs"] == 5000
+    expected = Ensemble([FastEncoder.from_pretrained(f) for f in folders], [1, 0.5])
+    written = FastEncoder.from_pretrained(result.output)
+    np.testing.assert_allclose(written.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["ensemble", "teacher", "mean"])
+def test_a_distilled_recipe(folders, corpus, tmp_path, target, monkeypatch):
+    teacher = TeacherConfig(model=str(save_tiny_teacher(tmp_path / "teacher")), dtype="float32")
+    seen = {}
+    monkeypatch.setattr(
+        recipe, "distill_into", lambda *a: seen.update(target=a[4]) or distill_into(*a)
+    )
+    config = config_of(folders, corpus, tmp_path, form="distilled", target=target, teacher=teacher)
+    result = build_ensemble(config)
+    assert read_static_model(result.output).table.shape[1] == 4
+    own = Ensemble([FastEncoder.from_pretrained(f) for f in folders], [1, 0.5]).encode(TEXTS[:9])
+    theirs = SentenceTransformer(teacher.model).encode(TEXTS[:9], normalize_embeddings=True)
+    expected = {
+        "ensemble": own @ own.T,
+        "teacher": theirs @ theirs.T,
+        "mean": (own @ own.T + theirs @ theirs.T) / 2,
+    }[target]
+    vectors = seen["target"].encode(TEXTS[:9])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors @ vectors.T, expected, atol=1e-4)
+
+
+def test_the_sentences_do_not_depend_on_their_order(folders, corpus, tmp_path):
+    shuffled = tmp_path / "shuffled.txt"
+    shuffled.write_text("\n".join(TEXTS[::-1]))
+    figures = [
+        build_ensemble(
+            config_of(folders, c, tmp_path / str(i), form="calibrated", n_sentences=50)
+        ).figures
+        for i, c in enumerate([corpus, CorpusConfig(files=str(shuffled))])
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):
+    values = {"members": [str(f) for f in folders], "output": str(tmp_path / "out")}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
+    config = parse_build([str(tmp_path / "recipe.yaml"), "--weights", "[1, 2]"])
+    assert (config.weights, config.form) == ([1.0, 2.0], "exact")
+    assert main(["build", str(tmp_path / "recipe.yaml")]) == 0
+    assert f"Built {tmp_path / 'out'}" in capsys.readouterr().out
+    assert main(["build", "--members", '["no/model"]', "--output", str(tmp_path / "two")]) == 1
+    assert "no/model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "at least one model in members"),
+        ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
+        ({"members": ["a"], "dimension": 0}, "dimension must be positive, but it is 0"),
+    ],
+)
+def test_recipes_that_cannot_be(values, says):
+    with pytest.raises(ValueError, match=says):
+        EnsembleConfig(**values)

@@ -1,0 +1,236 @@
+"""Analyses of a small built model: every table and figure, and what each is computed from."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
+
+from st_static.cli import main
+from st_static.distill.pipeline import build
+from st_static.distill.teacher import Teacher
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.ensemble import Ensemble
+from st_static.evaluate.analysis.analyse import (
+    BuiltModel,
+    Inputs,
+    ablation,
+    ablation_tables,
+    analyse,
+    held_out_agreement,
+    read_pairs,
+    sample_texts,
+    sphere,
+    token_vectors,
+    word_vectors,
+)
+from st_static.evaluate.analysis.socm import mean_socm
+from st_static.model.vectors import sentence_means, unit_rows
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.tokenizer import build_tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analysed")
+    teacher = save_tiny_teacher(folder / "teacher")
+    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return BuiltModel(folder / "model", folder / "work")
+
+
+@pytest.fixture(scope="module")
+def written(folder, tmp_path_factory):
+    sentences = generated_sentences(30, seed=5)
+    (folder / "texts.txt").write_text("\n".join(sentences))
+    pairs = zip(sentences, reversed(sentences), strict=True)
+    (folder / "pairs.tsv").write_text("\n".join(map("\t".join, pairs)))
+    (folder / "tagged.txt").write_text("baba/nn bade/vb bafi/jj bago/nn")
+    output = tmp_path_factory.mktemp("analysis")
+    arguments = [
+        *("analyse", str(folder / "model"), "--work_dir", str(folder / "work")),
+        *("--output", str(output), "--teacher", str(folder / "teacher/teacher")),
+        *("--texts", str(folder / "texts.txt"), "--pairs", str(folder / "pairs.tsv")),
+        *("--tagged", str(folder / "tagged.txt")),
+    ]
+    assert main(arguments) == 0
+    return output
+
+
+def test_every_table_in_three_formats_and_every_figure_in_two(written):
+    tables = [
+        *("norms", "norms_and_frequency", "norms_extraction_to_pca", "norms_pca_to_distillation"),
+        *("norms_parts_of_speech", "agreement_by_length", "socm", "alignment_uniformity"),
+    ]
+    figures = ["norms", "agreement_by_length"]
+    expected = {f"{t}{s}" for t in tables for s in (".md", ".csv", ".json")}
+    expected |= {f"{f}{s}" for f in figures for s in (".svg", ".png")}
+    assert {path.name for path in written.iterdir()} == expected
+    assert all(path.stat().st_size for path in written.iterdir())
+
+
+def test_norms_are_those_of_the_stages_tables(model, written):
+    norms = pl.read_json(written / "norms.json")
+    assert norms["word"].to_list() == model.words
+    row = model.tokenizer.token_to_id(model.words[7])
+    for stage, table in model.tables.items():
+        assert norms[stage][7] == pytest.approx(np.linalg.norm(table[row]), rel=1e-5)
+
+
+def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
+    stages = json.loads((folder / "model/st_static.json").read_text())["stages"]
+    table = held_out_agreement(model)
+    assert table["agreement"][-1] == pytest.approx(
+        stages["distillation"]["teacher_agreement"], abs=0.01
+    )
+    assert table["sentences"][-1] == 64
+
+
+def test_the_teachers_collapse_is_over_its_own_tokens(folder, written):
+    path = str(folder / "teacher/teacher")
+    transformer = SentenceTransformer(path, device="cpu")
+    texts = sample_texts(folder / "texts.txt", 1000)
+    tokens = transformer.encode(texts, output_value="token_embeddings")
+    expected = mean_socm([row.numpy() for row in tokens])
+    rows = pl.read_json(written / "socm.json").to_dicts()
+    assert [row["model"] for row in rows] == ["model", path]
+    # The teacher runs in bfloat16 where that is fast.
+    assert rows[1]["SOCM"] == pytest.approx(expected.mean, rel=2e-3)
+    assert rows[1]["pairs"] == 30 * 29 // 2
+    vectors = token_vectors(Teacher(transformer), texts)
+    assert sorted(map(len, vectors)) == sorted(map(len, tokens))
+
+
+def test_the_models_collapse_is_over_its_word_vectors(model):
+    [vectors] = word_vectors(model, ["Baba, bade!", "?"])
+    rows = [model.tokenizer.token_to_id(word) for word in ("baba", "bade")]
+    np.testing.assert_array_equal(vectors, model.table[rows])
+
+
+def test_uniformity_is_over_pairs_of_different_texts():
+    """Orthogonal vectors have the squared distance 2, so that each pair has exp(-4)."""
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100)]
+    tokenizer = build_tokenizer(words)
+    table = np.zeros((tokenizer.get_vocab_size(), 100), np.float32)
+    for i, word in enumerate(words):
+        table[tokenizer.token_to_id(word), i] = 1
+    model = SimpleNamespace(tokenize=ChunkTokenizer(tokenizer), tables={"stage": table})
+    # The last ten begin with the first text again.
+    pairs = [*zip(words, reversed(words), strict=True), *((words[0], w) for w in words[:10])]
+    [row] = sphere(model, pairs).to_dicts()
+    assert row["uniformity"] == pytest.approx(-4, abs=1e-5)
+    assert row["alignment"] == pytest.approx(2 * 109 / 110, abs=1e-5)
+
+
+def test_the_ablations_tables(model):
+    tables = ablation_tables(model)
+    assert list(tables) == [
+        *("extraction", "sentence PCA", "sentence PCA, nothing dropped", "vocabulary PCA"),
+        "distillation",
+    ]
+    # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
+    np.testing.assert_allclose(
+        np.abs(tables["sentence PCA, nothing dropped"]), np.abs(tables["sentence PCA"]), atol=1e-3
+    )
+    assert tables["vocabulary PCA"].shape == tables["distillation"].shape
+
+
+def test_the_ablation_scores_every_table(model, tmp_path):
+    first, second = generated_sentences(40, seed=1), generated_sentences(40, seed=2)
+    gold = np.random.default_rng(0).uniform(0, 5, 40)
+    (tmp_path / "data/STS12").mkdir(parents=True)
+    pairs = pa.table({"sentence1": first, "sentence2": second, "score": gold})
+    pq.write_table(pairs, tmp_path / "data/STS12/test.parquet")
+    scores = ablation(model, ["STS12"], tmp_path, tmp_path / "data")
+    assert scores["table"].to_list() == list(ablation_tables(model))
+    x, y = (unit_rows(sentence_means(model.table, model.tokenize(t))) for t in (first, second))
+    expected = 100 * spearmanr((x * y).sum(axis=1), gold).statistic
+    assert scores["STS12"][-1] == pytest.approx(expected, abs=0.01)
+    assert scores["mean"].to_list() == scores["STS12"].to_list()
+
+
+def test_a_work_folder_of_another_model(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"is not the work_dir of .*model: it has none of its st"):
+        BuiltModel(folder / "model", tmp_path)
+    with pytest.raises(ValueError, match=rf"stages\. They are in {folder}/work, or name"):
+        BuiltModel(folder / "model", folder)
+    shutil.copytree(folder / "work", tmp_path / "work")
+    [pca] = (tmp_path / "work").glob("pca-*")
+    pca.rename(tmp_path / "moved")
+    with pytest.raises(ValueError, match=rf"it lacks {pca.name}\. Build the model again, or"):
+        BuiltModel(folder / "model", tmp_path / "work")
+    with pytest.raises(ValueError, match="not a model that st_static built"):
+        BuiltModel(folder / "teacher/teacher", folder / "work")
+
+
+def test_an_ensemble_has_no_stages(folder, tmp_path, capsys):
+    encoder = FastEncoder.from_pretrained(folder / "model")
+    Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
+    arguments = [str(tmp_path / "ensemble"), "--work_dir", str(folder / "work")]
+    assert main(["analyse", *arguments]) == 1
+    assert "is an ensemble, which has no stages to analyse" in capsys.readouterr().err
+    assert main(["analyse", str(tmp_path / "none"), *arguments[1:]]) == 1
+    assert f"Error: There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
+
+
+def test_the_figures_are_titled(written):
+    # In SVG, letters are shapes with the text as a comment.
+    for name, title in (
+        ("norms", "Length of word vectors after each stage"),
+        ("agreement_by_length", "Teacher agreement by sentence length"),
+    ):
+        assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
+
+
+def test_files_that_hold_something_else(tmp_path):
+    file: Path = tmp_path / "file.txt"
+    file.write_text("one line\n\n")
+    for text in ("one line\n\n", "one line\none line\n"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
+            sample_texts(file, 10)
+    with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
+        read_pairs(file)
+
+
+def test_a_model_without_stages_is_refused(tmp_path, capsys):
+    """Such as an ensemble, whose record has none."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
+    assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
+    assert "model is an ensemble, which has no stages" in capsys.readouterr().err
+
+
+def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
+    model, tmp_path, monkeypatch
+):
+    output = tmp_path / "analysis"
+    with pytest.raises(ValueError, match="no task 'STS99'"):
+        analyse(model, output, Inputs(tasks=["STS99"]))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set, and the dataset"):
+        analyse(model, output, Inputs(tasks=["STS12"]))
+    assert not output.exists()
+
+
+def test_each_model_has_an_analysis_of_its_own(folder, tmp_path, monkeypatch, capsys):
+    work = str((folder / "work").resolve())
+    for name in ("one", "other"):
+        shutil.copytree(folder / "model", tmp_path / "models" / name)
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "other"):
+        assert main(["analyse", f"models/{name}", "--work_dir", work]) == 0
+        assert f"analysis/{name}/norms.md" in capsys.readouterr().out
+    assert {path.name for path in Path("analysis").iterdir()} == {"one", "other"}

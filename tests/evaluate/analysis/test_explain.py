@@ -1,0 +1,143 @@
+"""A similarity in parts: they add up to what sentence-transformers says; every word is shown."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
+from small_build import WORDS
+
+from st_static.cli import main
+from st_static.evaluate.analysis.explain import explain
+from st_static.model.static_model import read_static_model
+
+ANY_TEXT = st.text(max_size=60)
+OF_WORDS = st.lists(st.sampled_from([*WORDS, "Baba,", "xbaz", "北", "[UNK]"]), max_size=20)
+TEXTS = st.one_of(ANY_TEXT, OF_WORDS.map(" ".join))
+
+
+@pytest.fixture(scope="module")
+def model(built):
+    return read_static_model(built / "model")
+
+
+@pytest.fixture(scope="module")
+def sentence_transformer(built):
+    return SentenceTransformer(str(built / "model"), device="cpu")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(first=TEXTS, second=TEXTS)
+def test_the_shares_add_up_to_the_models_similarity(model, sentence_transformer, first, second):
+    vectors = sentence_transformer.encode([first, second], show_progress_bar=False)
+    expected = float(sentence_transformer.similarity(vectors[:1], vectors[1:]))
+    explanation = explain(model, first, second)
+    assert explanation.contributions.sum() == pytest.approx(expected, abs=1e-6)
+    assert explanation.of_known_words().similarity == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_pairs_share_is_the_product_of_its_words(model):
+    explanation = explain(model, "Baba bade", "figo")
+    first, second, other = (
+        model.table[model.tokenizer.token_to_id(word)] for word in ("baba", "bade", "figo")
+    )
+    lengths = np.linalg.norm(first + second) * np.linalg.norm(other)
+    np.testing.assert_allclose(
+        explanation.contributions[:, 0], [first @ other / lengths, second @ other / lengths], 1e-5
+    )
+
+
+def test_every_word_says_what_it_became(model):
+    explanation = explain(model, "Baba, bababa 北!", "")
+    became = {word.text: word.became for word in explanation.first}
+    assert became.pop("bababa").startswith("baba ##")
+    assert became == {
+        "Baba": "",
+        ",": "no vector",
+        "北": "unknown: no vector",
+        "!": "no vector",
+    }
+    assert explanation.similarity == 0
+
+
+def test_the_command_prints_the_table_and_draws_it(built, tmp_path, capsys):
+    figure = tmp_path / "pair.svg"
+    arguments = ["explain", str(built / "model"), "Baba [bold] bade", "figo 北 bababa"]
+    assert main([*arguments, "--figure", str(figure)]) == 0
+    printed = capsys.readouterr().out
+    model = read_static_model(built / "model")
+    explanation = explain(model, *arguments[2:])
+    assert f"cosine: {explanation.similarity:.6f}" in printed
+    assert "北 → unknown: no vector" in printed
+    assert "bababa → baba ##" in printed
+    for share in explanation.of_known_words().contributions.flat:
+        assert f"{share:+.3f}" in printed
+    assert "<svg" in figure.read_text("utf-8")
+
+
+def test_a_table_that_is_too_wide_comes_in_parts(built, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", str(built / "model"), "baba", " ".join(WORDS[:20])]) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in WORDS[:20])
+    assert max(map(len, printed.splitlines())) <= 60
+
+
+def test_the_largest_shares_of_long_texts_are_a_list(built, capsys):
+    first, second = "baba bade bade figo", "bade baba dogo bade 北"
+    assert main(["explain", str(built / "model"), first, second, "--top", "3"]) == 0
+    printed = capsys.readouterr().out
+    explanation = explain(read_static_model(built / "model"), first, second)
+    shares = Counter()
+    for i, one in enumerate(explanation.first):
+        for j, other in enumerate(explanation.second):
+            if one.known and other.known:
+                shares[one.text, other.text] += explanation.contributions[i, j]
+    largest = sorted(shares, key=lambda pair: -abs(shares[pair]))[:3]
+    rest = explanation.similarity - sum(shares[pair] for pair in largest)
+    rows = [line.strip("│┃ ").split("│") for line in printed.splitlines() if "│" in line]
+    found = [tuple(cell.strip() for cell in row) for row in rows]
+    expected = [(one, other, f"{shares[one, other]:+.3f}") for one, other in largest]
+    assert found == [*expected, (f"{len(shares) - 3} other pairs", "", f"{rest:+.3f}")]
+    assert f"cosine: {explanation.similarity:.6f}" in printed
+
+
+def test_all_pairs_leave_no_others(built, capsys):
+    assert main(["explain", str(built / "model"), "baba", "bade", "--top", "99"]) == 0
+    printed = capsys.readouterr().out
+    assert "other pair" not in printed
+    assert printed.count("baba") == printed.count("bade") == 1
+
+
+def test_a_text_without_a_known_word_gets_a_sentence_instead_of_an_empty_table(built, capsys):
+    assert main(["explain", str(built / "model"), "北", "baba"]) == 0
+    printed = capsys.readouterr().out
+    assert "no known word" in printed
+    assert "sum" not in printed
+    assert "cosine: 0.000000" in printed
+    assert "北 → unknown: no vector" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_such_folder/", "a", "b"], "no_such_folder"),
+        (["MODEL", "baba", "北", "--figure", "x.png"], "no known word"),
+        (["MODEL", "baba", "bade", "--figure", "x.bmp"], "x.bmp"),
+        (["MODEL", "baba", "bade", "--top", "0"], "--top is a number of pairs, at least 1"),
+    ],
+)
+def test_errors_that_the_user_can_mend(built, arguments, message, capsys):
+    arguments = [str(built / "model") if a == "MODEL" else a for a in arguments]
+    assert main(["explain", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_figure_of_an_unknown_format_is_refused_before_anything_is_done(capsys):
+    arguments = ["explain", "no_such_folder/", "baba", "bade", "--figure", "x.bmp"]
+    assert main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "end with .svg, .pdf, .png, but got x.bmp" in printed.err
+    assert printed.out == ""

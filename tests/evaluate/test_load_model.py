@@ -1,0 +1,160 @@
+"""Peers give the vectors of their own packages; names and revisions say what was run."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from model2vec import StaticModel
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.ensemble import Ensemble
+from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.load_model import load_model
+from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
+from st_static.model.export import export_model
+from st_static.model.text_vectors import read_word_vectors
+from st_static.tokens.tokenizer import build_tokenizer
+
+TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "ours"
+    words = ["the", "cat", "sat", "on", "mat", "a", "dog", "runs"]
+    tokenizer = build_tokenizer(words, ["n", "##a"])
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 6))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return folder
+
+
+def test_a_folder_is_a_sentence_transformer(ours):
+    model = load_model(str(ours))
+    assert model.name == "local/ours"
+    assert model.dimension == 6
+    expected = SentenceTransformer(str(ours), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-6)
+    assert load_model(f"sentence-transformers:{ours}").revision == model.revision
+
+
+def test_the_revision_follows_the_weights(ours, tmp_path):
+    revision = revision_of(str(ours))
+    assert len(revision) == 40
+    table = np.ones((Tokenizer.from_file(str(ours / "tokenizer.json")).get_vocab_size(), 6))
+    tokenizer = Tokenizer.from_file(str(ours / "tokenizer.json"))
+    export_model(tmp_path / "ours", table.astype(np.float32), tokenizer, {})
+    assert revision_of(str(tmp_path / "ours")) != revision
+
+
+def test_what_lies_beside_a_model_does_not_change_its_revision(ours, tmp_path):
+    model = shutil.copytree(ours, tmp_path / "ours")
+    (model / "notes.txt").write_text("Mine.")
+    (model / "onnx").mkdir()
+    (model / "onnx/config.json").write_text("{}")
+    assert revision_of(str(model)) == revision_of(str(ours))
+
+
+def test_model2vec_gives_the_vectors_of_its_package(ours):
+    model = load_model(f"model2vec:{ours}")
+    expected = StaticModel.from_pretrained(ours).encode(TEXTS[:3])
+    np.testing.assert_allclose(model.encode(TEXTS[:3]), expected, atol=1e-6)
+    assert (model.name, model.dimension) == ("local/ours", 6)
+
+
+def test_wordllama_gives_the_vectors_of_its_package():
+    from importlib.resources import files
+
+    from wordllama.inference import WordLlamaInference
+
+    package = files("wordllama")
+    weights = load_file(package / "weights/l2_supercat_256.safetensors")["embedding.weight"]
+    tokenizer = Tokenizer.from_file(str(package / "tokenizers/l2_supercat_tokenizer_config.json"))
+    expected = WordLlamaInference(weights, tokenizer).embed(TEXTS[:3])
+    model = load_model("wordllama:256")
+    assert model.name == "wordllama/l2_supercat_256"
+    found = model.encode(TEXTS[:3])
+    for row, other in zip(found, expected, strict=True):
+        cosine = row @ other / np.linalg.norm(row) / np.linalg.norm(other)
+        assert cosine == pytest.approx(1, abs=1e-5)
+
+
+def test_wordllama_in_another_dimension_is_not_in_the_package():
+    with pytest.raises(ValueError, match=r"no model of '99' dimensions, but of \['256'\]"):
+        load_model("wordllama:99")
+
+
+def test_glove_is_the_mean_of_lower_cased_words(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    model = load_model(f"glove:{tmp_path / 'glove.txt'}")
+    np.testing.assert_allclose(model.encode(["The cat", "dog"]), [[0.5, 0.5], [0, 0]])
+    assert (model.name, model.dimension) == ("local/glove.txt", 2)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "model2vec", None)
+    with pytest.raises(ValueError, match="pip install model2vec"):
+        load_model("model2vec:org/model")
+
+
+def test_whole_numbers_as_weights_are_for_model2vec(ours, tmp_path):
+    folder = tmp_path / "int8"
+    shutil.copytree(ours, folder)
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {k: (v * 20).astype(np.int8) for k, v in weights.items()}, folder / "model.safetensors"
+    )
+    with pytest.raises(ValueError, match=r"cannot be loaded .* or a peer: model2vec:"):
+        load_model(str(folder))
+    assert load_model(f"model2vec:{folder}").encode(TEXTS[:1]).any()
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match=r"^There is no folder .*none"):
+        load_model(str(tmp_path / "none"))
+    with pytest.raises(ValueError, match=r"model2vec:…, wordllama:…, glove:…"):
+        load_model("glvoe:vectors.txt")
+
+
+def test_sif_counts_words_in_a_file_of_texts(tmp_path):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    (tmp_path / "texts.txt").write_text("The cat the\nthe the\n")
+    vectors = read_word_vectors(tmp_path / "glove.txt")
+    texts = ["The cat the", "the the"]
+    expected = SmoothInverseFrequency(vectors, {"the": 4, "cat": 1}, texts)
+    model = load_model(f"sif:{tmp_path}/glove.txt,{tmp_path}/texts.txt")
+    np.testing.assert_allclose(model.encode(TEXTS), expected.encode(TEXTS), atol=1e-6)
+    assert model.name == "local/glove.txt-sif"
+    with pytest.raises(ValueError, match="Expected sif:VECTORS,TEXTS"):
+        load_model(f"sif:{tmp_path}/glove.txt")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooling", "relu"),
+    [
+        ("borep", "mean", False),
+        ("borep-max", "max", False),
+        ("borep-relu", "mean", True),
+        ("borep-max-relu", "max", True),
+    ],
+)
+def test_random_projections_by_name(tmp_path, kind, pooling, relu):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 -1\n")
+    model = load_model(f"{kind}:{tmp_path / 'glove.txt'}")
+    borep = RandomProjection(read_word_vectors(tmp_path / "glove.txt"), 4096, pooling, relu)
+    np.testing.assert_array_equal(model.encode(TEXTS), borep.encode(TEXTS))
+    assert model.name == f"local/glove.txt-borep-{pooling}" + ("-relu" if relu else "")
+    assert model.dimension == 4096
+
+
+def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):
+    encoder = FastEncoder.from_pretrained(ours)
+    Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
+    with pytest.raises(ValueError, match="on the command line --trust_remote_code true"):
+        load_model(str(tmp_path / "ensemble"))
+    model = load_model(str(tmp_path / "ensemble"), trust_remote_code=True)
+    assert model.dimension == 2 * encoder.dimension

@@ -1,0 +1,420 @@
+"""A model's card: what is on it comes from files, and what a person wrote on it stays."""
+
+import json
+import re
+import shlex
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from card_results import STS12_REVISION, change_weights, facts_of
+from huggingface_hub import ModelCard
+from small_build import model_bytes, small_config
+
+from st_static.cli import main, parse_build
+from st_static.files import read_json, write_json
+from st_static.model.notes import NOTES_START, notes_of
+from st_static.publish.card import gather
+from st_static.publish.card.facts import CardFacts
+from st_static.publish.card.render import render
+from st_static.publish.checks.card import check_card
+from st_static.publish.checks.fingerprint import fingerprint, mark
+
+ROOT = Path(__file__).parents[3]
+CARDS = sorted((ROOT / "model_cards").glob("*.json"))
+FIGURES = {"scores", "speed", "lengths", "variance", "distillation", "words"}
+
+
+def test_the_card_is_valid_and_the_same_in_both_places(written):
+    card = (written / "README.md").read_text("utf-8")
+    cards = written.parent / "model_cards"
+    assert check_card(card) == []
+    assert card == (cards / "tiny.md").read_text("utf-8")
+    assert card == render(facts_of(written))
+    linked = set(re.findall(r"\]\((figures/[^)]*)\)", card))
+    assert linked == {f"figures/tiny/{name}.png" for name in FIGURES}
+    assert all((home / link).is_file() for link in linked for home in (written, cards))
+
+
+def test_a_second_build_and_card_keep_the_notes_and_what_else_is_there(write, model, built):
+    """As a user does: build, card, notes and other formats; then build and card again."""
+    card = model / "README.md"
+    card.write_text(card.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\nMine."), "utf-8")
+    (model / "onnx").mkdir()
+    (model / "onnx" / "model.onnx").write_bytes(b"converted")
+    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
+    values = {**asdict(config), "output": str(model)}
+    (model.parent / "recipe.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    before = model_bytes(model)
+    assert main(["build", str(model.parent / "recipe.yaml")]) == 0
+    assert model_bytes(model) == before
+    shutil.copyfile(card, model.parent / "model_cards" / "tiny.md")
+    assert write(model, "--work_dir", built / "work") == 0
+    assert notes_of(card.read_text("utf-8")) == "Mine."
+    assert (model / "onnx" / "model.onnx").read_bytes() == b"converted"
+
+
+def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, built, capsys):
+    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
+    recipe = model.parent / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
+    (model / "README.md").write_text(mark(fingerprint(model)), "utf-8")
+    assert main(["build", str(recipe)]) == 0
+    assert "earlier build" not in capsys.readouterr().out
+    assert main(["build", str(recipe), "--export.dtype", "float16"]) == 0
+    assert "README.md was written for an earlier build. Write it again" in capsys.readouterr().out
+
+
+def test_every_result_is_in_the_model_index(written):
+    data = ModelCard.load(written / "README.md").data
+    index = {
+        (r.dataset_name, r.dataset_split): (r.metric_value, r.dataset_revision, r.dataset_type)
+        for r in data.eval_results
+    }
+    assert index == {
+        ("MTEB STS12", "test"): (0.612345, STS12_REVISION, "mteb/sts12-sts"),
+        ("MTEB STS12 (local copy)", "test"): (0.1, "local", "mteb/sts12-sts"),
+        ("MTEB STS17 (en-en) (local copy)", "test"): (
+            0.712345,
+            "local",
+            "mteb/sts17-crosslingual-sts",
+        ),
+        ("MTEB STSBenchmark (local copy)", "validation"): (
+            0.8,
+            "local",
+            "mteb/stsbenchmark-sts",
+        ),
+    }
+    assert (data.license, data.library_name) == ("unknown", "sentence-transformers")
+    assert {r.metric_type for r in data.eval_results} == {"cosine_spearman"}
+
+
+def test_the_newer_results_are_mtebs_own_and_official_ones_only(written):
+    [file] = (written / ".eval_results").iterdir()
+    entries = yaml.safe_load(file.read_text("utf-8"))
+    assert file.name == "STS12.yaml"
+    assert {entry["dataset"]["id"] for entry in entries} == {"mteb/sts12-sts"}
+    assert {entry["value"] for entry in entries} == {61.2345}
+
+
+def test_results_of_the_former_card_go_and_others_stay(write, model, capsys):
+    place = model / ".eval_results"
+    (place / "mine.yaml").write_text("[]")
+    results = model.parent / "results/local__tiny"
+    [official] = (path for path in results.iterdir() if not path.name.endswith("-local"))
+    official.rename(model.parent / official.name)
+    assert write(model) == 0
+    assert {file.name for file in place.iterdir()} == {"mine.yaml"}  # and STS12.yaml is gone
+    (model.parent / official.name).rename(official)
+    (place / "STS12.yaml").write_text("[]")
+    card = (model / "README.md").read_text("utf-8")
+    assert write(model) == 1
+    assert "STS12.yaml was not written with this card" in capsys.readouterr().err
+    assert (place / "STS12.yaml").read_text() == "[]"
+    assert (model / "README.md").read_text("utf-8") == card
+
+
+def test_the_table_of_scores_is_that_of_the_results(written):
+    table = facts_of(written).scores
+    ours, peer, published = table["rows"]
+    # STSBenchmark was scored on another split than published: left out. Official before local.
+    assert ours["STS (2/10)"] == pytest.approx(100 * (0.612345 + 0.712345) / 2, abs=1e-3)
+    assert (peer["model"], peer["STS (2/10)"]) == ("peer", 50)
+    assert published["model"] == "minishlab/potion-base-8M"
+    card = (written / "README.md").read_text("utf-8")
+    assert "| **tiny** | measured, local data | 66.23 |" in card
+    assert "Left out, because some of these models were scored on another split" in card
+    assert "local copies of the datasets" in card
+
+
+def test_what_the_card_says_of_the_build_is_the_record(written, built):
+    card = (written / "README.md").read_text("utf-8")
+    record = read_json(written / "st_static.json")
+    assert f"{record['stages']['vocabulary']['words']:,} words" in card
+    seconds = [
+        read_json(built / "work" / f"{name}-{stage['hash']}" / "stage.json")["seconds"]
+        for name, stage in record["stages"].items()
+    ]
+    assert f"| build time | {sum(seconds):,.0f} s" in card
+    assert f"distillation {record['stages']['distillation']['teacher_agreement']:.2f}." in card
+
+
+def test_the_command_on_the_card_rebuilds_the_same_recipe(written, tmp_path):
+    card = (written / "README.md").read_text("utf-8")
+    recipe = re.search(r"```yaml\n(.*?)```", card, re.DOTALL)[1]
+    (tmp_path / "recipe.yaml").write_text(recipe, "utf-8")
+    command = re.search(r"st-static build (recipe\.yaml .*)", card)[1]
+    assert "--corpus.files PATH/TO/corpus.txt" in command
+    assert "--teacher.model PATH/TO/teacher" in command
+    config = parse_build([str(tmp_path / "recipe.yaml")])
+    assert config.recipe() == read_json(written / "st_static.json")["recipe"]
+
+
+def test_limits_are_what_the_models_say(written):
+    facts = facts_of(written)
+    order = next(row for row in facts.limits if row["limit"] == "word order")
+    assert order["cosine"] == pytest.approx(1, abs=1e-6)
+    assert {row["limit"] for row in facts.limits} == {
+        *("word order", "negation", "other languages")
+    }
+    # The teacher was found, so that its cosines and speed stand beside the model's.
+    assert all(-1.001 <= row["teacher"] <= 1.001 for row in facts.limits)
+    assert [entry["model"] for entry in facts.speed].count("tiny") == 4
+    assert facts.processor
+    assert facts.threads >= 1
+
+
+def test_notes_stay_when_the_card_is_written_again(model, write):
+    path, other = model / "README.md", model.parent / "model_cards/tiny.md"
+    notes = "Mind the *gap*.\n\n| a | b |\n| - | - |"
+    other.write_text(
+        other.read_text("utf-8")
+        .replace(NOTES_START, f"{NOTES_START}\n{notes}")
+        .replace("# tiny", "# changed by hand"),
+        "utf-8",
+    )
+    path.unlink()  # as when the model is built again, which replaces its folder
+    assert write(model) == 0
+    again = path.read_text("utf-8")
+    assert notes_of(again) == notes_of(other.read_text("utf-8")) == notes
+    assert "changed by hand" not in again
+    assert "build time" not in again  # without the stages
+    assert not (model / "figures/tiny/lengths.png").exists()
+
+
+def test_a_card_that_is_not_ours_is_not_overwritten(model, write, capsys):
+    (model / "README.md").write_text("# My own card\n", "utf-8")
+    assert write(model) == 1
+    assert "would be overwritten" in capsys.readouterr().err
+    assert (model / "README.md").read_text("utf-8") == "# My own card\n"
+
+
+def test_notes_that_differ(model, write, capsys):
+    for path, text in (
+        (model / "README.md", "one"),
+        (model.parent / "model_cards/tiny.md", "two"),
+    ):
+        card = path.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\n{text}")
+        path.write_text(card, "utf-8")
+    assert write(model) == 1
+    assert "differ" in capsys.readouterr().err
+
+
+def test_a_card_that_would_not_be_valid_leaves_everything_as_it_was(model, write, capsys):
+    record = json.loads((model / "st_static.json").read_text("utf-8"))
+    record["recipe"]["export"]["license"] = "no-such-licence"
+    (model / "st_static.json").write_text(json.dumps(record), "utf-8")
+    before = {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()}
+    assert write(model) == 1
+    assert "would not be valid" in capsys.readouterr().err
+    assert {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()} == before
+
+
+def test_a_model_of_unknown_make_has_no_card(model, write, capsys):
+    (model / "st_static.json").write_text('{"versions": {}}', "utf-8")
+    assert write(model) == 1
+    assert "says neither how the model was built" in capsys.readouterr().err
+
+
+def test_results_of_another_model(model, write, capsys):
+    change_weights(model)
+    assert write(model) == 1
+    assert "results of another model" in capsys.readouterr().err
+
+
+def test_results_stay_valid_when_only_the_record_changes(model, write):
+    record = read_json(model / "st_static.json")
+    record["recipe"]["corpus"]["description"] = "diaries"
+    write_json(model / "st_static.json", record)
+    assert write(model) == 0
+    assert "| corpus | diaries |" in (model / "README.md").read_text("utf-8")
+
+
+def test_results_of_another_build_beside_the_right_ones_are_left_out(model, write, caplog):
+    results = model.parent / "results/local__tiny"
+    shutil.copytree(next(iter(sorted(results.iterdir()))), results / "0ther")
+    before = facts_of(model)
+    assert write(model) == 0
+    assert "another model or build" in caplog.text
+    assert "0ther" in caplog.text
+    assert facts_of(model).results == before.results
+
+
+def test_the_models_own_results_among_the_peers_are_left_out(model, write):
+    own = sorted((model.parent / "results/local__tiny").iterdir())
+    before = facts_of(model).scores
+    assert write(model, *own) == 0  # after --peers
+    assert facts_of(model).scores == before
+
+
+def test_a_teacher_with_other_weights_is_left_out(built, caplog):
+    config = {"model": str(built / "teacher/teacher"), "revision": None, "sha256": "53aa"}
+    assert gather._load_teacher(config) is None
+    assert "SHA-256" in caplog.text
+    assert gather._load_teacher({**config, "sha256": None}) is not None
+
+
+def test_results_that_are_not_there(model, tmp_path, capsys):
+    arguments = ["card", str(model), "--results", str(tmp_path / "nope")]
+    assert main([*arguments, "--cards", str(tmp_path / "cards")]) == 1
+    assert f"There is no folder {tmp_path / 'nope'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["card"], ["card", "nothing", "--results", "nothing"]])
+def test_nothing_to_make_a_card_from(arguments, capsys):
+    try:
+        status = main(arguments)
+    except SystemExit as error:
+        status = error.code
+    assert status != 0
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+def test_committed_cards_are_what_their_facts_give(path):
+    card = path.with_suffix(".md").read_text("utf-8")
+    facts = CardFacts.from_json(path.read_text("utf-8"))
+    assert render(facts, notes_of(card)) == card
+    assert facts.to_json() == path.read_text("utf-8")
+    assert check_card(card) == []
+    for link in re.findall(r"\]\((figures/[^)]*)\)", card):
+        assert (path.parent / link).is_file()
+
+
+def test_a_corpus_that_may_not_be_passed_on(written):
+    facts = facts_of(written)
+    corpus = {
+        **facts.recipe["corpus"],
+        **{"description": "diaries", "license": "none", "redistributable": False},
+    }
+    card = render(replace(facts, recipe={**facts.recipe, "corpus": corpus}))
+    assert "rebuilt from an open corpus before it is uploaded" in " ".join(card.split()).replace(
+        "> ", ""
+    )
+    assert "| corpus | diaries |" in card
+    assert "none; the text may not be redistributed" in card
+
+
+def test_a_teacher_that_cannot_be_had(written):
+    facts = facts_of(written)
+    limits = [{**row, "teacher": None} for row in facts.limits]
+    bare = replace(facts, limits=limits, teacher_id=None, lengths=[], seconds={}, figures=[])
+    card = render(bare)
+    assert check_card(card) == []
+    assert "| it does not see | texts | the cosine should be | this model |\n" in card
+    assert "base_model" not in card
+
+
+def test_a_teacher_and_a_corpus_of_the_hub(written):
+    facts = facts_of(written)
+    recipe = {
+        **facts.recipe,
+        "corpus": {**facts.recipe["corpus"], "files": None, "dataset": "org/text"},
+    }
+    card = render(replace(facts, recipe=recipe, teacher_id="org/teacher", hub_id="org/tiny"))
+    data = ModelCard(card).data
+    assert (data.base_model, data.base_model_relation) == ("org/teacher", "finetune")
+    assert data.datasets == ["org/text"]
+    assert 'SentenceTransformer("org/tiny")' in card
+    assert "[org/teacher](https://huggingface.co/org/teacher)" in card
+    assert "--teacher.model PATH/TO/teacher" in card  # it was a folder, whatever its Hub id
+    assert "--corpus.files" not in card
+    recipe["teacher"] = {**recipe["teacher"], "model": "org/teacher"}
+    assert "--teacher.model" not in render(replace(facts, recipe=recipe))
+
+
+def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):
+    facts = facts_of(written)
+    recipe = {**facts.recipe, "corpus": {**facts.recipe["corpus"], "files": ["a, b.txt", "*.xz"]}}
+    card = render(replace(facts, recipe=recipe))
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    _, _, _, *options = shlex.split(re.search(r"st-static build recipe\.yaml .*", card)[0])
+    config = parse_build([str(tmp_path / "recipe.yaml"), *options])
+    assert config.corpus.patterns == ["PATH/TO/a, b.txt", "PATH/TO/*.xz"]
+
+
+def test_facts_of_another_version(written):
+    values = json.loads(facts_of(written).to_json())
+    values["scores"]["columns"][1] = "scores"
+    with pytest.raises(ValueError, match=r"column origin.*Run st-static card again"):
+        CardFacts.from_json(json.dumps(values))
+    del values["speed"]
+    with pytest.raises(ValueError, match=r"'speed'.*Run st-static card again"):
+        CardFacts.from_json(json.dumps(values))
+
+
+VALID = """---
+language: en
+license: apache-2.0
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+base_model: org/teacher
+base_model_relation: finetune
+tags: [one]
+model-index:
+- name: tiny
+  results:
+  - task: {type: sentence-similarity}
+    dataset: {type: mteb/sts12-sts, name: MTEB STS12, split: test}
+    metrics: [{type: cosine_spearman, value: 0.5}]
+---
+# tiny
+
+![text](a.png)
+"""
+RESULT = VALID[VALID.index("  - task") : VALID.rindex("---")]
+
+
+def test_a_valid_card_has_no_problems():
+    assert check_card(VALID) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("---\nlanguage", "language", "does not begin with YAML"),
+        ("language: en", "language: [en", "cannot be read"),
+        (VALID[4 : VALID.rindex("---")], "- a list\n", "not a mapping"),
+        ("language: en", "language: []", "Expected a language"),
+        ("language: en", "language: null", "Expected a language"),
+        ("language: en", "language: english", "'english'"),
+        ("license: apache-2.0\n", "", "license that the Hub knows"),
+        ("apache-2.0", "apache", "'apache'"),
+        ("license: apache-2.0", "license: other", "needs license_name"),
+        ("library_name: sentence-transformers\n", "", "library_name"),
+        ("pipeline_tag: sentence-similarity", "pipeline_tag: guess", "'guess'"),
+        ("org/teacher", "a/b/c", "'a/b/c'"),
+        ("finetune", "distilled", "'distilled'"),
+        ("base_model: org/teacher\n", "", "without a base_model"),
+        ("tags: [one]", "tags: one", "tags to be a list"),
+        ("tags:", "datasets: ['not an id']\ntags:", "'not an id'"),
+        ("name: tiny\n", "names: tiny\n", "has no name"),
+        (RESULT, "", "no results"),
+        (RESULT, RESULT + RESULT, "2 results of MTEB STS12"),
+        ("{type: sentence-similarity}", "{name: x}", "no task.type"),
+        ("    dataset: {type: mteb/sts12-sts, name: MTEB STS12, split: test}\n", "", "no dataset"),
+        ("name: MTEB STS12, ", "", "no dataset.name"),
+        ("mteb/sts12-sts", "'a b'", "'a b'"),
+        ("value: 0.5", "value: .nan", "not a finite number: nan"),
+        ("value: 0.5", "value: high", "'high'"),
+        ("type: cosine_spearman, ", "", "metric without a type"),
+        ("![text]", "![]", "Image 1 has no alt text"),
+    ],
+)
+def test_each_kind_of_problem_is_found(old, new, problem):
+    assert old in VALID
+    problems = check_card(VALID.replace(old, new))
+    assert any(problem in found for found in problems), problems
+
+
+def test_all_problems_are_listed():
+    card = (
+        VALID.replace("language: en", "language: x")
+        .replace("apache-2.0", "x")
+        .replace("![text]", "![]")
+    )
+    assert len(check_card(card)) == 3
+    problems = check_card("# nothing")
+    assert len(problems) == 1

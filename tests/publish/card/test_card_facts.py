@@ -1,0 +1,487 @@
+"""A card states what is so: of the model's text, teacher, name, weights and of the machine."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from card_results import change_weights, facts_of, write_result
+from huggingface_hub import ModelCard
+from small_model import CARD, write_model
+
+from st_static.cli import main
+from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.speed import MODEL2VEC, NEW, WARM, is_believable
+from st_static.files import read_json, write_json
+from st_static.model.notes import NOTES_START
+from st_static.publish.card import gather
+from st_static.publish.card.inputs import CardInputs
+from st_static.publish.card.place import (
+    check_same_model,
+    identity_of_built,
+    identity_of_ensemble,
+)
+from st_static.publish.card.render import render
+from st_static.publish.card.write import write_card
+from st_static.publish.checks.card import check_card
+from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint
+from st_static.publish.checks.folder import check_folder
+from st_static.publish.checks.record import check_recipe
+
+ROOT = Path(__file__).parents[3]
+
+
+def with_recipe(facts, **changes):
+    """Facts whose recipe has other values: `corpus={...}`, `teacher={...}`."""
+    recipe = {key: {**facts.recipe[key], **values} for key, values in changes.items()}
+    return replace(facts, recipe={**facts.recipe, **recipe})
+
+
+def problems_of(model, repo_id=None):
+    with pytest.raises(ValueError, match="cannot be published as it is") as caught:
+        check_folder(model, repo_id=repo_id)
+    return str(caught.value).split("\n- ")[1:]
+
+
+def complete_record(model):
+    """Give a record what publish asks for."""
+    record = read_json(model / "st_static.json")
+    record["recipe"]["corpus"] |= {"description": "invented words", "license": "cc0-1.0"}
+    record["recipe"]["teacher"]["hub_id"] = "org/teacher"
+    record["recipe"]["export"]["license"] = "mit"
+    write_json(model / "st_static.json", record)
+
+
+# -- language --------------------------------------------------------------------------
+
+
+def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
+    card = (written / "README.md").read_text("utf-8")
+    assert facts_of(written).recipe["corpus"]["language"] is None
+    assert ModelCard(card).data.language is None
+    said = card.partition("## Scores")[0].replace("a few English sentences", "")
+    assert "English" not in said
+    assert check_card(card) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "in_yaml", "says"),
+    [
+        ("en", "en", "sentence encoder for English:"),
+        ("ja", "ja", "paragraphs in Japanese,"),
+        (["de", "en", "fr"], ["de", "en", "fr"], "for German, English and French:"),
+        ("gsw", "gsw", "for `gsw`:"),
+    ],
+)
+def test_a_card_names_the_languages_of_its_text(written, language, in_yaml, says):
+    card = render(with_recipe(facts_of(written), corpus={"language": language}))
+    assert ModelCard(card).data.language == in_yaml
+    assert says in card
+    assert check_card(card) == []
+
+
+# -- text and teacher ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("teacher", "says"),
+    [
+        ({"model": "package:some_package/model"}, "a model in the Python package `some_package`"),
+        ({"model": "bert"}, "a local model, `bert`"),
+        ({"model": "bert", "description": "our own model"}, "our own model"),
+    ],
+)
+def test_a_teacher_that_is_not_named_on_the_hub(written, teacher, says):
+    card = render(with_recipe(facts_of(written), teacher=teacher))
+    assert f"distilled from {says} by" in card
+    assert f"| teacher | {says} |" in card
+    assert ModelCard(card).data.base_model is None
+
+
+FULL = {
+    "corpus": {"files": ["a.txt"], "description": "diaries", "license": "mit"},
+    "teacher": {"model": "org/teacher"},
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "says"),
+    [
+        ("corpus", {}, None),
+        ("corpus", {"description": None}, r"--corpus\.description"),
+        ("corpus", {"license": None}, r"--corpus\.license LICENCE: no stage"),
+        ("corpus", {"files": None, "description": None}, None),  # named by itself
+        ("corpus", {"redistributable": False}, "may not be redistributed"),
+        ("teacher", {"model": "package:x/y"}, r"package:x/y is\. .*--teacher\.hub_id ORG/NAME"),
+        ("teacher", {"model": "package:x/y", "hub_id": "org/teacher"}, None),
+        ("teacher", {"model": "bert", "description": "ours"}, None),
+        ("teacher", {"model": "bert"}, r"--teacher\.description"),
+    ],
+)
+def test_what_a_recipe_must_say_before_others_get_the_model(part, changes, says):
+    problems = check_recipe({**FULL, part: {**FULL[part], **changes}})
+    assert bool(problems) == bool(says)
+    if says:
+        assert re.search(says, " ".join(problems))
+
+
+def test_publish_asks_for_what_the_record_does_not_say(written):
+    problems = [p for p in problems_of(written) if p.startswith("st_static.json")]
+    assert len(problems) == 2
+    assert "--corpus.description" in problems[0]
+    assert "--teacher.hub_id" in problems[1]
+
+
+# -- name ------------------------------------------------------------------------------
+
+
+def test_the_name_is_that_of_the_repository(model, write):
+    notes = "![mine](figures/mine/scores.png)\n\n![kept](figures/tiny/words.png)"
+    (model / "figures/mine").mkdir()
+    (model / "figures/mine/scores.png").write_bytes(b"mine")
+    (model / "figures/tiny/own.png").write_bytes(b"mine, too")
+    card = (model / "README.md").read_text("utf-8")
+    (model / "README.md").write_text(card.replace(NOTES_START, f"{NOTES_START}\n{notes}"), "utf-8")
+    assert write(model, "--hub_id", "org/ours-8") == 0
+    card = (model / "README.md").read_text("utf-8")
+    assert "\n# ours-8\n" in card
+    assert ModelCard(card).data.model_name == "ours-8"
+    assert "| **ours-8** | measured" in card
+    assert "![" in card
+    linked = set(re.findall(r"\]\((figures/[^)]*)\)", card))
+    assert {link.split("/")[1] for link in linked} == {"ours-8", "mine", "tiny"}
+    assert all((model / link).is_file() for link in linked)
+    # Those of the former name are gone, but for what is the user's.
+    left = {path.name for path in (model / "figures/tiny").iterdir()}
+    assert left == {"own.png", "words.png"}
+    assert (model / "figures/mine/scores.png").read_bytes() == b"mine"
+
+
+def test_publish_refuses_the_name_of_another_model(tmp_path):
+    model = write_model(tmp_path / "model")
+    assert check_folder(model, repo_id="org/ours-256")
+    assert "names the model ours-256 in its model-index" in problems_of(model, "org/other")[0]
+
+
+@pytest.mark.parametrize("hub_id", ["ours", "org/..", "a/b/c"])
+def test_a_name_that_no_repository_can_have_is_refused(model, write, capsys, hub_id):
+    before = contents(model)
+    assert write(model, "--hub_id", hub_id) == 1
+    assert f"Expected the repository as ORG/NAME, but got {hub_id!r}" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="as ORG/NAME"):
+        write_card(model, CardInputs([], hub_id=hub_id))
+    assert contents(model) == before
+
+
+# -- results ---------------------------------------------------------------------------
+
+
+def test_results_in_other_languages_stand_apart_and_do_not_count(model, write):
+    home = model.parent / f"results/local__tiny/{revision_of(str(model))}-local"
+    peer = next((model.parent / "results/local__peer").iterdir())
+    before = facts_of(model).scores
+    name = "AmazonCounterfactualClassification"
+    write_result(home, name, "local", {"test": [("en", 0.7), ("de", 0.1), ("ja", 0.2)]})
+    write_result(peer, name, "local", {"test": [("en", 0.6)]})
+    # Only in another language: no task of an English benchmark.
+    write_result(home, "MTOPDomainClassification", "local", {"test": [("de", 0.9)]})
+    write_result(peer, "MTOPDomainClassification", "local", {"test": [("de", 0.9)]})
+    for file in home.glob("*Classification.json"):
+        result = json.loads(file.read_text("utf-8"))
+        for row in result["scores"]["test"]:
+            codes = {"en": "eng-Latn", "de": "deu-Latn", "ja": "jpn-Jpan"}
+            row["languages"] = [codes[row["hf_subset"]]]
+        file.write_text(json.dumps(result), "utf-8")
+    assert write(model, "--published") == 0
+    rows = facts_of(model).scores["rows"]
+    assert [row["Class. (1/12)"] for row in rows] == [70, 60]
+    assert "Class. (1/12)" not in before["columns"]
+    card = (model / "README.md").read_text("utf-8")
+    counted, others = card.partition("All results")[2].split("Other subsets and splits")
+    assert f"| {name} (local copy) | Classification | en | English | test |" in counted
+    assert "German" not in counted
+    assert f"| {name} (local copy) | Classification | de | German | test |" in others
+    assert f"| {name} (local copy) | Classification | ja | Japanese | test |" in others
+    assert "| STSBenchmark (local copy) | STS | default | English | validation |" in others
+
+
+# -- stale cards -----------------------------------------------------------------------
+
+
+def test_publish_refuses_a_card_of_another_build(model, write):
+    complete_record(model)
+    assert "was written for another build" in problems_of(model)[0]  # the record has changed
+    assert write(model) == 0
+    assert check_folder(model)
+    change_weights(model)
+    [problem] = problems_of(model)
+    assert "README.md was written for another build: weights" in problem
+    assert problem.endswith("st-static card.")
+
+
+@pytest.mark.parametrize(
+    ("printed", "changed", "says"),
+    [
+        ("license: mit", "license: apache-2.0", "says license: apache-2.0, but the recipe mit."),
+        ("base_model: org/teacher", "base_model: org/other", "says base_model: org/other, but"),
+        ("language: ja", "language: en", "says language: en, but the recipe ja."),
+    ],
+)
+def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed, changed, says):
+    model = shutil.copytree(written, tmp_path / "tiny")
+    complete_record(model)
+    record = read_json(model / "st_static.json")
+    record["recipe"]["corpus"]["language"] = "ja"
+    write_json(model / "st_static.json", record)
+    facts = replace(facts_of(written), recipe=record["recipe"], teacher_id="org/teacher")
+    facts = replace(facts, license="mit", fingerprint=fingerprint(model))
+    card = render(facts)
+    (model / "README.md").write_text(card, "utf-8")
+    assert check_folder(model)
+    assert printed in card
+    (model / "README.md").write_text(card.replace(printed, changed), "utf-8")
+    [problem] = problems_of(model)
+    assert says in problem
+
+
+def test_the_terms_of_another_licence_are_for_the_notes(written, tmp_path):
+    model = shutil.copytree(written, tmp_path / "tiny")
+    complete_record(model)
+    record = read_json(model / "st_static.json")
+    record["recipe"]["export"]["license"] = "other"
+    write_json(model / "st_static.json", record)
+    facts = replace(facts_of(written), license="other", fingerprint=fingerprint(model))
+    card = render(replace(facts, recipe=record["recipe"], teacher_id="org/teacher"))
+    assert check_card(card) == []
+    (model / "README.md").write_text(card, "utf-8")
+    [problem] = problems_of(model)
+    assert "has the license other, but does not say what it allows" in problem
+    with_terms = card.replace(NOTES_START, f"{NOTES_START}\nFor research only.")
+    (model / "README.md").write_text(with_terms, "utf-8")
+    assert check_folder(model)
+
+
+def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):
+    model = write_model(tmp_path / "model")
+    card = model / "README.md"
+    card.write_text(f"{CARD}\nDistilled from 768 dimensions into 4-dimensional vectors.", "utf-8")
+    assert check_folder(model)
+    card.write_text(f"{CARD}\nVectors of 256 dimensions.", "utf-8")
+    assert problems_of(model) == ["README.md speaks of 256 dimensions, but the model has 4."]
+
+
+# -- speed -----------------------------------------------------------------------------
+
+
+def speeds(warm, model2vec):
+    encoders = {WARM: warm, "sentence-transformers": 10, MODEL2VEC: model2vec}
+    return [{"model": "tiny", "encoder": e, "speed": s} for e, s in encoders.items()]
+
+
+def test_speeds_that_cannot_be():
+    assert is_believable(speeds(200, 100), "tiny")
+    assert not is_believable(speeds(99, 100), "tiny")
+    slow = {"model": "tiny", "encoder": NEW, "speed": 99}
+    assert not is_believable([*speeds(200, 100), slow], "tiny")
+    assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
+    assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
+    new = {"model": "tiny", "encoder": NEW, "speed": 4378}
+    assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
+    assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
+    assert not is_believable([*speeds(200, 0)[:2], {**new, "speed": 9}], "tiny")
+    assert is_believable(speeds(99, 100), "another")
+
+
+@pytest.mark.parametrize("has_model2vec", [True, False])
+@pytest.mark.parametrize("busy_turns", [1, 2])
+def test_a_busy_machine_is_measured_twice_and_then_said(
+    model, write, monkeypatch, caplog, busy_turns, has_model2vec
+):
+    complete_record(model)
+    turns = []
+    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
+
+    def measure(makers, texts):
+        turns.append(1)
+        slow = len(turns) <= busy_turns
+        return {name: 50 if WARM in name and slow else 100.0 for name in makers}
+
+    monkeypatch.setattr(gather, "sentences_per_second", measure)
+    assert write(model) == 0
+    assert len(turns) == 2
+    card = (model / "README.md").read_text("utf-8")
+    is_said = busy_turns == 2
+    assert ("**Not to be relied on.**" in card) == is_said
+    assert (SLOW_MARK in card) == is_said
+    assert ("too busy" in caplog.text) == is_said
+    if is_said:
+        [problem] = problems_of(model)
+        assert "measured while the machine was too busy" in problem
+        assert "st-static card" in problem
+    else:
+        assert check_folder(model)
+
+
+# -- before the work -------------------------------------------------------------------
+
+REFUSALS = """
+import sys
+from st_static.cli import main
+model, results = sys.argv[1:]
+assert main(["card", model]) == 1
+assert main(["card", model, "--results", results + "/local__peer/1-local"]) == 1
+assert main(["card", model, "--results", results + "/nothing"]) == 1
+assert main(["card", results, "--results", results]) == 1
+assert main(["card", model, "--results", results, "--work_dir", "nothing"]) == 1
+print(sorted({"torch", "mteb", "transformers"} & set(sys.modules)))
+from tqdm import tqdm
+print(tqdm(range(2)).disable)
+"""
+
+
+def test_what_the_files_alone_show_is_refused_before_libraries_are_loaded(written):
+    """And the libraries' bars are off before any of them is loaded."""
+    results = written.parent / "results"
+    command = [sys.executable, "-c", REFUSALS, str(written), str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = done.stderr.splitlines()
+    for line, expected in zip(
+        said,
+        [
+            "Expected folders of results",
+            "are results of another model",
+            f"There is no folder {results}/nothing",
+            "is not a model that st_static built",
+            "There is no folder nothing. Expected the work_dir",
+        ],
+        strict=True,
+    ):
+        assert expected in line
+    assert done.stdout.splitlines() == ["[]", "True"]
+
+
+# -- where a card goes -----------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(model, built, tmp_path, monkeypatch):
+    """A clone of the repository with a quickstart that was built and scored."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "model_cards", clone / "model_cards")
+    for name, source in (("models", built / "model"), ("work", built / "work")):
+        shutil.copytree(source, clone / name / "quickstart")
+    home = clone / f"results/local__quickstart/{revision_of(str(built / 'model'))}"
+    write_result(home, "STS12", "local", {"test": [("default", 0.6)]})
+    monkeypatch.chdir(clone)
+    return clone
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def command_of_the_readme():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    [command] = re.findall(r"^st-static (card models/quickstart .*)$", readme, re.MULTILINE)
+    arguments = []
+    for word in command.split():
+        arguments += sorted(map(str, Path().glob(word))) if "*" in word else [word]
+    return arguments
+
+
+def test_the_readmes_command_leaves_the_clones_cards_alone(clone):
+    before = contents(clone / "model_cards")
+    assert main(command_of_the_readme()) == 0
+    assert contents(clone / "model_cards") == before
+    assert "# quickstart" in (clone / "models/quickstart/README.md").read_text("utf-8")
+    assert {path.name for path in clone.iterdir()} == {"models", "work", "results", "model_cards"}
+
+
+def test_another_models_card_is_not_overwritten(clone, capsys):
+    before = contents(clone)
+    assert main([*command_of_the_readme(), "--cards", "model_cards"]) == 1
+    said = capsys.readouterr().err
+    assert "model_cards/quickstart.md is another model's card: teacher" in said
+    assert "--cards OTHER" in said
+    assert contents(clone) == before
+
+
+def test_a_card_without_facts_is_not_overwritten(clone, capsys):
+    (clone / "model_cards/quickstart.json").unlink()
+    assert main([*command_of_the_readme(), "--cards", "model_cards"]) == 1
+    assert "does not say whose card model_cards/quickstart.md is" in capsys.readouterr().err
+
+
+RECIPE = {
+    "teacher": {"model": "bert", "hub_id": None},
+    "corpus": {"files": ["a.txt"], "docstrings": None, "dataset": None, "dataset_config": None},
+    "pca": {"n_components": 256},
+    "seed": 0,
+}
+
+
+def check_place(cards, hub_id=None, **changes):
+    """Whether the card of a model with these changes may take the place of RECIPE's."""
+    recipe = {**RECIPE, **{k: {**RECIPE[k], **v} for k, v in changes.items()}}
+    check_same_model(cards, "ours", identity_of_built({"recipe": recipe}, hub_id))
+
+
+@pytest.fixture
+def cards(tmp_path):
+    (tmp_path / "ours.md").write_text("# ours", "utf-8")
+    write_json(tmp_path / "ours.json", {"hub_id": None, "recipe": RECIPE})
+    return tmp_path
+
+
+def test_the_card_of_the_same_model_built_again_is_renewed(cards):
+    check_place(cards)
+    check_place(cards, corpus={"description": "diaries"}, hub_id="org/ours")
+    check_place(cards, teacher={"hub_id": "org/bert"})  # added because publish asked for it
+    check_same_model(cards, "another", {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"corpus": {"files": ["mine.txt"]}},
+            "text from the files a.txt instead of from the files mine.txt\\.",
+        ),
+        (
+            {"corpus": {"files": None, "docstrings": ["json"]}},
+            "text from the files a.txt instead of from docstrings of json\\.",
+        ),
+        ({"teacher": {"model": "org/other"}}, "teacher bert instead of org/other"),
+        ({"pca": {"n_components": 64}}, "dimension 256 instead of 64"),
+    ],
+)
+def test_the_card_of_another_model_is_not(cards, changes, says):
+    with pytest.raises(ValueError, match=f"{says}.*--cards OTHER"):
+        check_place(cards, **changes)
+
+
+def test_a_model_is_known_by_its_repository(cards):
+    write_json(cards / "ours.json", {"hub_id": "org/ours", "recipe": RECIPE})
+    check_place(cards, "org/ours", corpus={"files": ["mine.txt"]})
+    with pytest.raises(ValueError, match="org/ours instead of other/ours on the Hub"):
+        check_place(cards, "other/ours")
+
+
+def test_the_place_of_an_ensembles_card(cards):
+    ensemble = {"form": "exact", "members": [{"name": "a"}, {"name": "b"}]}
+    record = {"ensemble": ensemble}
+    said = "another model's card: that of a single model, not of an ensemble. It would be"
+    with pytest.raises(ValueError, match=said):
+        check_same_model(cards, "ours", identity_of_ensemble(record, None))
+    write_json(cards / "ours.json", {"hub_id": None, "ensemble": ensemble})
+    check_same_model(cards, "ours", identity_of_ensemble(record, "org/ours"))
+    with pytest.raises(ValueError, match="that of an ensemble, not of a single model"):
+        check_place(cards)
+    record = {"ensemble": {"form": "fused", "members": [{"name": "a"}, {"name": "c"}]}}
+    said = "card: form exact instead of fused, members a, b instead of a, c. It would be"
+    with pytest.raises(ValueError, match=said):
+        check_same_model(cards, "ours", identity_of_ensemble(record, None))

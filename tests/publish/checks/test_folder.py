@@ -1,0 +1,393 @@
+"""What may be published: each thing that is wrong with a folder is found, all of them at once."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from small_model import CARD, RESULTS, write_model
+
+from st_static.publish.checks import folder as folder_check
+from st_static.publish.checks.folder import UnfitFolderError, check_folder, is_written_here
+
+HF_TOKEN = "hf_" + "aB3" * 11 + "x"
+GITHUB_TOKEN = "ghp_" + "aB3" * 12
+AWS_KEY = "AKIA" + "ABCD" * 4
+OWN_MODULE = "my_module.MyModule"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "model")
+
+
+def problems_of(folder: Path, allow_remote_code: bool = False) -> list[str]:
+    """What check_folder finds, a problem each."""
+    with pytest.raises(ValueError, match="cannot be published as it is") as caught:
+        check_folder(folder, allow_remote_code)
+    return str(caught.value).split("\n- ")[1:]
+
+
+def change_table(folder: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    file = folder / "model.safetensors"
+    save_file({"embedding.weight": change(load_file(file)["embedding.weight"])}, file)
+
+
+def change_modules(folder: Path, kind: str) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = kind
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+def with_nan(table: np.ndarray) -> np.ndarray:
+    table[2, 1] = np.nan
+    return table
+
+
+# -- fit -------------------------------------------------------------------------------
+
+
+def test_a_whole_folder_is_fit_and_its_files_are_listed(folder: Path) -> None:
+    files = check_folder(folder)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    assert {file.path: file.size for file in files} == {
+        path.relative_to(folder).as_posix(): path.stat().st_size for path in paths
+    }
+    assert [file.path for file in files] == sorted(file.path for file in files)
+    assert ".eval_results/sts12.yaml" in {file.path for file in files}
+
+
+def test_an_empty_path_is_fit_as_well(folder: Path) -> None:
+    """As sentence-transformers saves a model."""
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = ""
+    (folder / "modules.json").write_text(json.dumps(modules))
+    check_folder(folder)
+
+
+def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> None:
+    save_file({"components": np.eye(4)}, folder / "sentence_pca.safetensors")
+    (folder / "figures" / "dark").mkdir()
+    (folder / "figures" / "dark" / "scores.png").write_bytes(b"\x89PNG")
+    with (folder / "README.md").open("a") as card:
+        card.write("\n<img src='figures/dark/scores.png'>\n")
+    names = {file.path for file in check_folder(folder)}
+    assert names >= {"sentence_pca.safetensors", "figures/dark/scores.png"}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_either_number_format_is_fit(tmp_path: Path, dtype: str) -> None:
+    assert check_folder(write_model(tmp_path / "model", dtype))
+
+
+def test_no_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"There is no folder .*nothing"):
+        check_folder(tmp_path / "nothing")
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        ".DS_Store",
+        "pytorch_model.bin",
+        "modeling.py",
+        "2_Dense/config.json",
+        "figures/scores.html",
+        "figures/.hidden.svg",
+        ".eval_results/scores.json",
+        "1_Normalize/deep/config.json",
+        ".git/config",
+    ],
+)
+def test_a_file_that_is_no_part_of_a_model_is_found(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True, parents=True)
+    (folder / name).write_text("[]")
+    assert f"{name} is not part of a model. Move it elsewhere." in problems_of(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "modules.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "config_sentence_transformers.json",
+    ],
+)
+def test_a_missing_file_is_found(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    [problem] = problems_of(folder)
+    assert problem.startswith(f"There is no {name}.")
+
+
+def test_a_file_too_large_for_the_hub_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder_check._MAX_BYTES == 50_000_000_000
+    size = (folder / "model.safetensors").stat().st_size
+    monkeypatch.setattr(folder_check, "_MAX_BYTES", size - 1)
+    assert any(p.startswith(f"model.safetensors has {size} bytes") for p in problems_of(folder))
+
+
+def test_too_many_files_for_the_hub_are_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_check, "_MAX_ENTRIES", 2)
+    for number in range(2):
+        (folder / "figures" / f"{number}.svg").write_text("<svg/>")
+    assert "figures holds 3 files, but the Hub takes up to 2." in problems_of(folder)
+
+
+# -- modules ---------------------------------------------------------------------------
+
+
+def test_a_module_that_is_not_built_in_is_found(folder: Path) -> None:
+    change_modules(folder, OWN_MODULE)
+    [problem] = problems_of(folder)
+    assert OWN_MODULE in problem
+    assert "--allow_remote_code" in problem
+
+
+def test_the_code_of_an_ensemble_is_not_to_be_moved_elsewhere(folder: Path) -> None:
+    (folder / "segment_normalize.py").write_text("class SegmentNormalize: ...\n")
+    [problem] = problems_of(folder)
+    assert problem.startswith("segment_normalize.py belongs to a module with code of its own")
+    assert "--allow_remote_code" in problem
+
+
+def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
+    change_modules(folder, OWN_MODULE)
+    (folder / "my_module.py").write_text("class MyModule: ...\n")
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense" / "config.json").write_text("{}")
+    names = {file.path for file in check_folder(folder, allow_remote_code=True)}
+    assert names >= {"my_module.py", "2_Dense/config.json"}
+
+
+def test_allowed_code_allows_no_other_files(folder: Path) -> None:
+    (folder / "weights.bin").write_bytes(b"a pickle")
+    assert problems_of(folder, True) == ["weights.bin is not part of a model. Move it elsewhere."]
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '[{"type": 3, "path": ""}]', '[{"a": 1}]'])
+def test_a_broken_list_of_modules_is_found(folder: Path, text: str) -> None:
+    (folder / "modules.json").write_text(text)
+    assert problems_of(folder) == [
+        "modules.json is not a list of modules, each with a type and a path."
+    ]
+
+
+# -- tables ----------------------------------------------------------------------------
+
+
+def test_broken_tensors_are_found(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-4])
+    [problem] = problems_of(folder)
+    assert problem.startswith("model.safetensors is broken: ")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> None:
+    folder = write_model(tmp_path / "model", dtype)
+    change_table(folder, with_nan)
+    assert problems_of(folder) == [
+        "model.safetensors holds 1 values in embedding.weight that are not finite numbers."
+    ]
+
+
+def test_a_pca_that_is_not_finite_is_found(folder: Path) -> None:
+    save_file({"mean": np.array([1, np.inf, -np.inf])}, folder / "sentence_pca.safetensors")
+    assert problems_of(folder) == [
+        "sentence_pca.safetensors holds 2 values in mean that are not finite numbers."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda table: table[:-1].copy(), "has ids up to"),
+        (lambda table: np.vstack([table, table[:1]]), "it should have a row for each"),
+        (lambda table: table[:, :, None].copy(), "it should have a row for each"),
+    ],
+)
+def test_a_table_of_another_model_is_found(
+    folder: Path, change: Callable[[np.ndarray], np.ndarray], says: str
+) -> None:
+    change_table(folder, change)
+    [problem] = problems_of(folder)
+    assert says in problem
+
+
+# -- card ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["license", "library_name", "pipeline_tag"])
+def test_a_card_without_a_required_key_is_found(folder: Path, key: str) -> None:
+    (folder / "README.md").write_text(re.sub(rf"(?m)^{key}:.*\n", "", CARD))
+    [problem] = problems_of(folder)
+    assert problem.startswith("README.md: Expected")
+    assert key in problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("license: apache-2.0", "license: 2"),
+        ("pipeline_tag: ", "pipeline_tag: [a]  # "),
+        ("license: ", "license: ["),
+        ("value: 70.5", "value: high"),
+        ("value: 70.5", "value: .nan"),
+        ("value: 70.5", "value: true"),
+        ("- name: ours-256", "- title: ours-256"),
+        ("      type: STS", "      type: ''"),
+        ("      type: mteb/sts12-sts\n", ""),
+        ("type: mteb/sts12-sts", "type: 7"),
+        ("name: MTEB STS12", "name: null"),
+        ("type: cosine_spearman", "name: cosine_spearman"),
+        ("type: cosine_spearman", "type: []"),
+    ],
+)
+def test_wrong_metadata_of_a_card_is_found(folder: Path, old: str, new: str) -> None:
+    assert old in CARD
+    (folder / "README.md").write_text(CARD.replace(old, new))
+    problems = problems_of(folder)
+    assert problems
+    assert all(problem.startswith("README.md: ") for problem in problems)
+
+
+def test_a_card_that_is_no_text_is_found(folder: Path) -> None:
+    (folder / "README.md").write_bytes(b"\xff\xfe")
+    assert problems_of(folder) == ["README.md: Expected text in UTF-8, but there is other data."]
+
+
+def test_figures_and_the_card_must_fit(folder: Path) -> None:
+    card = folder / "README.md"
+    card.write_text(
+        card.read_text().replace("(figures/scores.svg)", "(figures/my%20model/gone.png)")
+        + "\n[The method](https://arxiv.org/abs/2506.04624), [above](#ours-256)\n"
+    )
+    assert problems_of(folder) == [
+        "README.md links to figures/my model/gone.png, which is not there. Write it again: "
+        "st-static card.",
+        "figures/scores.svg is not in README.md. Remove it, or write the card again.",
+    ]
+
+
+def test_the_card_must_load_the_repository(folder: Path) -> None:
+    with (folder / "README.md").open("a") as card:
+        card.write('\n    model = SentenceTransformer("models/ours-256")\n')
+    assert check_folder(folder)
+    with pytest.raises(UnfitFolderError, match=r"models/ours-256, which.*--hub_id org/ours-256"):
+        check_folder(folder, repo_id="org/ours-256")
+    with (folder / "README.md").open("a") as card:
+        card.write("\n    model = SentenceTransformer('org/ours-256', truncate_dim=128)\n")
+    assert check_folder(folder, repo_id="org/ours-256")
+
+
+def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
+    card = CARD.replace("language: en", "language: [en, de]")
+    (folder / "README.md").write_text(re.sub(r"(?s)model-index.*\n---", "---", card))
+    assert check_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("    id: mteb/sts12-sts\n", "", "is not a list of results"),
+        ("- dataset:", "dataset:", "is not a list of results"),
+        ("value: 70.5", "value: '70.5'", "has the value '70.5' for mteb/sts12-sts"),
+    ],
+)
+def test_wrong_results_are_found(folder: Path, old: str, new: str, says: str) -> None:
+    (folder / ".eval_results" / "sts12.yaml").write_text(RESULTS.replace(old, new))
+    [problem] = problems_of(folder)
+    assert problem.startswith(".eval_results/sts12.yaml ")
+    assert says in problem
+
+
+# -- secrets ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("secret", "kind"),
+    [
+        (HF_TOKEN, "a token of the Hugging Face Hub"),
+        (GITHUB_TOKEN, "a token of GitHub"),
+        ("github_pat_" + "aB3_" * 12, "a token of GitHub"),
+        (AWS_KEY, "a key of AWS"),
+        ("AIza" + "aB3-_" * 7, "a key of Google"),
+        ("sk-ant-" + "aB3-" * 10, "a key of OpenAI or Anthropic"),
+        ("xoxb-" + "123-" * 5, "a token of Slack"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----", "a private key"),
+        ("-----BEGIN PRIVATE KEY-----", "a private key"),
+    ],
+)
+@pytest.mark.parametrize("name", ["README.md", "st_static.json", "figures/scores.svg"])
+def test_a_secret_is_found_and_not_repeated(
+    folder: Path, secret: str, kind: str, name: str
+) -> None:
+    text = (folder / name).read_text() + f"\nnote: {secret}\n"
+    (folder / name).write_text(text)
+    line = 1 + text[: text.index(secret)].count("\n")
+    [problem] = problems_of(folder)
+    assert problem == f"{name}: line {line} looks like {kind}. Remove it."
+
+
+def test_words_that_begin_like_a_secret_are_none(folder: Path) -> None:
+    words = "hf_hub_download ghp_ AKIA sk-learn-contrib-of-many-words xox BEGIN PRIVATE KEY"
+    (folder / "README.md").write_text(CARD + words)
+    assert check_folder(folder)
+
+
+# -- together --------------------------------------------------------------------------
+
+
+def test_all_problems_are_told_at_once(folder: Path) -> None:
+    (folder / "notes.txt").write_text(AWS_KEY)
+    (folder / "tokenizer.json").unlink()
+    change_table(folder, with_nan)
+    (folder / "README.md").write_text(CARD.replace("license:", "licence:"))
+    problems = problems_of(folder)
+    assert len(problems) == 5
+    for name in ("notes.txt is no", "tokenizer.json", "finite", "license", "notes.txt: line 1"):
+        assert any(name in problem for problem in problems)
+
+
+def test_the_folder_is_left_as_it_is(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    here = os.getcwd()
+    check_folder(folder)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert os.getcwd() == here
+
+
+def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> None:
+    corpus = {"files": None, "license": "mit", "redistributable": False}
+    record = {"recipe": {"corpus": corpus, "teacher": {"model": "org/teacher"}}}
+    (folder / "st_static.json").write_text(json.dumps(record))
+    [problem] = problems_of(folder)
+    assert "may not be redistributed" in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("model.safetensors", True),
+        ("segment_normalize.py", True),
+        ("1_SegmentNormalize/config.json", True),
+        ("notes.txt", False),
+        ("other.py", False),
+    ],
+)
+def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
+    assert is_written_here(path) == written

@@ -1,0 +1,732 @@
+"""Publishing over HTTP, to a Hub on the loopback that keeps bytes and can misbehave."""
+
+import argparse
+import base64
+import json
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import huggingface_hub.constants
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hub_server import READ_TOKEN, TOKEN, Hub
+from hub_store import Commit, Repository
+from huggingface_hub import ModelCard
+from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
+from small_model import write_model
+
+from st_static.cli import main
+from st_static.distill.config import BuildConfig
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.publish.card import gather, render
+from st_static.publish.hub import load_alone
+from st_static.publish.hub import publish as hub_module
+from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
+from st_static.publish.hub.publish import Published, publish
+
+REPO = "org/ours-256"
+TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
+WRONG_TOKEN = "hf_" + "x" * 34
+COMMIT = "POST .*/commit/"
+LFS = "PUT /storage/"
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with Hub().running() as running:
+        yield running
+
+
+@dataclass
+class Client:
+    """This process as a client: what it waits for, and what it loads in other processes."""
+
+    waits: list[float] = field(default_factory=list)
+    loaded: list[tuple[str, str | None, str | None]] = field(default_factory=list)
+
+
+@pytest.fixture
+def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Talk to the server; wait for nothing, and load models here instead of in new processes."""
+    settings = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_TOKEN": TOKEN,
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "home" / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    client = Client()
+    monkeypatch.setattr("time.sleep", client.waits.append)
+
+    def load_here(
+        model: str,
+        texts: list[str],
+        revision: str | None = None,
+        token: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> np.ndarray:
+        client.loaded.append((model, revision, token))
+        cache = tmp_path / f"cache_{len(client.loaded)}"
+        return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
+
+    monkeypatch.setattr(hub_module, "load_fresh", load_here)
+    return client
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "ours-256")
+
+
+def history(hub: Hub, revision: str = "main") -> list[Commit]:
+    """The commits of the repository after its first, the newest first."""
+    return hub.repositories[REPO].history(revision)[:-1]
+
+
+def assert_holds(commit: Commit, folder: Path) -> None:
+    """A commit holds every file of the folder, byte by byte, and nothing else."""
+    files = {path: blob.content for path, blob in commit.files.items() if path != ".gitattributes"}
+    assert files == {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def assert_nothing_half(hub: Hub) -> None:
+    """Whatever was uploaded, no commit shows it."""
+    assert history(hub) == []
+    assert list(hub.repositories[REPO].find("main").files) == [".gitattributes"]
+    assert not hub.repositories[REPO].pulls
+
+
+def file_line(path: str, content: bytes) -> dict:
+    """A line of a commit that adds a file."""
+    value = {"path": path, "content": base64.b64encode(content).decode(), "encoding": "base64"}
+    return {"key": "file", "value": value}
+
+
+# -- the whole way ---------------------------------------------------------------------
+
+
+def test_a_published_model_loads_by_its_name_without_st_static(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(folder, REPO)
+    monkeypatch.delenv("HF_TOKEN")
+    vectors = load_fresh(REPO, TEXTS)
+    expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
+    assert expected[:2].any(axis=1).all()
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_the_process_that_loads_alone_cannot_import_st_static() -> None:
+    program = (
+        "import runpy, sys\n"
+        f"sys.meta_path.insert(0, runpy.run_path({load_alone.__file__!r})['_WithoutOurs']())\n"
+        "import st_static.model"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.stderr.strip().endswith("No module named 'st_static'")
+
+
+def test_a_model_that_does_not_load_is_told_without_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text("import sys\nsys.exit('no such model with ' + sys.stdin.read())\n")
+    monkeypatch.setattr(load_alone, "__file__", str(program))
+    with pytest.raises(ValueError, match=r"does not load .* alone: no such model") as caught:
+        load_fresh(REPO, TEXTS, token=TOKEN)
+    assert "org/ours-256" in str(caught.value)
+    assert TOKEN not in str(caught.value)
+
+
+def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    published = publish(folder, REPO, tag="v1")
+    [commit] = history(hub)
+    assert_holds(commit, folder)
+    assert published.commit == commit.oid
+    assert published.is_new
+    assert published.url == f"{hub.url}/{REPO}"
+    assert hub.repositories[REPO].tags == {"v1": commit.oid}
+    assert client.loaded == [(str(folder), None, None), (REPO, commit.oid, TOKEN)]
+    downloads = [r for r in hub.requests if r.startswith(f"GET /{REPO}/resolve/{commit.oid}")]
+    tagged = f"POST /api/models/{REPO}/tag/{commit.oid}"
+    assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
+
+
+def test_fast_encoder_loads_a_published_model(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path
+) -> None:
+    publish(folder, REPO)
+    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
+    expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+
+
+def test_a_download_that_breaks_is_resumed(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 100)
+    assert (folder / "model.safetensors").stat().st_size // 2 == 220
+    publish(folder, REPO)
+    before = hub.asked("GET /storage/")
+    hub.fail("GET /storage/", kind="drop")
+    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
+    expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+    assert hub.asked("GET /storage/") == before + 2
+    assert hub.ranges == ["bytes=200-"]
+
+
+# -- again -----------------------------------------------------------------------------
+
+
+def test_the_same_files_make_no_new_commit(hub: Hub, client: Client, folder: Path) -> None:
+    first = publish(folder, REPO)
+    before = hub.asked(COMMIT), hub.asked(LFS)
+    again = publish(folder, REPO)
+    assert (hub.asked(COMMIT), hub.asked(LFS)) == before
+    assert len(history(hub)) == 1
+    assert (again.commit, again.is_new, first.is_new) == (first.commit, False, True)
+
+
+def test_a_change_is_one_commit_and_sends_what_changed(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    publish(folder, REPO)
+    card = folder / "README.md"
+    card.write_text(card.read_text().replace("scores.svg", "speed.svg"))
+    (folder / "figures" / "scores.svg").rename(folder / "figures" / "speed.svg")
+    before = hub.asked(LFS)
+    assert publish(folder, REPO).is_new
+    assert hub.asked(LFS) == before
+    assert len(history(hub)) == 2
+    assert_holds(history(hub)[0], folder)
+
+
+def test_a_file_of_the_same_size_is_sent(hub: Hub, client: Client, folder: Path) -> None:
+    publish(folder, REPO)
+    card, table = folder / "README.md", folder / "model.safetensors"
+    card.write_text(card.read_text().replace("70.5", "71.5"))
+    content = bytearray(table.read_bytes())
+    content[-1] ^= 1
+    table.write_bytes(content)
+    publish(folder, REPO)
+    assert_holds(history(hub)[0], folder)
+
+
+def test_files_of_others_in_the_repository_stay(hub: Hub, client: Client, folder: Path) -> None:
+    publish(folder, REPO)
+    header = {"key": "header", "value": {"summary": "Add a licence"}}
+    lines = [header, file_line("LICENSE", b"MIT")]
+    hub.repositories[REPO].commit("main", lines, "writer", False)
+    assert not publish(folder, REPO).is_new
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    publish(folder, REPO)
+    assert history(hub)[0].files["LICENSE"].content == b"MIT"
+
+
+# -- branches, tags, pull requests -----------------------------------------------------
+
+
+def test_a_branch_is_created_and_main_left_alone(hub: Hub, client: Client, folder: Path) -> None:
+    published = publish(folder, REPO, revision="next/v2")
+    assert history(hub) == []
+    [commit] = history(hub, "next/v2")
+    assert commit.oid == published.commit
+    assert_holds(commit, folder)
+    assert not publish(folder, REPO, revision="next/v2").is_new
+
+
+def test_a_pull_request_leaves_main_alone(hub: Hub, client: Client, folder: Path) -> None:
+    published = publish(folder, REPO, create_pr=True)
+    assert history(hub) == []
+    [commit] = history(hub, "refs/pr/1")
+    assert_holds(commit, folder)
+    assert published.commit == commit.oid
+    assert published.url == f"{hub.url}/{REPO}/discussions/1"
+
+
+def test_the_same_pull_request_is_not_opened_twice(hub: Hub, client: Client, folder: Path) -> None:
+    first = publish(folder, REPO, create_pr=True)
+    again = publish(folder, REPO, create_pr=True)
+    assert (again.url, again.commit, again.is_new) == (first.url, first.commit, False)
+    assert list(hub.repositories[REPO].pulls) == ["refs/pr/1"]
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    assert publish(folder, REPO, create_pr=True).is_new
+    assert list(hub.repositories[REPO].pulls) == ["refs/pr/1", "refs/pr/2"]
+
+
+def test_what_main_holds_needs_no_pull_request(hub: Hub, client: Client, folder: Path) -> None:
+    publish(folder, REPO)
+    published = publish(folder, REPO, create_pr=True)
+    assert not hub.repositories[REPO].pulls
+    assert published.url == f"{hub.url}/{REPO}"
+    assert not published.is_new
+
+
+def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    first = publish(folder, REPO, tag="v1")
+    assert publish(folder, REPO, tag="v1").commit == first.commit
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    with pytest.raises(ValueError, match="The tag v1 of org/ours-256 is there"):
+        publish(folder, REPO, tag="v1")
+    assert len(history(hub)) == 1
+    assert hub.repositories[REPO].tags == {"v1": first.commit}
+
+
+def test_a_model_that_gives_other_vectors_is_not_called_published(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_here = hub_module.load_fresh
+
+    def load_wrong(model: str, *rest: object, **options: object) -> np.ndarray:
+        return load_here(model, *rest, **options) + 0.1 * (model == REPO)
+
+    monkeypatch.setattr(hub_module, "load_fresh", load_wrong)
+    with pytest.raises(ValueError, match=r"gives other vectors .* The files were uploaded"):
+        publish(folder, REPO, tag="v1")
+    assert hub.repositories[REPO].tags == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"repo_id": "ours-256"}, "Expected the repository as ORG/NAME"),
+        ({"repo_id": "org/ours/256"}, "Repo id must be"),
+        ({"create_pr": True, "tag": "v1"}, "A pull request is made to main, and has no tag"),
+        ({"create_pr": True, "revision": "next"}, "A pull request is made to main"),
+    ],
+)
+def test_requests_that_cannot_be_are_refused(
+    hub: Hub, client: Client, folder: Path, options: dict, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        publish(folder, **{"repo_id": REPO, **options})
+    assert hub.requests == []
+
+
+# -- who may ---------------------------------------------------------------------------
+
+
+def test_a_private_repository_is_private(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    publish(folder, REPO, private=True, token=TOKEN)
+    assert hub.repositories[REPO].private
+    assert_holds(history(hub)[0], folder)
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    hub.repositories[REPO] = Repository(REPO, private=False)
+    with pytest.raises(ValueError, match="is there and public"):
+        publish(folder, REPO, private=True)
+    assert_nothing_half(hub)
+    assert not hub.asked(LFS)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_without_a_token_nothing_is_asked(
+    hub: Hub, client: Client, folder: Path, private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ValueError, match=r"needs a token.*`hf auth login`, or set HF_TOKEN"):
+        publish(folder, REPO, private=private)
+    assert hub.requests == []
+    assert client.loaded == []
+
+
+def test_a_private_model_is_refused_without_a_token_and_downloaded_with_one(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(folder, REPO, private=True)
+    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "with")
+    assert encoder.dimension == 4
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ValueError, match=r"org/ours-256.* or it is private\. .*hf auth login"):
+        FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "without")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_token_that_may_only_read_is_refused(
+    hub: Hub, client: Client, folder: Path, is_there: bool
+) -> None:
+    if is_there:
+        hub.repositories[REPO] = Repository(REPO, private=False)
+    with pytest.raises(ValueError, match=r"The token may not write to org/ours-256.*403.*hf auth"):
+        publish(folder, REPO, token=READ_TOKEN)
+    assert is_there or not hub.repositories
+    assert client.waits == []
+
+
+@pytest.mark.parametrize("token", [WRONG_TOKEN, "hf_line\nbreak" + "x" * 20, "hf_ä" + "x" * 30])
+def test_a_wrong_token_appears_in_no_output(
+    hub: Hub,
+    client: Client,
+    folder: Path,
+    token: str,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    with pytest.raises(ValueError, match="hf auth login") as caught:
+        publish(folder, REPO, token=token)
+    shown = [*capfd.readouterr(), caplog.text]
+    error: BaseException | None = caught.value
+    while error is not None:
+        shown.append(f"{error!r} {error}")
+        error = error.__cause__ or error.__context__
+    assert not any(part in text for text in shown for part in (token, "x" * 20))
+    assert not hub.repositories
+
+
+def test_a_wrong_token_from_the_environment_appears_in_no_output_of_the_command(
+    hub: Hub,
+    client: Client,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", WRONG_TOKEN)
+    assert main(["publish", str(folder), REPO]) == 1
+    captured = capfd.readouterr()
+    assert WRONG_TOKEN not in captured.out + captured.err
+    assert "Error: The token may not write to org/ours-256. The Hub answers 401" in captured.err
+
+
+# -- a Hub that is out of order --------------------------------------------------------
+
+STEPS = {
+    "who am I": "GET /api/whoami-v2",
+    "creating the repository": "POST /api/repos/create",
+    "looking at the repository": "GET /api/models/org/ours-256/revision/main",
+    "listing files": "GET .*/tree/",
+    "asking how to upload": "POST .*/preupload/",
+    "asking where to upload": "POST .*/objects/batch",
+    "the content of a large file": LFS,
+    "confirming a large file": "POST .*/objects/verify",
+    "checking the card": "POST /api/validate-yaml",
+    "the commit": COMMIT,
+    "the tag": "POST .*/tag/",
+}
+
+
+@pytest.mark.parametrize("kind", ["500", "429", "drop", "lose"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_moment_out_of_order_ends_in_one_whole_commit(
+    hub: Hub, client: Client, folder: Path, step: str, kind: str
+) -> None:
+    """`lose`: what was asked for is done, and only the answer does not arrive."""
+    if kind.isdigit():
+        after = {"Retry-After": "7"} if kind == "429" else {}
+        fault = hub.fail(STEPS[step], status=int(kind), headers=after)
+    else:
+        fault = hub.fail(STEPS[step], kind=kind)
+    published = publish(folder, REPO, tag="v1")
+    [commit] = history(hub)
+    assert_holds(commit, folder)
+    assert published.commit == commit.oid
+    assert published.is_new
+    assert hub.repositories[REPO].tags == {"v1": commit.oid}
+    assert (fault.times, len(client.waits)) == (0, 1)
+    if kind == "429" and step != "checking the card":  # of which the client keeps no headers
+        assert client.waits[0] >= 7
+
+
+@pytest.mark.parametrize("step", ["who am I", "the commit", "the content of a large file"])
+def test_the_rate_limit_says_how_long_to_wait(
+    hub: Hub, client: Client, folder: Path, step: str
+) -> None:
+    hub.fail(STEPS[step], status=429, headers={"ratelimit": '"api";r=0;t=55'})
+    publish(folder, REPO)
+    assert 55 <= client.waits[0] <= 56
+
+
+@pytest.mark.parametrize("kind", ["drop", "lose"])
+def test_a_pull_request_is_opened_once(hub: Hub, client: Client, folder: Path, kind: str) -> None:
+    hub.fail(COMMIT, kind=kind)
+    published = publish(folder, REPO, create_pr=True)
+    assert list(hub.repositories[REPO].pulls) == ["refs/pr/1"]
+    assert published.is_new
+    assert_holds(history(hub, "refs/pr/1")[0], folder)
+
+
+def test_several_faults_one_after_the_other(hub: Hub, client: Client, folder: Path) -> None:
+    hub.fail(LFS, status=500, times=2)
+    hub.fail(LFS, kind="drop")
+    hub.fail(COMMIT, status=502, times=3)
+    hub.fail(COMMIT, kind="lose")
+    publish(folder, REPO)
+    [commit] = history(hub)
+    assert_holds(commit, folder)
+    assert hub.asked(LFS) == 4
+
+
+def test_a_commit_of_somebody_else_meanwhile_is_built_on(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it changed a file that did not differ when the folder was compared."""
+    publish(folder, REPO)
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    repository = hub.repositories[REPO]
+    commit = repository.commit
+    lines = [file_line("README.md", b"# Another"), file_line("LICENSE", b"MIT")]
+
+    def commit_after_another(*arguments: object) -> object:
+        monkeypatch.setattr(repository, "commit", commit)
+        commit("main", [{"key": "header", "value": {"summary": "Another"}}, *lines], "he", False)
+        return commit(*arguments)
+
+    monkeypatch.setattr(repository, "commit", commit_after_another)
+    publish(folder, REPO)
+    assert [one.title for one in history(hub)] == ["Upload ours-256", "Another", "Upload ours-256"]
+    files = history(hub)[0].files
+    assert files.pop("LICENSE").content == b"MIT"
+    assert_holds(history(hub)[0], folder)
+
+
+@pytest.mark.parametrize("kind", ["status", "drop"])
+@pytest.mark.parametrize("step", [LFS, COMMIT, "POST .*/preupload/"])
+def test_an_upload_that_fails_for_good_leaves_no_commit(
+    hub: Hub, client: Client, folder: Path, step: str, kind: str
+) -> None:
+    fault = hub.fail(step, kind=kind, times=float("inf"))
+    with pytest.raises(OSError, match="org/ours-256") as caught:
+        publish(folder, REPO, tag="v1")
+    assert "ublish again" in str(caught.value)
+    assert "storage" not in str(caught.value)
+    assert_nothing_half(hub)
+    assert hub.repositories[REPO].tags == {}
+    assert hub.asked(step) == 6
+    # And when it is in order again, the same command goes through.
+    fault.times = 0
+    publish(folder, REPO, tag="v1")
+    assert_holds(history(hub)[0], folder)
+
+
+def test_content_that_was_damaged_on_the_way_is_refused(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Repository.keep
+    monkeypatch.setattr(Repository, "keep", lambda self, sha, data: keep(self, sha, data[:-1]))
+    with pytest.raises(OSError, match="not what its sha256 says"):
+        publish(folder, REPO)
+    assert_nothing_half(hub)
+
+
+def test_no_hub_at_all_is_said_in_one_line(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert main(["publish", str(folder), REPO]) == 1
+    assert "Error: Publishing org/ours-256 failed. ConnectError" in capfd.readouterr().err
+
+
+def test_offline_mode_is_named(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set"):
+        publish(folder, REPO)
+
+
+# -- dry run, and a folder that is not fit ---------------------------------------------
+
+
+def test_a_dry_run_checks_and_lists_and_asks_nothing(
+    hub: Hub,
+    client: Client,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    assert main(["publish", str(folder), REPO, "--dry_run"]) == 0
+    printed = capsys.readouterr().out
+    for path in folder.rglob("*"):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            [line] = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
+            assert line.split()[1] == f"{path.stat().st_size:,}"
+    assert printed.endswith("would go to org/ours-256. Nothing was uploaded.\n")
+    assert hub.requests == []
+    assert client.loaded == [(str(folder), None, None)]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_folder_that_is_not_fit_is_not_uploaded(
+    hub: Hub, client: Client, folder: Path, dry_run: bool
+) -> None:
+    (folder / "notes.txt").write_text("private")
+    with pytest.raises(ValueError, match=r"notes\.txt is not part of a model"):
+        publish(folder, REPO, dry_run=dry_run)
+    assert hub.requests == []
+
+
+def test_the_command_lists_what_is_wrong_with_a_folder(
+    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "notes.txt").write_text("private")
+    (folder / "README.md").unlink()
+    assert main(["publish", str(folder), REPO]) == 1
+    first, *problems = capsys.readouterr().err.splitlines()
+    assert first.startswith("Error: ")
+    assert [problem[:2] for problem in problems] == ["- ", "- "]
+    assert hub.requests == []
+
+
+# -- the command -----------------------------------------------------------------------
+
+
+def test_the_command_gives_every_option(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = []
+
+    def remember(model: Path, **options: object) -> Published:
+        calls.append((model, options))
+        return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
+
+    monkeypatch.setattr(hub_module, "publish", remember)
+    assert main(["publish", str(folder), REPO]) == 0
+    flags = ["--private", "--create_pr", "--allow_remote_code"]
+    values = ["--revision", "next", "--tag", "v1"]
+    assert main(["publish", str(folder), REPO, *flags, *values]) == 0
+    plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
+    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
+    given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
+    assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("Published: https://hub/org/ours-256 (")
+    assert "commit cccccccccccc, tag v1" in printed[0]
+
+
+# -- the comparison --------------------------------------------------------------------
+
+
+def test_texts_come_from_all_over_the_vocabulary(folder: Path, tmp_path: Path) -> None:
+    texts = sample_texts(folder)
+    encoder = FastEncoder.from_pretrained(folder)
+    tokens = {token for text in texts for token in encoder.model.tokenizer.encode(text).tokens}
+    assert {"read", "rows", "today", "a", "h"} <= tokens
+    assert len(sample_texts(tmp_path)) > 3
+
+
+@pytest.mark.parametrize(
+    ("published", "says"),
+    [
+        (np.ones((2, 3)), "expected the shape .2, 2., but got .2, 3."),
+        (np.array([[1, 1], [1, np.nan]]), "1 of 2 texts differ"),
+        (np.array([[1, 1], [1, 1 + 2e-6]]), "1 of 2 texts differ"),
+    ],
+)
+def test_other_vectors_are_told(published: np.ndarray, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        check_equal(np.ones((2, 2)), published, "org/ours-256")
+
+
+def test_vectors_that_are_no_numbers_in_both_are_equal() -> None:
+    """In float16 a text without a known word is."""
+    unknown = np.array([[np.nan, 1]])
+    check_equal(unknown, unknown.copy(), "org/ours-256")
+    with pytest.raises(ValueError, match="1 of 1 texts differ"):
+        check_equal(unknown, np.ones((1, 2)), "org/ours-256")
+
+
+# -- from a recipe ---------------------------------------------------------------------
+
+
+def test_a_recipe_is_built_scored_and_published_in_one_go(
+    hub: Hub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    teacher = save_tiny_teacher(tmp_path / "teacher")
+    config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
+    recipe = yaml.safe_dump({**asdict(config), "output": "models/tiny", "work_dir": "work"})
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    sentences = generated_sentences(60, seed=7)
+    pairs = {"sentence1": sentences[:30], "sentence2": sentences[30:], "score": list(range(30))}
+    (tmp_path / "data/STS12").mkdir(parents=True)
+    pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
+    run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
+    monkeypatch.setattr(gather, "is_believable", lambda rows, model: True)  # on a busy machine, too
+    monkeypatch.setattr(render, "is_believable", lambda rows, model: True)
+    scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
+    with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):
+        run(["recipe.yaml", "--publish", REPO, *scored])
+    scored += ["--corpus.description", "invented words", "--corpus.license", "cc0-1.0"]
+    with pytest.raises(ValueError, match=r"--teacher\.hub_id ORG/NAME"):
+        run(["recipe.yaml", "--publish", REPO, *scored])
+    assert not (tmp_path / "models").exists()
+    scored += ["--teacher.description", "a transformer with random weights"]
+    assert run(["recipe.yaml", "--publish", REPO, *scored]) == 0
+    [commit] = history(hub)
+    assert_holds(commit, tmp_path / "models/tiny")
+    card = ModelCard.load(tmp_path / "models/tiny/README.md")
+    [result] = card.data.eval_results
+    [file] = (tmp_path / "results").rglob("STS12.json")
+    [score] = json.loads(file.read_text())["scores"]["test"]
+    assert result.metric_value == pytest.approx(score["main_score"], abs=1e-6)
+    assert f'SentenceTransformer("{REPO}")' in card.text
+    assert "# ours-256\n" in card.text  # and not the folder's name
+    assert card.data.model_name == "ours-256"
+    assert "distilled from a transformer with random weights" in card.text
+    assert not (tmp_path / "model_cards").exists()
+
+
+def test_nothing_is_built_that_cannot_be_published(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
+    recipes = Path(__file__).parents[3] / "recipes"
+    with pytest.raises(ValueError, match="An ensemble is published by itself"):
+        run([str(recipes / "ensemble-512.yaml"), "--publish", REPO])
+    with pytest.raises(ValueError, match="ORG/NAME"):
+        run(["--publish", "ours-256"])
+    with pytest.raises(ValueError, match="for --publish"):
+        run(["--tasks", "STS12"])
+    with pytest.raises(ValueError, match="may not be redistributed"):
+        run(["--publish", REPO, "--corpus.redistributable", "false"])
+    with pytest.raises(ValueError, match=r"export\.license: .*'nonsense'"):
+        run(["--publish", REPO, "--export.license", "nonsense"])
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ValueError, match="needs a token"):
+        run(["--publish", REPO])
+
+
+def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
+    build = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))
+    options = argparse.Namespace(publish=REPO, tasks=None, data=None)
+    arguments = build["card_arguments"](BuildConfig(), options)
+    assert arguments[-2:] == ["--benchmark", build["BENCHMARK"]]
+    options.tasks = ["STS12"]
+    assert "--benchmark" not in build["card_arguments"](BuildConfig(), options)

@@ -1,0 +1,425 @@
+"""Fast token ids: equal to the tokenizer's own on any text, whatever the memory holds."""
+
+import concurrent.futures
+import copy
+import multiprocessing
+import pickle
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+
+from st_static.tokens import chunk_tokenizer
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.memo import _Content
+from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import build_tokenizer
+
+# Words, punctuation, scripts, and every kind of space and control character that may mislead.
+FRAGMENTS = [
+    *["the", "Keeper", "keeping", "a", "I", "unbelievably", "x" * 120, "don't", "3.5%", "e-mail"],
+    *["café", "cafe\u0301", "n\u0303", "\u0301", "Ångström", "ß", "İ", "ΣΑΣ", "ﬁne", "Ⅷ"],
+    *["東京", "タワー", "喜", "Привет", "안녕", "😀", "👩‍👩‍👧", "🇯🇵", "\ufe0f", "\u200d", "\u200b"],
+    *["[UNK]", "[PAD]", "[CLS]", "[MASK]", "##ing", "<s>", "</s>", "<unk>", "<mask>", "▁the", "▁"],
+    *["\t", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0"],
+    *["\u1680", "\u2003", "\u2028", "\u2029", "\u202f", "\u3000", "\ufeff", "\x00", "\ufffd"],
+    *[" ", "  ", "   ", ".", "...", "!?", "—", "«", "(", "$", "_", "'s", "12"],
+]
+mixed_text = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=12).map("".join)
+spaced_text = st.lists(st.sampled_from(FRAGMENTS), max_size=8).map(" ".join)
+texts = st.lists(mixed_text | spaced_text, max_size=5)
+
+p, n = pre_tokenizers, normalizers
+SENTENCES = [
+    "The keeper's boat was kept in Ångström harbour, 12 miles away; don't ask.",
+    "Keeping a café is unbelievably hard — the 東京 タワー, e-mail me the 3.5% (fine)!",
+    "Привет, the ship kept the light; a the them then\tthere\n and  the   rest",
+]
+# Each family in its common configurations.
+CONFIGURATIONS = {
+    "wordpiece": ("WordPiece", n.BertNormalizer(), p.BertPreTokenizer()),
+    "wordpiece_cased": ("WordPiece", n.BertNormalizer(lowercase=False), p.BertPreTokenizer()),
+    "wordpiece_nfd": (
+        "WordPiece",
+        n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()]),
+        p.Whitespace(),
+    ),
+    "bpe_bytes": ("BPE", None, p.ByteLevel(add_prefix_space=False)),
+    "bpe_bytes_prefix": ("BPE", n.NFC(), p.ByteLevel(add_prefix_space=True)),
+    "bpe_bytes_digits": ("BPE", n.NFKC(), p.Sequence([p.Digits(True), p.ByteLevel()])),
+    "bpe_bytes_split": ("BPE", None, p.Sequence([p.WhitespaceSplit(), p.ByteLevel(True)])),
+    "bpe_words": ("BPE", n.Lowercase(), p.Sequence([p.Whitespace(), p.Digits(True)])),
+    "unigram_always": ("Unigram", n.NFKC(), p.Metaspace(prepend_scheme="always")),
+    "unigram_first": ("Unigram", n.NFKD(), p.Metaspace(prepend_scheme="first")),
+    "unigram_never": ("Unigram", None, p.Metaspace(prepend_scheme="never")),
+    "unigram_split": (
+        "Unigram",
+        n.Sequence([n.Strip(), n.NFKC()]),
+        p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")]),
+    ),
+    "words": ("WordLevel", n.Sequence([n.Nmt(), n.Lowercase()]), p.WhitespaceSplit()),
+    "words_punctuation": (
+        "WordLevel",
+        n.Replace("``", '"'),
+        p.Sequence([p.Punctuation("merged_with_previous"), p.WhitespaceSplit(), p.Digits()]),
+    ),
+}
+
+
+def train(kind: str, normalizer: object, pre_tokenizer: object) -> Tokenizer:
+    unknown = {} if kind in ("Unigram",) else {"unk_token": "[UNK]"}
+    tokenizer = Tokenizer(getattr(models, kind)(**unknown))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    options = {"unk_token": "[UNK]"} if kind == "Unigram" else {}
+    trainer = getattr(trainers, f"{kind.replace('BPE', 'Bpe')}Trainer")(
+        vocab_size=400,
+        special_tokens=["[UNK]", "[CLS]", "</s>"],
+        show_progress=False,
+        **options,
+    )
+    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    # As XLM-RoBERTa's: it swallows the spaces before it.
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    return tokenizer
+
+
+def reference(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    return [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+
+
+def rows(ragged: Ragged) -> list[list[int]]:
+    return [
+        ragged.values[start:stop].tolist()
+        for start, stop in zip(ragged.offsets[:-1], ragged.offsets[1:], strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def student_encoder(student):
+    """One encoder for all examples, so that its memory is full of the earlier ones."""
+    return ChunkTokenizer(student)
+
+
+@pytest.fixture(scope="module")
+def encoders_by_family(tokenizers_by_family):
+    return {name: ChunkTokenizer(tokenizer) for name, tokenizer in tokenizers_by_family.items()}
+
+
+@pytest.fixture(scope="module")
+def encoders():
+    return {name: ChunkTokenizer(train(*parts)) for name, parts in CONFIGURATIONS.items()}
+
+
+@given(texts=texts)
+def test_student_ids_equal_the_tokenizers(student_encoder, texts):
+    assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
+@given(texts=texts)
+def test_teacher_ids_equal_the_tokenizers(encoders_by_family, family, texts):
+    encoder = encoders_by_family[family]
+    assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@given(texts=texts)
+def test_ids_of_each_configuration_equal_the_tokenizers(encoders, name, texts):
+    encoder = encoders[name]
+    assert encoder.chunking.cut is not None
+    assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+@pytest.fixture
+def tiny_parts(monkeypatch):
+    """Texts of a few bytes are already many, and long."""
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+
+
+long_text = st.lists(
+    mixed_text
+    | spaced_text
+    | st.sampled_from(["东京、大阪", "a,b;c", "k" * 203, "éя" * 110, "大éa" * 80]),
+    max_size=6,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("name", ["student", "wordpiece", "unigram", "byte_level", *CONFIGURATIONS])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(long_text, max_size=4))
+def test_long_texts_have_the_tokenizers_ids(
+    tiny_parts, student_encoder, encoders_by_family, encoders, name, texts
+):
+    encoder = {"student": student_encoder, **encoders, **encoders_by_family}[name]
+    assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
+
+
+def test_truncated_long_texts(tiny_parts, encoders):
+    tokenizer = Tokenizer.from_str(encoders["wordpiece"].tokenizer.to_str())
+    tokenizer.enable_truncation(9)
+    texts = ["the keeper kept the ship, " * 5, "", "a keeper"]
+    assert rows(ChunkTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
+
+
+def test_long_texts_are_cut_into_pieces(student, monkeypatch):
+    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+    encoder = ChunkTokenizer(student)
+    longest = []
+    encode = encoder._encode
+    monkeypatch.setattr(
+        encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
+    )
+    for text in (
+        "the keeper " * 30,
+        "kept;" * 50,
+        "x" * 5000,
+        "东京" * 50,
+        "é" * 900,
+        "я так " * 90,
+    ):
+        longest.clear()
+        assert rows(encoder([text])) == reference(student, [text])
+        assert max(longest) < 250, text
+
+
+@given(texts=st.lists(st.text(), max_size=4))
+def test_arbitrary_unicode(student_encoder, texts):
+    assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "bpe_bytes", "unigram_first"])
+@settings(max_examples=30)
+@given(texts=texts)
+def test_truncated_texts(encoders, name, texts):
+    tokenizer = Tokenizer.from_str(encoders[name].tokenizer.to_str())
+    tokenizer.enable_truncation(3)
+    assert rows(ChunkTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
+
+
+@given(batches=st.lists(texts, min_size=2, max_size=4))
+def test_a_tiny_memory_gives_the_same_ids(batches):
+    tokenizer = build_tokenizer(["the", "don"], [*"tkeapr.'東", *(f"##{c}" for c in "kepring")])
+    for encoder in (ChunkTokenizer(tokenizer, max_chunks=3), ChunkTokenizer(tokenizer, 99, 20)):
+        for batch in batches:
+            assert rows(encoder(batch)) == reference(tokenizer, batch)
+
+
+def test_a_memory_of_100_chunks_gives_the_right_ids_over_many_texts(student):
+    encoder = ChunkTokenizer(student, max_chunks=100)
+    words = [f"The keeper{i % 700}, ship {i}!" for i in range(3000)]
+    expected = reference(student, words)
+    for start in range(0, 3000, 60):
+        assert rows(encoder(words[start : start + 60])) == expected[start : start + 60]
+
+
+def test_a_repeated_chunk_goes_through_the_tokenizer_once(student):
+    class Counting:
+        seen: list[str] = []  # noqa: RUF012
+
+        def to_str(self):
+            return student.to_str()
+
+        def encode_batch(self, texts, **options):
+            self.seen.extend(chunk for text in texts for chunk in text.split())
+            return student.encode_batch(texts, **options)
+
+    encoder = ChunkTokenizer(Counting())
+    encoder(["the zzship the yykeeper", "the zzship"])
+    encoder(["yykeeper zzship, the xxdog"])
+    # The vocabulary's words are known from the start, and words from chunks with punctuation.
+    assert sorted(Counting.seen) == [",", "xxdog", "yykeeper", "zzship"]
+
+
+def test_the_memory_grows_beyond_its_first_size(student):
+    words = [f"{i} the{i}" for i in range(3000)]
+    assert rows(ChunkTokenizer(student)(words)) == reference(student, words)
+
+
+def test_eight_threads_get_the_right_ids(student):
+    texts = [f"The keeper {i % 997} of ship{i}, counted {i * 7 % 1013}!" for i in range(10_000)]
+    expected = reference(student, texts)
+    encoder = ChunkTokenizer(student, max_chunks=500)
+    starts = [start for _ in range(3) for start in range(0, 10_000, 100)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda start: rows(encoder(texts[start : start + 100])), starts)
+        for start, ids in zip(starts, found, strict=True):
+            assert ids == expected[start : start + 100]
+
+
+def _in_child(encoder, texts, pipe):
+    pipe.send(rows(encoder(texts)))
+
+
+def test_a_fork_while_another_thread_holds_the_lock(student):
+    encoder = ChunkTokenizer(student)
+    encoder(["the ship"])
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    with encoder._memo._lock:
+        child = context.Process(target=_in_child, args=(encoder, ["a new ship, seen"], there))
+        child.start()
+    assert here.poll(30)
+    assert here.recv() == reference(student, ["a new ship, seen"])
+    child.join()
+
+
+def _locks_in_child(encoder, texts, pipe):
+    """What eight threads of a new process get, and how often two were adding chunks at a time."""
+    sys.setswitchinterval(1e-6)
+    memo, inside, together = encoder._memo, [], []
+    add = _Content.add
+
+    def watched(*arguments):
+        inside.append(None)
+        together.append(len(inside))
+        time.sleep(0.002)  # lets other threads in, if they have another lock
+        try:
+            return add(*arguments)
+        finally:
+            inside.pop()
+
+    _Content.add = watched
+    free = not memo._lock.locked()
+    start = threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        return rows(encoder([f"{text} new{number}" for text in texts]))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        pipe.send((free, list(pool.map(work, range(8))), together))
+
+
+def test_threads_of_a_fork_share_a_lock_that_nobody_holds(student):
+    encoder = ChunkTokenizer(student)
+    texts = ["the ship", "a keeper"]
+    encoder(texts)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    with encoder._memo._lock:
+        child = context.Process(target=_locks_in_child, args=(encoder, texts, there))
+        child.start()
+    assert here.poll(30)
+    free, found, together = here.recv()
+    child.join()
+    assert free, "the child's lock is held by a thread that does not exist in it"
+    assert max(together) == 1, "two threads were adding chunks at a time"
+    for number, ids in enumerate(found):
+        assert ids == reference(student, [f"{text} new{number}" for text in texts])
+
+
+def test_half_added_chunks_of_another_thread_are_forgotten_in_a_fork(student):
+    memo = ChunkTokenizer(student)._memo
+    memo._start_anew()
+    content = memo._content
+    memo._start_anew()
+    assert memo._content is content
+    memo._lock.acquire()
+    memo._start_anew()
+    assert memo._content is not content
+    assert not memo._lock.locked()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_work(student_encoder, copied):
+    assert rows(copied(student_encoder)(["The ship!"])) == rows(student_encoder(["The ship!"]))
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "byte_level", "unigram"])
+def test_arrow_arrays_and_slices_of_them_do_as_well(encoders_by_family, family, sentences):
+    encoder = encoders_by_family[family]
+    expected = reference(encoder.tokenizer, sentences)
+    for array in (pa.array(sentences), pa.array(sentences, pa.large_string())):
+        assert rows(encoder(array)) == expected
+        assert rows(encoder(array[3:9])) == expected[3:9]
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
+def test_no_text_and_empty_texts(encoders_by_family, family):
+    encoder = encoders_by_family[family]
+    assert encoder([]).offsets.tolist() == [0]
+    assert rows(encoder(["", "", ""])) == reference(encoder.tokenizer, ["", "", ""])
+    assert encoder(["", "", ""]).values.dtype == np.int32
+
+
+def test_a_tokenizer_that_looks_across_spaces_is_run_on_whole_texts():
+    tokenizer = Tokenizer(
+        models.BPE({"a": 0, " ": 1, "a ": 2, "a a": 3}, [("a", " "), ("a ", "a")])
+    )
+    encoder = ChunkTokenizer(tokenizer)
+    assert encoder.chunking.cut is None
+    assert rows(encoder(["a a", "a"])) == [[3], [0]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["a", None], "position 1, but the text is missing"),
+        ([b"a"], "position 0, but got bytes"),
+        (["a", 3], "position 1, but got int: 3"),
+    ],
+)
+def test_what_is_no_text_is_named(student_encoder, texts, says):
+    with pytest.raises(TypeError, match=says):
+        student_encoder(texts)
+    with pytest.raises(ValueError, match="text at position 1 is not valid Unicode"):
+        student_encoder(["a", "\ud800"])
+
+
+def with_tokens(pre_tokenizer, *tokens, normalizer=None):
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_tokens(list(tokens))
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "texts"),
+    [
+        # Chunks of different texts must not make an added token together.
+        (with_tokens(p.WhitespaceSplit(), AddedToken("a b", normalized=False)), ["c a", "b"]),
+        # The tokenizer looks for it before it lower-cases.
+        (
+            with_tokens(
+                p.BertPreTokenizer(),
+                AddedToken("query", normalized=False),
+                normalizer=n.BertNormalizer(),
+            ),
+            ["a QUERY.", "a query."],
+        ),
+        # This makes a space of the line end, and looks for it everywhere.
+        (
+            with_tokens(
+                p.BertPreTokenizer(),
+                AddedToken("\n", normalized=True),
+                normalizer=n.BertNormalizer(),
+            ),
+            ["a b", "a\nb"],
+        ),
+        (with_tokens(p.WhitespaceSplit(), normalizer=n.Replace("", "x")), ["a b", "b"]),
+    ],
+)
+def test_added_tokens_and_replacements_that_once_misled(tokenizer, texts):
+    encoder = ChunkTokenizer(tokenizer)
+    assert rows(encoder(texts)) == reference(tokenizer, texts)
+    for text in reversed(texts):
+        assert rows(encoder([text])) == reference(tokenizer, [text])
