@@ -257,7 +257,7 @@ def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model that is really built: a folder with `model`, `work` and `teacher/teacher`; not to be changed."""
+    """A model that is really built: `model`, `work` and `teacher/teacher`; not to be changed."""
     from small_build import save_tiny_teacher, small_config, write_corpus
 
     from st_static.distill.pipeline import build

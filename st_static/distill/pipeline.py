@@ -51,7 +51,7 @@ from st_static.distill.teacher import Teacher
 from st_static.encode.file_names import split_name
 from st_static.files import read_arrays, read_table, write_arrays, write_table
 from st_static.model.export import PCA_FILE, check_output, export_model
-from st_static.model.vectors import sentence_means
+from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
@@ -306,7 +306,7 @@ class _Build:
         alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
         names = [str(self._tokenizer.id_to_token(int(i))) for i in alone]
         table[alone] = vectors_alone(self.teacher, names, folder / _ALONE_FILE)
-        known = table.any(axis=1)
+        known = has_vector(table)
         table[known] = self.teacher.to_sentence_space(table[known])
         n_words = read_table(self._folder("vocabulary") / _WORDS_FILE).num_rows
         vectors = np.load(folder / SENTENCE_VECTORS_FILE, mmap_mode="r")
@@ -326,8 +326,7 @@ class _Build:
         pca = SentencePCA(self.config.pca.n_components, n_remove=self.config.pca.n_remove)
         pca.fit(sentence_means(table, self._ids.take(rows)))
         pca.save(folder / PCA_FILE)
-        reduced = pca.transform(table)
-        reduced[~table.any(axis=1)] = 0
+        reduced = pca.transform_table(table)
         return self._write_table(folder, reduced, self._sentence_vectors) | {
             "dimension": reduced.shape[1],
             "removed": pca.n_remove_,

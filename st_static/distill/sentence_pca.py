@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from st_static.arguments import as_matrix, check_type
 from st_static.files import read_arrays, write_arrays
+from st_static.model.vectors import has_vector
 
 
 class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
@@ -102,6 +103,18 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             )
         centred = np.asarray(table, dtype=np.float32) - self.mean_
         return (centred @ self.components_.T).astype(np.float32, copy=False)
+
+    def transform_table(self, table: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Map a word table [V, d] to [V, D]; a token without a vector stays without.
+
+        `transform` would give it the mean's image, as if it were a word.
+
+        Raises:
+            NotFittedError, ValueError, TypeError: As `transform`.
+        """
+        reduced = self.transform(table)
+        reduced[~has_vector(table)] = 0
+        return reduced
 
     def save(self, path: Path) -> None:
         """Write the fitted transform as safetensors, so that words can be added later.

@@ -189,6 +189,4 @@ def _reduced(
     """The table in its first sentence-level principal components, [V, D]; zeros stay zeros."""
     sample = ids.take(np.arange(min(len(ids.lengths), _PCA_SENTENCES)))
     pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
-    reduced = pca.transform(table)
-    reduced[~table.any(axis=1)] = 0
-    return reduced, pca
+    return pca.transform_table(table), pca

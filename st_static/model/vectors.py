@@ -33,6 +33,12 @@ def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return converted
 
 
+def has_vector(table: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which tokens have a vector, [V]; a row of zeros is that of a token without."""
+    has: NDArray[np.bool_] = np.any(table, axis=1)
+    return has
+
+
 def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
     """The mean of each sentence's word vectors; rows that are zero do not count.
 
@@ -43,8 +49,7 @@ def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float
     Returns:
         One vector a sentence, [M, d]; zero for a sentence without words.
     """
-    nonzero: NDArray[np.bool_] = np.any(table, axis=1)
-    words = ids.filter(nonzero[ids.values])
+    words = ids.filter(has_vector(table)[ids.values])
     means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)
     filled = np.flatnonzero(words.lengths)
     # In parts, so that the gathered word vectors never need more than about 100 MB.

@@ -38,7 +38,7 @@ from st_static.evaluate.figures import draw_agreement, draw_norms
 from st_static.evaluate.tasks import find_tasks
 from st_static.files import read_arrays, read_json, read_table
 from st_static.model.export import RECORD_FILE
-from st_static.model.vectors import sentence_means
+from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
@@ -269,8 +269,7 @@ def _socm_row(name: str, result: SocmResult) -> dict[str, object]:
 def word_vectors(model: BuiltModel, texts: Sequence[str]) -> list[Floats]:
     """The vectors of each text's words, without zero rows; texts without words are left out."""
     ids: Ragged = model.tokenize(texts)
-    nonzero: NDArray[np.bool_] = np.any(model.table, axis=1)
-    words = ids.filter(nonzero[ids.values])
+    words = ids.filter(has_vector(model.table)[ids.values])
     rows = [words.values[a:b] for a, b in zip(words.offsets, words.offsets[1:], strict=False)]
     return [model.table[row] for row in rows if len(row)]
 
@@ -337,19 +336,15 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     train = np.flatnonzero(~model.is_held_out)[:: max(1, len(model.is_held_out) // 100_000)]
     sentences = sentence_means(extracted, model.tokenize(model.selected.texts.take(train)))
 
-    def transformed(pca: SentencePCA) -> Floats:
-        """The extracted table under a PCA; words without a vector stay without."""
-        table: Floats = pca.transform(extracted)
-        table[~extracted.any(axis=1)] = 0
-        return table
-
     tables = {
         "extraction": extracted,
         "sentence PCA": reduced,
-        "sentence PCA, nothing dropped": transformed(
-            SentencePCA(dimension, n_remove=0).fit(sentences)
-        ),
-        "vocabulary PCA": transformed(SentencePCA(dimension).fit(model.rows_of_words(extracted))),
+        "sentence PCA, nothing dropped": SentencePCA(dimension, n_remove=0)
+        .fit(sentences)
+        .transform_table(extracted),
+        "vocabulary PCA": SentencePCA(dimension)
+        .fit(model.rows_of_words(extracted))
+        .transform_table(extracted),
     }
     if "distillation" in model.tables:
         tables["distillation"] = model.tables["distillation"]
