@@ -261,7 +261,7 @@ def readme_commands(user: User, sizes: str) -> None:
     [build] = [c for c in commands_of(readme, "Build a model of your own") if "ours-256" in c]
     user.must(f"{build} {PACKAGED_TEACHER} {sizes or SMALL}")
     with Hub().running() as hub:
-        hub_there = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN}
+        hub_there = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
         card = ""
         for command in commands_of(readme, "Publish"):
             if command.startswith("hf ") or "recipes/build.py" in command:
