@@ -32,9 +32,9 @@ from st_static.evaluate.analysis.norms import (
 )
 from st_static.evaluate.analysis.socm import SocmResult, mean_socm
 from st_static.evaluate.benchmark import require_any_dataset, run_tasks
-from st_static.evaluate.compare import ModelScores, write_table
 from st_static.evaluate.evaluated_model import EvaluatedModel, table_encoder
 from st_static.evaluate.figures import draw_agreement, draw_norms
+from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import find_tasks
 from st_static.files import read_arrays, read_json, read_table
 from st_static.model.export import RECORD_FILE
@@ -311,7 +311,7 @@ def ablation(
     model: BuiltModel, tasks: Sequence[str], output: Path, data: Path | None
 ) -> pl.DataFrame:
     """Scores after each stage, and with the PCA changed (paper section 4)."""
-    results = []
+    rows = []
     for name, table in ablation_tables(model).items():
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
@@ -322,10 +322,8 @@ def ablation(
         outcome = run_tasks(encoder, find_tasks(tasks=tasks), output, data)
         if outcome.failures:
             raise ValueError(f"The ablation's tasks failed: {outcome.failures}")
-        results.append(ModelScores(name, "measured", outcome.scores))
-    rows = [
-        {"table": r.name, **r.scores, "mean": np.mean(list(r.scores.values()))} for r in results
-    ]
+        mean = np.mean(list(outcome.scores.values()))
+        rows.append({"table": name, **outcome.scores, "mean": mean})
     return pl.DataFrame(rows)
 
 

@@ -19,7 +19,7 @@ from st_static.evaluate.figures import TEACHER as _TEACHER
 from st_static.evaluate.figures import legend_above as _legend_above
 from st_static.evaluate.figures import new_axes as _axes
 from st_static.evaluate.figures import save
-from st_static.publish.card.facts import CardFacts
+from st_static.publish.card.facts import CardFacts, CardFigure
 from st_static.publish.card.fonts import fonts_for
 from st_static.publish.card.labels import Point, label_points
 
@@ -122,13 +122,13 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     colors = _colors(facts)
     figure, axes = _axes()
-    points = [entry for entry in facts.speed if entry["model"] in quality]
-    encoders = dict.fromkeys(entry["encoder"] for entry in points)
+    points = [entry for entry in facts.speed if entry.model in quality]
+    encoders = dict.fromkeys(entry.encoder for entry in points)
     markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
     labels: dict[str, str] = {}
     labelled = []
     for entry in points:
-        model, encoder, speed = entry["model"], entry["encoder"], entry["speed"]
+        model, encoder, speed = entry.model, entry.encoder, entry.speed
         color, label = colors[model], "" if model in labels else _model_label(model, facts)
         axes.plot(speed, quality[model], marker=markers[encoder], color=color, **_MARKER_STYLE)
         labelled.append(Point(speed, quality[model], label, color))
@@ -142,7 +142,7 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
     label_points(axes, labelled, fontsize=8, path_effects=[halo])
     save(figure, file)
-    said = [f"{e['model']} by {e['encoder']} {e['speed']:,}" for e in points]
+    said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in points]
     return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
 
 
@@ -224,7 +224,7 @@ FIGURES: tuple[
 FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
 
-def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[dict[str, str]]:
+def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
     """Draw every figure of a card for which there are facts.
 
     Args:
@@ -233,21 +233,20 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[d
         folder: Where to.
 
     Returns:
-        An entry of `file`, `title` and `alt` for each.
+        The figures that were drawn.
     """
     figures = []
-    names = "".join(row["model"] for row in [*facts.scores["rows"], *facts.speed])
+    rows = [row["model"] for row in facts.scores["rows"]]
+    names = "".join([*rows, *(speed.model for speed in facts.speed)])
     with fonts_for(names):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):
                 file = folder / f"{name}.png"
-                figures.append({"file": file.name, "title": title, "alt": draw(facts, file)})
+                figures.append(CardFigure(file.name, title, draw(facts, file)))
     if explanation.of_known_words().contributions.size:
         file = folder / "words.png"
         draw_heat_map(explanation, file)
-        figures.append(
-            {"file": file.name, "title": "A similarity, word by word", "alt": _words(explanation)}
-        )
+        figures.append(CardFigure(file.name, "A similarity, word by word", _words(explanation)))
     return figures
 
 
