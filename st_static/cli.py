@@ -313,7 +313,8 @@ def run_analyse(arguments: Sequence[str]) -> int:
     """Run `analyse`."""
     options = _analyse_parser().read(arguments)
     with _extra("eval"):
-        from st_static.evaluate.analysis.analyse import BuiltModel, Inputs, analyse
+        from st_static.evaluate.analysis.analyse import Inputs, analyse
+        from st_static.evaluate.analysis.built_model import BuiltModel
     values = options.as_dict()
     model = BuiltModel(values.pop("model"), values.pop("work_dir"))
     output = values.pop("output") or Path("analysis") / model.name

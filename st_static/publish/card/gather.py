@@ -10,7 +10,8 @@ from typing import Any
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest, stage_seconds
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.evaluate.analysis.analyse import BuiltModel, held_out_agreement
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.evaluate.speed import machine_load, processor_name
 from st_static.model.export import PCA_FILE

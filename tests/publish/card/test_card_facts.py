@@ -19,14 +19,14 @@ from st_static.evaluate.speed import MODEL2VEC, NEW, WARM, MeasuredSpeed, is_bel
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START
 from st_static.publish.card import measurements
-from st_static.publish.card.inputs import CardInputs
-from st_static.publish.card.place import (
+from st_static.publish.card.identity import (
     check_same_model,
     identity_of_built,
     identity_of_ensemble,
 )
+from st_static.publish.card.inputs import CardInputs
 from st_static.publish.card.render import render
-from st_static.publish.card.write import write_card
+from st_static.publish.card.write_card import write_card
 from st_static.publish.checks.card import check_card
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.checks.folder import check_folder
