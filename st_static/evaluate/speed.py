@@ -1,4 +1,4 @@
-"""How many sentences a second models encode, all in one run on one machine."""
+"""How many sentences per second models encode, all in one run on one machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MeasuredSpeed:
     Attributes:
         model: Its name.
         encoder: The library: `WARM`, `NEW`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
-        speed: Sentences a second.
+        speed: Sentences per second.
     """
 
     model: str
@@ -70,7 +70,7 @@ def sentences_per_second(
         round_seconds: How long a turn of one encoder takes at least.
 
     Returns:
-        Texts a second, by the same keys.
+        Texts per second, by the same keys.
     """
     n_texts = {name: _fitting(make, texts, round_seconds) for name, make in encoders.items()}
     speeds: dict[Key, list[float]] = {name: [] for name in encoders}
@@ -92,7 +92,7 @@ def _fitting(make: Callable[[], EncodeTexts], texts: Sequence[str], round_second
 
 
 def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -> float:
-    """Encode texts, again while the turn's time, with making encoders, lasts; texts a second."""
+    """Encode texts, again while the turn's time, with making encoders, lasts; texts per second."""
     n_texts, seconds, begin = 0, 0.0, time.perf_counter()
     while not n_texts or time.perf_counter() - begin < at_least:
         encode = make()

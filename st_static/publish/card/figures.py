@@ -51,7 +51,7 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
 
 
 def draw_speed(facts: CardFacts, file: Path) -> str:
-    """Quality against sentences a second, on a log axis; returns the alt text.
+    """Quality against sentences per second, on a log axis; returns the alt text.
 
     A colour and a label say the model, a marker the encoder: points of one model that are near each
     other have no room for labels of their own.
@@ -73,7 +73,7 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
         labels[model] = label
     for encoder, marker in markers.items():
         axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
-    axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
+    axes.set(xscale="log", xlabel="sentences per second", ylabel=heading)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.margins(x=0.2, y=0.3)
     legend_above(axes)
@@ -81,7 +81,7 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     label_points(axes, labelled, fontsize=8, path_effects=[halo])
     save(figure, file)
     said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in points]
-    return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
+    return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
 
 
 def _model_label(model: str, facts: CardFacts) -> str:
