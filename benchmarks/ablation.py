@@ -33,7 +33,7 @@ from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest, stage_hash
 from st_static.distill.teacher import Teacher
-from st_static.evaluate.analysis.analyse import BuiltModel
+from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of

@@ -25,7 +25,7 @@ import polars as pl
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
-from st_static.evaluate.compare import as_markdown
+from st_static.evaluate.tables import as_markdown
 from st_static.model.resolve import read_named
 
 TURNS = 5

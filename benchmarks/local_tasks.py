@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.compare import as_markdown
 from st_static.evaluate.load_model import load_model
+from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks
 
 

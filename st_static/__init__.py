@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.ensemble.distilled import distill_into
     from st_static.ensemble.ensemble import Ensemble
-    from st_static.evaluate.figures import draw_tuning
+    from st_static.evaluate.tuning_figure import draw_tuning
     from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
@@ -59,7 +59,7 @@ _HOME = {
     "build": "st_static.distill.pipeline",
     "cosine_agreement": "st_static.distill.agreement",
     "distill_into": "st_static.ensemble.distilled",
-    "draw_tuning": "st_static.evaluate.figures",
+    "draw_tuning": "st_static.evaluate.tuning_figure",
     "read_named": "st_static.model.resolve",
 }
 

@@ -243,24 +243,26 @@ def run_compare(arguments: Sequence[str]) -> int:
     if not (options.results or options.published or options["update"]):
         raise ValueError("Name folders of results, models with --published, or both.")
     with _extra("eval"):
-        from st_static.evaluate import compare
+        from st_static.evaluate import published, tables
+        from st_static.evaluate.compare import compare
+        from st_static.evaluate.scores import read_results
     if options.output:
-        compare.check_place(options.output)
+        tables.check_place(options.output)
     # Not as an attribute: the namespace has a method of that name.
     updates: list[Path] = options["update"]
     for folder in updates:
-        n_tasks = compare.add_to_published(folder, options.benchmark)
-        print(f"{folder}: {n_tasks} tasks added to {compare.PUBLISHED_FILE}")
+        n_tasks = published.add_to_published(folder, options.benchmark)
+        print(f"{folder}: {n_tasks} tasks added to {published.PUBLISHED_FILE}")
     if updates and not (options.results or options.published):
         return 0
-    models = [compare.read_results(folder, options.benchmark) for folder in options.results]
-    models += compare.find_published(options.published, options.benchmark)
-    table = compare.compare(models, options.benchmark)
-    print(compare.as_markdown(table))
+    models = [read_results(folder, options.benchmark) for folder in options.results]
+    models += published.find_published(options.published, options.benchmark)
+    table = compare(models, options.benchmark)
+    print(tables.as_markdown(table))
     if options.published:
-        print(f"\nPublished scores: {compare.PUBLISHED_SOURCE}.")
+        print(f"\nPublished scores: {published.PUBLISHED_SOURCE}.")
     if options.output:
-        compare.write_table(table, options.output)
+        tables.write_table(table, options.output)
     return 0
 
 
@@ -311,7 +313,8 @@ def run_analyse(arguments: Sequence[str]) -> int:
     """Run `analyse`."""
     options = _analyse_parser().read(arguments)
     with _extra("eval"):
-        from st_static.evaluate.analysis.analyse import BuiltModel, Inputs, analyse
+        from st_static.evaluate.analysis.analyse import Inputs, analyse
+        from st_static.evaluate.analysis.built_model import BuiltModel
     values = options.as_dict()
     model = BuiltModel(values.pop("model"), values.pop("work_dir"))
     output = values.pop("output") or Path("analysis") / model.name

@@ -6,7 +6,8 @@ from pathlib import Path
 from safetensors.numpy import load_file, save_file
 
 from st_static.evaluate.evaluated_model import revision_of
-from st_static.publish.card.facts import CardFacts
+from st_static.evaluate.speed import MeasuredSpeed
+from st_static.publish.card.facts import CardFacts, CardFigure, MeasuredLimit, ResultEntry
 
 STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
 
@@ -59,5 +60,14 @@ def change_weights(model: Path) -> None:
 
 def facts_of(model: Path) -> CardFacts:
     """The facts of a model's card among the cards beside it."""
-    text = (model.parent / f"model_cards/{model.name}.json").read_text("utf-8")
-    return CardFacts.from_json(text)
+    return read_facts(model.parent / f"model_cards/{model.name}.json")
+
+
+def read_facts(file: Path) -> CardFacts:
+    """The facts of a card from their file."""
+    values = json.loads(file.read_text("utf-8"))
+    values["results"] = [ResultEntry(**entry) for entry in values["results"]]
+    values["speed"] = [MeasuredSpeed(**entry) for entry in values["speed"]]
+    values["limits"] = [MeasuredLimit(**entry) for entry in values["limits"]]
+    values["figures"] = [CardFigure(**entry) for entry in values["figures"]]
+    return CardFacts(**values)

@@ -54,7 +54,7 @@ def run_explain(arguments: Sequence[str]) -> int:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        from st_static.evaluate.figures import check_format
+        from st_static.evaluate.figure_style import check_format
 
         check_format(options.figure)
     require_model(options.model)
@@ -80,7 +80,7 @@ def run_explain(arguments: Sequence[str]) -> int:
         if became:
             console.print(f"{text} → {became}")
     if options.figure:
-        from st_static.publish.card.figures import draw_heat_map
+        from st_static.evaluate.analysis.heat_map import draw_heat_map
 
         draw_heat_map(explanation, options.figure)
         console.print(f"Figure: {options.figure}")
@@ -151,7 +151,7 @@ def run_card(arguments: Sequence[str]) -> int:
         from st_static.evaluate.tasks import benchmark_tasks
 
         benchmark_tasks(options.benchmark)  # before torch is loaded: see there
-        from st_static.publish.card.write import write_card
+        from st_static.publish.card.write_card import write_card
     finally:
         gc.freeze()
         gc.enable()

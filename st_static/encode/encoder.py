@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from st_static.arguments import shown
+
+EncodeTexts = Callable[[list[str]], NDArray[np.floating]]
+"""Texts [B] to vectors [B, D]."""
 
 
 class Encoder(Protocol):

@@ -132,7 +132,7 @@ class Ensemble:
 
         The first weight stays 1. The others are searched for one after the other, on a log scale
         from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
-        deterministic. `st_static.evaluate.figures.draw_tuning` draws the curve.
+        deterministic. `st_static.draw_tuning` draws the curve.
 
         Args:
             objective: Scores an ensemble; higher is better. `st_static.distill.TeacherAgreement`

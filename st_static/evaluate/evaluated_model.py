@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.encode.encoder import EncodeTexts
 from st_static.model.export import RECORD_FILE, is_own
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-Encode = Callable[[list[str]], NDArray[np.floating]]
 
 # What a model computes follows from these.
 _DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
@@ -38,14 +37,14 @@ class EvaluatedModel:
 
     name: str
     revision: str
-    encode: Encode
+    encode: EncodeTexts
     dimension: int
     sentence_transformer: SentenceTransformer | None = None
 
 
 def table_encoder(
     tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]
-) -> Encode:
+) -> EncodeTexts:
     """An encoder that takes the mean of a text's rows; zero for a text without any."""
     return lambda texts: sentence_means(table, tokenize(texts))
 

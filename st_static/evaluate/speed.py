@@ -1,4 +1,4 @@
-"""How many sentences a second models encode, all in one run on one machine."""
+"""How many sentences per second models encode, all in one run on one machine."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeVar
 
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
+from st_static.encode.encoder import EncodeTexts
 
-Encode = Callable[[list[str]], NDArray[np.floating]]
+Key = TypeVar("Key", bound=Hashable)
 
 # How a card names them.
 WARM, NEW = "FastEncoder, texts seen before", "FastEncoder, texts new"
@@ -32,6 +31,21 @@ _TEXTS = 1_500
 _TOLERANCE = 0.9  # of two speeds that may be the same
 
 
+@dataclass(frozen=True)
+class MeasuredSpeed:
+    """How fast a model encodes with one of the libraries that can load it.
+
+    Attributes:
+        model: Its name.
+        encoder: The library: `WARM`, `NEW`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
+        speed: Sentences per second.
+    """
+
+    model: str
+    encoder: str
+    speed: int
+
+
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
@@ -41,29 +55,32 @@ def speed_texts(n: int = _TEXTS) -> list[str]:
 
 
 def sentences_per_second(
-    encoders: Mapping[str, Callable[[], Encode]],
+    encoders: Mapping[Key, Callable[[], EncodeTexts]],
     texts: Sequence[str],
     rounds: int = _ROUNDS,
     round_seconds: float = _ROUND_SECONDS,
-) -> dict[str, float]:
+) -> dict[Key, float]:
     """Measure encoders in turns, so that what else the machine does falls on all of them.
 
     Args:
-        encoders: For each name a function that gives an encoder, ready to be measured; it is not
+        encoders: For each key a function that gives an encoder, ready to be measured; it is not
             part of the time.
         texts: Texts; a slow encoder gets the first of them only.
         rounds: Turns; the median counts.
         round_seconds: How long a turn of one encoder takes at least.
+
+    Returns:
+        Texts per second, by the same keys.
     """
     n_texts = {name: _fitting(make, texts, round_seconds) for name, make in encoders.items()}
-    speeds: dict[str, list[float]] = {name: [] for name in encoders}
+    speeds: dict[Key, list[float]] = {name: [] for name in encoders}
     for _ in range(rounds):
         for name, make in encoders.items():
             speeds[name].append(_speed(make, list(texts[: n_texts[name]]), round_seconds))
     return {name: statistics.median(values) for name, values in speeds.items()}
 
 
-def _fitting(make: Callable[[], Encode], texts: Sequence[str], round_seconds: float) -> int:
+def _fitting(make: Callable[[], EncodeTexts], texts: Sequence[str], round_seconds: float) -> int:
     """How many texts make a call of about a turn; calls of few are slower than an encoder can."""
     make()(list(texts[:_WARM_UP]))
     n_texts = _FIRST
@@ -74,8 +91,8 @@ def _fitting(make: Callable[[], Encode], texts: Sequence[str], round_seconds: fl
     return n_texts
 
 
-def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> float:
-    """Encode texts, again while the turn's time, with making encoders, lasts; texts a second."""
+def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -> float:
+    """Encode texts, again while the turn's time, with making encoders, lasts; texts per second."""
     n_texts, seconds, begin = 0, 0.0, time.perf_counter()
     while not n_texts or time.perf_counter() - begin < at_least:
         encode = make()
@@ -86,7 +103,7 @@ def _speed(make: Callable[[], Encode], texts: list[str], at_least: float) -> flo
     return n_texts / seconds
 
 
-def is_believable(rows: Sequence[Mapping[str, Any]], model: str) -> bool:
+def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
     """Whether a model's speeds were measured on a machine that had time for it.
 
     FastEncoder does less for the same text than sentence-transformers and Model2Vec, and less for
@@ -94,17 +111,17 @@ def is_believable(rows: Sequence[Mapping[str, Any]], model: str) -> bool:
     took the processor.
 
     Args:
-        rows: Entries of `model`, `encoder` and `speed`, as on a card.
-        model: The model's name in them.
+        speeds: Of one model and others, as on a card.
+        model: The name of the model whose speeds are judged.
     """
-    speeds = {row["encoder"]: row["speed"] for row in rows if row["model"] == model}
-    ours = [speeds[name] for name in (WARM, NEW) if name in speeds]
+    by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
+    ours = [by_encoder[name] for name in (WARM, NEW) if name in by_encoder]
     if not ours:
         return True
-    others = [speeds.get(name, 0) for name in (SENTENCE_TRANSFORMERS, MODEL2VEC)]
-    if WARM in speeds and speeds[WARM] < _TOLERANCE * speeds.get(NEW, 0):
+    others = [by_encoder.get(name, 0) for name in (SENTENCE_TRANSFORMERS, MODEL2VEC)]
+    if WARM in by_encoder and by_encoder[WARM] < _TOLERANCE * by_encoder.get(NEW, 0):
         return False
-    return bool(min(ours) >= max(others))
+    return min(ours) >= max(others)
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

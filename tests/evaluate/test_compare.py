@@ -9,17 +9,15 @@ import polars as pl
 import pytest
 
 from st_static.cli import main
-from st_static.evaluate.compare import (
+from st_static.evaluate.compare import S2S_TASKS, compare
+from st_static.evaluate.published import (
     PUBLISHED_FILE,
-    S2S_TASKS,
-    ModelScores,
     add_to_published,
-    compare,
     find_published,
     read_published,
-    read_results,
-    write_table,
 )
+from st_static.evaluate.scores import ModelScores, read_results
+from st_static.evaluate.tables import write_table
 
 V1, V2 = "MTEB(eng, v1)", "MTEB(eng, v2)"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -129,8 +127,8 @@ def test_partial_results_compare_over_common_tasks_and_say_so(results):
 
 def test_models_without_a_common_task():
     models = [
-        ModelScores("a", "measured", {"STS12": 1}),
-        ModelScores("b", "measured", {"STS13": 1}),
+        ModelScores("a", {"STS12": 1}),
+        ModelScores("b", {"STS13": 1}),
     ]
     with pytest.raises(ValueError, match=r"no task of MTEB\(eng, v1\) in common"):
         compare(models, V1)

@@ -16,7 +16,7 @@ def as_if_idle(makers, texts):
 
     speeds = speed.sentences_per_second(makers, texts, rounds=1, round_seconds=0)
     fastest = max(speeds.values())
-    return {n: 2 * fastest if "FastEncoder" in n else s for n, s in speeds.items()}
+    return {n: 2 * fastest if "FastEncoder" in n.encoder else s for n, s in speeds.items()}
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +28,13 @@ def write(built):
         arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
         arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
         from st_static.evaluate import speed
-        from st_static.publish.card import gather
+        from st_static.publish.card import measurements
 
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(built / "teacher")
-            patch.setattr(gather, "speed_texts", lambda: TEXTS)
-            if gather.sentences_per_second is speed.sentences_per_second:
-                patch.setattr(gather, "sentences_per_second", as_if_idle)
+            patch.setattr(measurements, "speed_texts", lambda: TEXTS)
+            if measurements.sentences_per_second is speed.sentences_per_second:
+                patch.setattr(measurements, "sentences_per_second", as_if_idle)
             cards = model.parent / "model_cards"
             return main(["card", *map(str, arguments), "--cards", str(cards)])
 

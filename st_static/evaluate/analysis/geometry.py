@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from st_static.model.vectors import unit_rows
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.model.vectors import sentence_means, unit_rows
+
+
+def read_pairs(file: Path) -> list[tuple[str, str]]:
+    """Two texts per line, with a tab between them."""
+    pairs = []
+    for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
+        first, tab, second = line.partition("\t")
+        if not tab or not first.strip() or not second.strip():
+            raise ValueError(f"{file}, line {number}: expected two texts with a tab between them.")
+        pairs.append((first, second))
+    return pairs
+
+
+def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Alignment of paraphrases and uniformity of random pairs, after each stage."""
+    first, second = zip(*pairs, strict=True)
+    ids = model.tokenize(first), model.tokenize(second)
+    # A text may begin several pairs: the same one twice would be no random pair.
+    distinct = np.unique(first, return_index=True)[1]
+    i, j = distinct[random_pairs(len(distinct))].T
+    rows = []
+    for stage, table in model.tables.items():
+        x, y = (sentence_means(table, side) for side in ids)
+        rows.append(
+            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x[i], x[j])}
+        )
+    return pl.DataFrame(rows)
 
 
 def alignment(x: NDArray[np.floating], y: NDArray[np.floating]) -> float:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from st_static.distill.agreement import teacher_agreement
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.figure_style import OURS, new_axes, save_both
+from st_static.model.vectors import sentence_means
 
 # Teacher tokens of a sentence, without special ones: from, to.
 BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
 _FEWEST = 10
+
+
+def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
+    """Teacher agreement on held-out sentences, by their length."""
+    rows = np.flatnonzero(model.is_held_out)
+    texts = model.selected.texts.take(rows)
+    student = sentence_means(model.table, model.tokenize(texts))
+    return agreement_by_length(student, model.teacher_vectors[rows], model.selected.lengths[rows])
 
 
 def agreement_by_length(
@@ -39,3 +52,14 @@ def agreement_by_length(
         value = teacher_agreement(student[inside], teacher[inside], seed) if enough else None
         rows.append({"tokens": label, "sentences": int(inside.sum()), "agreement": value})
     return pl.DataFrame(rows)
+
+
+def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
+    """Teacher agreement by sentence length, a bar a range."""
+    bins = agreement.filter((pl.col("tokens") != "all") & pl.col("agreement").is_not_null())
+    figure, axes = new_axes()
+    bars = axes.bar(bins["tokens"].to_list(), bins["agreement"].to_list(), color=OURS)
+    axes.bar_label(bars, fmt="%.1f", padding=2)
+    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    axes.set_title("Teacher agreement by sentence length", fontsize=11)
+    return save_both(figure, stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import lzma
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+
+from st_static.evaluate.figure_style import OURS, PEERS, new_axes, save_both
+
+_GROUPS = 40
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
@@ -104,3 +109,22 @@ def parts_of_speech(
                 for tag, count in counts.most_common()
             ]
     return pl.DataFrame(rows)
+
+
+def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
+    """Norm against frequency rank, one line per stage: the median of groups of like rank."""
+    figure, axes = new_axes()
+    edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
+    stages = norms.columns[2:]
+    # The last stage is the model.
+    colors = [*itertools.islice(itertools.cycle(PEERS), len(stages) - 1), OURS]
+    for stage, color in zip(stages, colors, strict=True):
+        values = norms[stage].to_numpy()
+        relative = values / values[values > 0].mean()
+        medians = [np.median(relative[a - 1 : b - 1]) for a, b in itertools.pairwise(edges)]
+        axes.plot(edges[:-1], medians, label=stage, color=color)
+    axes.set(xscale="log", xlabel="frequency rank of the word", ylabel="norm / mean norm")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title("Length of word vectors after each stage", fontsize=11)
+    axes.legend(frameon=False)
+    return save_both(figure, stem)

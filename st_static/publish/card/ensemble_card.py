@@ -10,10 +10,11 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.ensemble.card import card_metadata, ensemble_body
-from st_static.evaluate.compare import PUBLISHED_SOURCE
-from st_static.publish.card.gather import read_entries, score_table
+from st_static.evaluate.published import PUBLISHED_SOURCE
+from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.render import eval_result, render_template
+from st_static.publish.card.results import read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint, mark
 
 _TEMPLATE = "scores.md.jinja"
@@ -21,14 +22,14 @@ _TEMPLATE = "scores.md.jinja"
 
 @dataclass(frozen=True)
 class EnsembleFacts:
-    """What an ensemble's card says; every value is plain JSON.
+    """What an ensemble's card says; written as plain JSON.
 
     Attributes:
         name: The model's name: the last part of `hub_id`, else its folder's.
         hub_id: Where it will be published, or null.
         fingerprint: Of the model's files.
         ensemble: Form, members and what was measured, as the record has them.
-        results: One entry per task, split and subset: see `gather.read_entries`.
+        results: One entry per task, split and subset.
         scores: A table of scores by task type, as of `CardFacts`; empty without results.
         left_out: Tasks that the table leaves out.
         benchmark: The benchmark of that table.
@@ -39,7 +40,7 @@ class EnsembleFacts:
     hub_id: str | None
     fingerprint: str
     ensemble: dict[str, Any]
-    results: list[dict[str, Any]]
+    results: list[ResultEntry]
     scores: dict[str, Any]
     left_out: list[str]
     benchmark: str
@@ -62,7 +63,7 @@ def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) ->
         hub_id=inputs.hub_id,
         fingerprint=fingerprint(folder),
         ensemble=record["ensemble"],
-        results=[e for results in inputs.results for e in read_entries(results, inputs.benchmark)],
+        results=read_entries(inputs.results, inputs.benchmark),
         scores=scores,
         left_out=left_out,
         benchmark=inputs.benchmark,

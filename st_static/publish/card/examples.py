@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-
-from st_static.model.vectors import unit_rows
-
-Encode = Callable[[list[str]], NDArray[np.floating]]
 
 HEAT_MAP_PAIR = ("How do I read rows from a CSV file?", "Parse a table of comma separated values.")
 
@@ -52,9 +44,3 @@ LIMITS = (
         "Die Kinder spielen im Garten.",
     ),
 )
-
-
-def cosines(encode: Encode, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """The cosine of each pair of texts."""
-    first, second = (unit_rows(encode(list(texts))) for texts in zip(*pairs, strict=True))
-    return [float(cosine) for cosine in (first * second).sum(axis=1)]

@@ -3,13 +3,86 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from st_static.evaluate.speed import MeasuredSpeed
+
+
+@dataclass(frozen=True)
+class ResultEntry:
+    """What mteb wrote of one task, split and subset.
+
+    Attributes:
+        task: The task's name.
+        type: Its type, as mteb calls it.
+        hub_task: Its type, as the Hub calls it.
+        dataset: Its dataset's id on the Hub.
+        config: The subset.
+        languages: Codes of ISO 639-3.
+        split: The split.
+        counts: Whether the benchmark counts the split and the subset.
+        revision: The dataset's.
+        metric: The main metric.
+        value: Its value, as mteb wrote it.
+        mteb_version: The version that wrote it.
+        is_local: Whether the dataset was a local copy.
+    """
+
+    task: str
+    type: str
+    hub_task: str
+    dataset: str
+    config: str
+    languages: list[str]
+    split: str
+    counts: bool
+    revision: str
+    metric: str
+    value: float
+    mteb_version: str
+    is_local: bool
+
+
+@dataclass(frozen=True)
+class MeasuredLimit:
+    """Two texts that show a limit of static models, with their cosines.
+
+    Attributes:
+        limit: What the model does not see.
+        should: What a reader would expect of the cosine.
+        first: A text.
+        second: Another.
+        cosine: The model's.
+        teacher: The teacher's, or null.
+    """
+
+    limit: str
+    should: str
+    first: str
+    second: str
+    cosine: float
+    teacher: float | None
+
+
+@dataclass(frozen=True)
+class CardFigure:
+    """A figure of a card.
+
+    Attributes:
+        file: Its name.
+        title: What it shows.
+        alt: The same with its numbers, for those who do not see it.
+    """
+
+    file: str
+    title: str
+    alt: str
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card says; every value is plain JSON.
+    """What a card says; written as plain JSON.
 
     Attributes:
         name: The model's name: the last part of `hub_id`, else its folder's.
@@ -27,21 +100,21 @@ class CardFacts:
         seconds: How long each stage took; empty without the stages.
         versions: Versions of packages, of the build and of mteb.
         teacher_id: The teacher's id on the Hub, or null.
-        results: One entry per task, split and subset: see `gather.read_entries`.
+        results: One entry per task, split and subset.
         n_tasks: Number of tasks in `results`.
         scores: A table of scores by task type: `columns`, and `rows` from model to values.
         left_out: Tasks that the table leaves out, because they were not scored on the
             benchmark's splits.
         benchmark: The benchmark of that table.
         published_source: Where published scores come from.
-        speed: Sentences a second: entries of `model`, `encoder` and `speed`.
+        speed: Of the model, its teacher and its peers.
         processor: Of that measurement.
         threads: Processors that it could use.
         load: Programs that wanted a processor at its start, on average over a minute.
         limits: Examples of what the model does not see, with cosines.
         lengths: Teacher agreement by sentence length; empty without the stages.
         variances: Variance along the components of the sentence PCA, the dropped ones first.
-        figures: Entries of `file`, `title` and `alt`.
+        figures: The figures, in the order in which they were drawn.
     """
 
     name: str
@@ -59,42 +132,21 @@ class CardFacts:
     seconds: dict[str, float]
     versions: dict[str, str]
     teacher_id: str | None
-    results: list[dict[str, Any]]
+    results: list[ResultEntry]
     n_tasks: int
     scores: dict[str, Any]
     left_out: list[str]
     benchmark: str
     published_source: str
-    speed: list[dict[str, Any]]
+    speed: list[MeasuredSpeed]
     processor: str
     threads: int
     load: float
-    limits: list[dict[str, Any]]
+    limits: list[MeasuredLimit]
     lengths: list[dict[str, Any]]
     variances: list[float]
-    figures: list[dict[str, str]] = field(default_factory=list)
+    figures: list[CardFigure] = field(default_factory=list)
 
     def to_json(self) -> str:
         """The facts as text, the same for the same facts."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> CardFacts:
-        """The facts that `to_json` wrote.
-
-        Raises:
-            ValueError: Some are missing, or there are others.
-        """
-        values = json.loads(text)
-        expected, got = {f.name for f in fields(cls)}, set(values)
-        if expected != got:
-            raise ValueError(
-                f"Expected facts of a card, but {sorted(expected - got)} are missing and "
-                f"{sorted(got - expected)} are unknown. Run st-static card again."
-            )
-        if "origin" not in values["scores"]["columns"]:
-            raise ValueError(
-                "Expected a column origin in the facts' scores: they are of another version. Run "
-                "st-static card again."
-            )
-        return cls(**values)

@@ -1,33 +1,23 @@
-"""Figures of a model card, in the style of `st_static.evaluate.figures`."""
+"""Figures of a model card, in the style of `st_static.evaluate.figure_style`."""
 
 from __future__ import annotations
 
 import itertools
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.figures import OURS as _OURS
-from st_static.evaluate.figures import PEERS as _PEERS
-from st_static.evaluate.figures import TEACHER as _TEACHER
-from st_static.evaluate.figures import legend_above as _legend_above
-from st_static.evaluate.figures import new_axes as _axes
-from st_static.evaluate.figures import save
-from st_static.publish.card.facts import CardFacts
-from st_static.publish.card.fonts import fonts_for
-from st_static.publish.card.labels import Point, label_points
+from st_static.evaluate.analysis.heat_map import draw_heat_map
+from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, legend_above, new_axes, save
+from st_static.evaluate.fonts import fonts_for
+from st_static.evaluate.point_labels import Point, label_points
+from st_static.publish.card.facts import CardFacts, CardFigure
 
-_LONGEST = 24  # letters of a word
 _LONGEST_MODEL = 30  # of a label beside a point
-_EM = 0.09  # inches that a letter takes
-_ANNOTATED = 144  # cells of a heat map that still have room for their numbers
-_SMALL = 0.005  # shares that would read 0.00
 _TEACHER_MARK = " (teacher)"
 # Of encoders, in turn; open ones, so that those at nearly the same place are all seen.
 _MARKERS = "ox^sv<>p"
@@ -39,63 +29,11 @@ _MARKER_STYLE: dict[str, Any] = {
 }
 
 
-def draw_heat_map(explanation: Explanation, file: Path) -> None:
-    """Each pair of words' share in the cosine of two texts; words without a vector are left out.
-
-    Raises:
-        ValueError: A text has no known word, or the file's ending is not a format of figures.
-    """
-    shown = explanation.of_known_words()
-    if not shown.contributions.size:
-        raise ValueError("There is nothing to draw: one of the texts has no known word.")
-    words = [[shortened(word.text) for word in text] for text in (shown.first, shown.second)]
-    with fonts_for("".join(itertools.chain(*words))):
-        _draw_shares(shown, words, explanation.similarity, file)
-
-
-def _draw_shares(shown: Explanation, words: list[list[str]], similarity: float, file: Path) -> None:
-    rows, columns = shown.contributions.shape
-    widest = [max(map(_width, of_text)) for of_text in words]
-    size = (
-        1.4 + _EM * widest[0] + max(0.75 * columns, _EM * widest[1]),
-        1.0 + 0.5 * _EM * widest[1] + 0.45 * rows,
-    )
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
-    limit = float(np.abs(shown.contributions).max()) or 1.0
-    image = axes.imshow(shown.contributions, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    # A dollar sign in a word begins no formula.
-    plain = {"parse_math": False}
-    axes.set_yticks(range(rows), words[0], **plain)
-    axes.set_xticks(range(columns), words[1], rotation=30, ha="right", **plain)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    if shown.contributions.size <= _ANNOTATED:
-        for (i, j), share in np.ndenumerate(shown.contributions):
-            if abs(share) < _SMALL:
-                continue
-            color = "white" if abs(share) > 0.6 * limit else "black"
-            axes.text(j, i, f"{share:+.2f}", ha="center", va="center", color=color, fontsize=8)
-    figure.colorbar(image, label="share in the cosine").outline.set_visible(False)
-    axes.set_title(f"{similarity:.3f} = the sum of all shares", fontsize=11)
-    save(figure, file)
-
-
-def shortened(word: str) -> str:
-    """A word as a figure has room for it."""
-    return word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"
-
-
-def _width(text: str) -> int:
-    """The room that a text takes, in columns; characters of East Asian scripts take two."""
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
-
-
 def draw_scores(facts: CardFacts, file: Path) -> str:
     """Scores by task type, a group of bars a type; returns the alt text."""
     rows, columns = facts.scores["rows"], facts.scores["columns"][2:]
     colors = _colors(facts)
-    figure, axes = _axes()
+    figure, axes = new_axes()
     width = 0.8 / len(rows)
     for number, row in enumerate(rows):
         places = np.arange(len(columns)) + (number - (len(rows) - 1) / 2) * width
@@ -106,14 +44,14 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
     axes.set_xticks(range(len(columns)), [column.replace(" (", "\n(") for column in columns])
     axes.set(ylabel="score x 100")
     axes.tick_params(axis="x", length=0)
-    _legend_above(axes)
+    legend_above(axes)
     save(figure, file)
     parts = [f"{row['model']} {row[columns[-1]]:.1f}" for row in rows]
     return f"Bars of scores by task type for {len(rows)} models. {columns[-1]}: {', '.join(parts)}."
 
 
 def draw_speed(facts: CardFacts, file: Path) -> str:
-    """Quality against sentences a second, on a log axis; returns the alt text.
+    """Quality against sentences per second, on a log axis; returns the alt text.
 
     A colour and a label say the model, a marker the encoder: points of one model that are near each
     other have no room for labels of their own.
@@ -121,29 +59,29 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     colors = _colors(facts)
-    figure, axes = _axes()
-    points = [entry for entry in facts.speed if entry["model"] in quality]
-    encoders = dict.fromkeys(entry["encoder"] for entry in points)
+    figure, axes = new_axes()
+    points = [entry for entry in facts.speed if entry.model in quality]
+    encoders = dict.fromkeys(entry.encoder for entry in points)
     markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
     labels: dict[str, str] = {}
     labelled = []
     for entry in points:
-        model, encoder, speed = entry["model"], entry["encoder"], entry["speed"]
+        model, encoder, speed = entry.model, entry.encoder, entry.speed
         color, label = colors[model], "" if model in labels else _model_label(model, facts)
         axes.plot(speed, quality[model], marker=markers[encoder], color=color, **_MARKER_STYLE)
         labelled.append(Point(speed, quality[model], label, color))
         labels[model] = label
     for encoder, marker in markers.items():
         axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
-    axes.set(xscale="log", xlabel="sentences a second", ylabel=heading)
+    axes.set(xscale="log", xlabel="sentences per second", ylabel=heading)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.margins(x=0.2, y=0.3)
-    _legend_above(axes)
+    legend_above(axes)
     halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
     label_points(axes, labelled, fontsize=8, path_effects=[halo])
     save(figure, file)
-    said = [f"{e['model']} by {e['encoder']} {e['speed']:,}" for e in points]
-    return f"{heading} against sentences a second on a log axis: {'; '.join(said)}."
+    said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in points]
+    return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
 
 
 def _model_label(model: str, facts: CardFacts) -> str:
@@ -155,8 +93,8 @@ def _model_label(model: str, facts: CardFacts) -> str:
 def draw_lengths(facts: CardFacts, file: Path) -> str:
     """Teacher agreement by sentence length; returns the alt text."""
     bins = [b for b in facts.lengths if b["tokens"] != "all" and b["agreement"] is not None]
-    figure, axes = _axes()
-    bars = axes.bar([b["tokens"] for b in bins], [b["agreement"] for b in bins], color=_OURS)
+    figure, axes = new_axes()
+    bars = axes.bar([b["tokens"] for b in bins], [b["agreement"] for b in bins], color=OURS)
     axes.bar_label(bars, fmt="%.1f", padding=2)
     axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
     save(figure, file)
@@ -169,13 +107,11 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     variances = np.array(facts.variances)
     dropped = len(variances) - facts.dimension
     shares = 100 * variances / variances.sum()
-    figure, axes = _axes()
+    figure, axes = new_axes()
     places = np.arange(1, len(shares) + 1)
-    axes.plot(places[dropped:], shares[dropped:], color=_OURS, label="kept")
+    axes.plot(places[dropped:], shares[dropped:], color=OURS, label="kept")
     if dropped:
-        axes.scatter(
-            places[:dropped], shares[:dropped], color=_TEACHER, marker="x", label="dropped"
-        )
+        axes.scatter(places[:dropped], shares[:dropped], color=TEACHER, marker="x", label="dropped")
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
@@ -192,8 +128,8 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
 def draw_losses(facts: CardFacts, file: Path) -> str:
     """The held-out loss of the distillation by step; returns the alt text."""
     steps, losses = zip(*facts.stages["distillation"]["losses"], strict=True)
-    figure, axes = _axes()
-    axes.plot(steps, losses, color=_OURS, marker="o", markersize=4)
+    figure, axes = new_axes()
+    axes.plot(steps, losses, color=OURS, marker="o", markersize=4)
     axes.set(xlabel="training step", ylabel="held-out loss")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     save(figure, file)
@@ -224,7 +160,7 @@ FIGURES: tuple[
 FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
 
-def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[dict[str, str]]:
+def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
     """Draw every figure of a card for which there are facts.
 
     Args:
@@ -233,21 +169,20 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[d
         folder: Where to.
 
     Returns:
-        An entry of `file`, `title` and `alt` for each.
+        The figures that were drawn.
     """
     figures = []
-    names = "".join(row["model"] for row in [*facts.scores["rows"], *facts.speed])
+    rows = [row["model"] for row in facts.scores["rows"]]
+    names = "".join([*rows, *(speed.model for speed in facts.speed)])
     with fonts_for(names):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):
                 file = folder / f"{name}.png"
-                figures.append({"file": file.name, "title": title, "alt": draw(facts, file)})
+                figures.append(CardFigure(file.name, title, draw(facts, file)))
     if explanation.of_known_words().contributions.size:
         file = folder / "words.png"
         draw_heat_map(explanation, file)
-        figures.append(
-            {"file": file.name, "title": "A similarity, word by word", "alt": _words(explanation)}
-        )
+        figures.append(CardFigure(file.name, "A similarity, word by word", _words(explanation)))
     return figures
 
 
@@ -265,5 +200,5 @@ def _colors(facts: CardFacts) -> dict[str, str]:
     """A colour for each model of the scores, the same in every figure."""
     models = [row["model"] for row in facts.scores["rows"]]
     peers = [model for model in models if model not in (facts.name, facts.teacher_id)]
-    colors = dict(zip(peers, itertools.cycle(_PEERS), strict=False))
-    return {facts.name: _OURS, str(facts.teacher_id): _TEACHER, **colors}
+    colors = dict(zip(peers, itertools.cycle(PEERS), strict=False))
+    return {facts.name: OURS, str(facts.teacher_id): TEACHER, **colors}

@@ -13,7 +13,11 @@ from st_static.files import read_json
 from st_static.hub_access import check_repo_id
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
-from st_static.publish.card.place import check_same_model, identity_of_built, identity_of_ensemble
+from st_static.publish.card.identity import (
+    check_same_model,
+    identity_of_built,
+    identity_of_ensemble,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +71,7 @@ class CardPlan:
 
 
 def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
-    """Check what can be known before the work; for the arguments see `card.write_card`.
+    """Check what can be known before the work; for the arguments see `write_card`.
 
     Raises:
         ValueError: Something is missing or of another model, or another card would be lost.

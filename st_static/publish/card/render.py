@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import yaml
@@ -15,7 +16,7 @@ from st_static.distill.config import PACKAGE_PREFIX
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
 from st_static.model.notes import CARD_FILE
-from st_static.publish.card.facts import CardFacts
+from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
 from st_static.publish.checks.record import languages_of
@@ -57,7 +58,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         _TEMPLATE,
         facts=facts,
         notes=notes.strip("\n"),
-        figures={figure["file"].partition(".")[0]: figure for figure in facts.figures},
+        figures={figure.file.partition(".")[0]: figure for figure in facts.figures},
         model_id=facts.hub_id or f"models/{facts.name}",
         languages=name_languages(languages_of(facts.recipe["corpus"])),
         teacher_name=describe_teacher(facts),
@@ -116,20 +117,20 @@ def card_data(facts: CardFacts) -> ModelCardData:
     )
 
 
-def eval_result(entry: dict[str, Any]) -> EvalResult:
+def eval_result(entry: ResultEntry) -> EvalResult:
     """A result as the Hub's model-index has it."""
-    local = _LOCAL if entry["is_local"] else ""
-    config = "" if entry["config"] == "default" else f" ({entry['config']})"
+    local = _LOCAL if entry.is_local else ""
+    config = "" if entry.config == "default" else f" ({entry.config})"
     return EvalResult(
-        task_type=entry["hub_task"],
-        task_name=entry["type"],
-        dataset_type=entry["dataset"],
-        dataset_name=f"{_MTEB}{entry['task']}{config}{local}",
-        dataset_config=entry["config"],
-        dataset_split=entry["split"],
-        dataset_revision=entry["revision"],
-        metric_type=entry["metric"],
-        metric_value=entry["value"],
+        task_type=entry.hub_task,
+        task_name=entry.type,
+        dataset_type=entry.dataset,
+        dataset_name=f"{_MTEB}{entry.task}{config}{local}",
+        dataset_config=entry.config,
+        dataset_split=entry.split,
+        dataset_revision=entry.revision,
+        metric_type=entry.metric,
+        metric_value=entry.value,
     )
 
 
@@ -185,15 +186,15 @@ def _rebuild_command(facts: CardFacts) -> str:
     return shlex.join([*command, "--output", f"models/{facts.name}"])
 
 
-def _by_task(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _by_task(entries: Sequence[ResultEntry]) -> list[dict[str, Any]]:
     """The results, those of a type together, with their languages by name."""
-    results = [{**e, "language": _language(e)} for e in entries]
-    return sorted(results, key=lambda e: (e["type"], e["task"], e["config"], e["split"]))
+    ordered = sorted(entries, key=lambda e: (e.type, e.task, e.config, e.split))
+    return [{**asdict(entry), "language": _language(entry)} for entry in ordered]
 
 
-def _language(entry: dict[str, Any]) -> str:
+def _language(entry: ResultEntry) -> str:
     """The languages of a result's texts; mteb's codes are those of ISO 639-3."""
-    codes = dict.fromkeys(entry["languages"])
+    codes = dict.fromkeys(entry.languages)
     return name_languages([_ISO_639_3.get(code, code) for code in codes])
 
 

@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
+from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
 from st_static.hub_access import check_repo_id, whole_path
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.repository import MAIN, ModelRepository, UploadError
+from st_static.publish.hub.repository import MAIN, ModelRepository, Upload, UploadError
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
 
 logger = logging.getLogger(__name__)
@@ -61,9 +63,8 @@ def publish(
 ) -> Published:
     """Upload a model in one commit, and check that others can load it.
 
-    The folder is checked first, and loaded with sentence-transformers alone. After the upload the
-    model is downloaded in a new process at exactly the new commit, loaded with
-    sentence-transformers alone, and its vectors are compared with the folder's.
+    The folder is checked first. Afterwards a new process downloads exactly the new commit, loads it
+    with sentence-transformers alone, and its vectors are compared with the folder's.
 
     Args:
         folder: The model, with its card.
@@ -76,9 +77,6 @@ def publish(
         allow_remote_code: Whether the model may bring modules of its own. They are run here.
         token: The Hub's token; by default HF_TOKEN, or the one that was logged in with.
 
-    Returns:
-        Where the model is.
-
     Raises:
         ValueError: The folder is not fit, the request cannot be, or the published model does not
             load or gives other vectors.
@@ -89,36 +87,71 @@ def publish(
     check_request(repo_id, revision, create_pr, tag)
     files = check_folder(folder, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    texts = sample_texts(folder)
-    logger.info("Loading %s with sentence-transformers alone", folder)
-    local = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
+    local = _Vectors.of_folder(folder, allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
-    message = f"Upload {folder.resolve().name}"
     with _explained(repo_id):
         repository = ModelRepository(HfApi(token=token), repo_id)
-        author = retried(repository.api.whoami)["name"]
-        repository.create(private)
-        if tag:
-            _check_tag(repository, tag, folder, files)
-        logger.info("Uploading %d files to %s", len(files), repo_id)
-        if create_pr:
-            upload = repository.propose(folder, files, message, author)
-        else:
-            upload = repository.commit(folder, files, message, revision or MAIN)
-    logger.info("Downloading %s at %s, and comparing vectors", repo_id, upload.commit[:12])
-    try:
-        published = load_fresh(repo_id, texts, upload.commit, token, allow_remote_code)
-        check_equal(local, published, repo_id)
-    except ValueError as error:
-        raise ValueError(
-            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
-            "them once more; if that does not help, look at what else is in the repository."
-        ) from error
+        upload = _upload(repository, folder, files, private, revision, create_pr, tag)
+    local.compare(repo_id, upload.commit, token)
     if tag:
         with _explained(repo_id):
             repository.tag(tag, upload.commit)
     return Published(repo_id, files, upload.url, upload.commit, upload.is_new, tag)
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """What a folder gives for some texts, with sentence-transformers alone."""
+
+    texts: list[str]
+    vectors: NDArray[np.floating]
+    allow_remote_code: bool
+
+    @classmethod
+    def of_folder(cls, folder: Path, allow_remote_code: bool) -> _Vectors:
+        """Encode texts with the model in a folder."""
+        texts = sample_texts(folder)
+        logger.info("Loading %s with sentence-transformers alone", folder)
+        vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
+        return cls(texts, vectors, allow_remote_code)
+
+    def compare(self, repo_id: str, commit: str, token: str | None) -> None:
+        """Check that a commit on the Hub gives the same.
+
+        Raises:
+            ValueError: It does not load, or gives other vectors.
+        """
+        logger.info("Downloading %s at %s, and comparing vectors", repo_id, commit[:12])
+        try:
+            published = load_fresh(repo_id, self.texts, commit, token, self.allow_remote_code)
+            check_equal(self.vectors, published, repo_id)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+                "them once more; if that does not help, look at what else is in the repository."
+            ) from error
+
+
+def _upload(
+    repository: ModelRepository,
+    folder: Path,
+    files: list[ModelFile],
+    private: bool,
+    revision: str | None,
+    create_pr: bool,
+    tag: str | None,
+) -> Upload:
+    """Make the repository hold the folder's files; for the arguments see `publish`."""
+    author = retried(repository.api.whoami)["name"]
+    repository.create(private)
+    if tag:
+        _check_tag(repository, tag, folder, files)
+    logger.info("Uploading %d files to %s", len(files), repository.repo_id)
+    message = f"Upload {folder.resolve().name}"
+    if create_pr:
+        return repository.propose(folder, files, message, author)
+    return repository.commit(folder, files, message, revision or MAIN)
 
 
 def check_request(

@@ -19,19 +19,12 @@ from st_static.distill.pipeline import build
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
-from st_static.evaluate.analysis.analyse import (
-    BuiltModel,
-    Inputs,
-    ablation,
-    ablation_tables,
-    analyse,
-    held_out_agreement,
-    read_pairs,
-    sample_texts,
-    sphere,
-    token_vectors,
-    word_vectors,
-)
+from st_static.evaluate.analysis.ablation import ablation, ablation_tables
+from st_static.evaluate.analysis.analyse import Inputs, analyse
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.analysis.collapse import sample_texts, token_vectors, word_vectors
+from st_static.evaluate.analysis.geometry import read_pairs, sphere
+from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.analysis.socm import mean_socm
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer

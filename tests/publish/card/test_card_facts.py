@@ -15,18 +15,18 @@ from small_model import CARD, write_model
 
 from st_static.cli import main
 from st_static.evaluate.evaluated_model import revision_of
-from st_static.evaluate.speed import MODEL2VEC, NEW, WARM, is_believable
+from st_static.evaluate.speed import MODEL2VEC, NEW, WARM, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START
-from st_static.publish.card import gather
-from st_static.publish.card.inputs import CardInputs
-from st_static.publish.card.place import (
+from st_static.publish.card import measurements
+from st_static.publish.card.identity import (
     check_same_model,
     identity_of_built,
     identity_of_ensemble,
 )
+from st_static.publish.card.inputs import CardInputs
 from st_static.publish.card.render import render
-from st_static.publish.card.write import write_card
+from st_static.publish.card.write_card import write_card
 from st_static.publish.checks.card import check_card
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.checks.folder import check_folder
@@ -279,20 +279,20 @@ def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):
 
 def speeds(warm, model2vec):
     encoders = {WARM: warm, "sentence-transformers": 10, MODEL2VEC: model2vec}
-    return [{"model": "tiny", "encoder": e, "speed": s} for e, s in encoders.items()]
+    return [MeasuredSpeed("tiny", encoder, speed) for encoder, speed in encoders.items()]
 
 
 def test_speeds_that_cannot_be():
     assert is_believable(speeds(200, 100), "tiny")
     assert not is_believable(speeds(99, 100), "tiny")
-    slow = {"model": "tiny", "encoder": NEW, "speed": 99}
+    slow = MeasuredSpeed("tiny", NEW, 99)
     assert not is_believable([*speeds(200, 100), slow], "tiny")
     assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
     assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
-    new = {"model": "tiny", "encoder": NEW, "speed": 4378}
+    new = MeasuredSpeed("tiny", NEW, 4378)
     assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
     assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
-    assert not is_believable([*speeds(200, 0)[:2], {**new, "speed": 9}], "tiny")
+    assert not is_believable([*speeds(200, 0)[:2], replace(new, speed=9)], "tiny")
     assert is_believable(speeds(99, 100), "another")
 
 
@@ -303,14 +303,14 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
 ):
     complete_record(model)
     turns = []
-    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
+    monkeypatch.setattr(measurements, "_has_package", lambda name: has_model2vec)
 
     def measure(makers, texts):
         turns.append(1)
         slow = len(turns) <= busy_turns
         return {name: 50 if WARM in name and slow else 100.0 for name in makers}
 
-    monkeypatch.setattr(gather, "sentences_per_second", measure)
+    monkeypatch.setattr(measurements, "sentences_per_second", measure)
     assert write(model) == 0
     assert len(turns) == 2
     card = (model / "README.md").read_text("utf-8")

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from st_static.evaluate.analysis.explain import explain
+from st_static.evaluate.speed import MeasuredSpeed
 from st_static.model.static_model import read_static_model
 from st_static.publish.card import figures
 from st_static.publish.card.facts import CardFacts
@@ -43,9 +44,9 @@ def facts():
         benchmark="MTEB(eng, v1)",
         published_source="",
         speed=[
-            {"model": "tiny", "encoder": "one", "speed": 90_000},
-            {"model": "tiny", "encoder": "two", "speed": 9_000},
-            {"model": "org/teacher", "encoder": "one", "speed": 100},
+            MeasuredSpeed("tiny", "one", 90_000),
+            MeasuredSpeed("tiny", "two", 9_000),
+            MeasuredSpeed("org/teacher", "one", 100),
         ],
         processor="a processor",
         threads=2,
@@ -66,7 +67,7 @@ def explanation(built):
 
 
 def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_path):
-    alts = {f["file"]: f["alt"] for f in draw_all(facts, explanation, tmp_path)}
+    alts = {f.file: f.alt for f in draw_all(facts, explanation, tmp_path)}
     assert list(alts) == [
         f"{n}.png" for n in ("scores", "speed", "lengths", "variance", "distillation", "words")
     ]
@@ -97,14 +98,14 @@ def test_the_scores_figure_tells_partial_means_and_the_teacher(facts, saved):
 def test_each_encoder_has_a_marker_and_each_model_one_label_in_its_colour(facts, saved):
     """Also where speeds are nearly equal: no label has to be matched with one of several points."""
     near = [
-        *({"model": "tiny", "encoder": "one", "speed": 4300},),
-        *({"model": "tiny", "encoder": "two", "speed": 4290},),
-        *({"model": "org/teacher", "encoder": "one", "speed": 100},),
+        *(MeasuredSpeed("tiny", "one", 4300),),
+        *(MeasuredSpeed("tiny", "two", 4290),),
+        *(MeasuredSpeed("org/teacher", "one", 100),),
     ]
     figures.draw_speed(replace(facts, speed=near), "speed")
     [axes] = saved["speed"].axes
     drawn = [line for line in axes.lines if len(line.get_xdata())]
-    markers = {entry["encoder"]: line.get_marker() for entry, line in zip(near, drawn, strict=True)}
+    markers = {entry.encoder: line.get_marker() for entry, line in zip(near, drawn, strict=True)}
     assert drawn[2].get_marker() == drawn[0].get_marker() != drawn[1].get_marker()
     named = zip(axes.get_legend().get_texts(), axes.get_legend().legend_handles, strict=True)
     assert {text.get_text(): line.get_marker() for text, line in named} == markers
@@ -118,7 +119,7 @@ def test_each_encoder_has_a_marker_and_each_model_one_label_in_its_colour(facts,
 
 def test_one_step_is_no_curve(facts, explanation, tmp_path):
     one = replace(facts, stages={"distillation": {"losses": [[600, 4.314]]}})
-    drawn = {f["file"] for f in draw_all(one, explanation, tmp_path)}
+    drawn = {f.file for f in draw_all(one, explanation, tmp_path)}
     assert "distillation.png" not in drawn
     assert not (tmp_path / "distillation.png").exists()
     assert "scores.png" in drawn
@@ -138,4 +139,4 @@ def test_figures_stand_on_a_white_plate_and_are_the_same_each_time(facts, explan
 def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, built):
     bare = replace(facts, lengths=[], stages={}, variances=[], speed=[])
     nothing = explain(read_static_model(built / "model"), "北", "baba")
-    assert [f["file"] for f in draw_all(bare, nothing, tmp_path)] == ["scores.png"]
+    assert [f.file for f in draw_all(bare, nothing, tmp_path)] == ["scores.png"]

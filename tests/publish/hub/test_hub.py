@@ -25,7 +25,7 @@ from small_model import write_model
 from st_static.cli import main
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.publish.card import gather, render
+from st_static.publish.card import measurements, render
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
@@ -678,7 +678,9 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
     run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
-    monkeypatch.setattr(gather, "is_believable", lambda rows, model: True)  # on a busy machine, too
+    monkeypatch.setattr(
+        measurements, "is_believable", lambda rows, model: True
+    )  # on a busy machine, too
     monkeypatch.setattr(render, "is_believable", lambda rows, model: True)
     scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
     with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):

@@ -19,9 +19,10 @@ from st_static.publish.card.ensemble_card import EnsembleFacts, gather_ensemble,
 from st_static.publish.card.examples import HEAT_MAP_PAIR
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
-from st_static.publish.card.gather import gather, official_results
+from st_static.publish.card.gather import gather
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.render import official_task, render
+from st_static.publish.card.results import official_results
 from st_static.publish.checks.card import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
@@ -59,7 +60,7 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
             card, figures = render_ensemble(facts, plan.notes), []
         else:
             facts, card = _built_card(folder, record, inputs, plan.notes, drawn)
-            figures = [figure["file"] for figure in facts.figures]
+            figures = [figure.file for figure in facts.figures]
         problems = check_card(card)
         if problems:
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")

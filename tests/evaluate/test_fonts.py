@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from st_static.evaluate.analysis.explain import Explanation, Word
-from st_static.publish.card.figures import draw_heat_map, shortened
-from st_static.publish.card.fonts import fonts_for
-from st_static.publish.card.labels import Point, label_points, text_box
+from st_static.evaluate.analysis.heat_map import draw_heat_map, shortened
+from st_static.evaluate.fonts import fonts_for
+from st_static.evaluate.point_labels import Point, label_points, text_box
 
 JAPANESE = "東京タワー"
 

@@ -1,4 +1,4 @@
-"""Figures that no analysis draws."""
+"""The curve of a tuning, and the style of all figures."""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from st_static.ensemble.ensemble import Ensemble
-from st_static.evaluate.figures import SIZE, draw_tuning, new_axes
-from st_static.publish.card import figures as publish_figures
+from st_static.evaluate.figure_style import SIZE, new_axes
+from st_static.evaluate.tuning_figure import draw_tuning
 
 
 class Fixed:
@@ -29,8 +29,7 @@ def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
     assert again[0].read_bytes() == files[0].read_bytes()
 
 
-def test_analyses_and_cards_have_one_style():
-    assert publish_figures._axes is new_axes
+def test_the_style_of_all_figures():
     figure, axes = new_axes()
     assert tuple(figure.get_size_inches()) == SIZE
     assert not axes.spines["top"].get_visible()

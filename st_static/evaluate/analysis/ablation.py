@@ -1,0 +1,59 @@
+"""What each stage is worth: MTEB scores of the table after each, and with the PCA changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from st_static.distill.sentence_pca import SentencePCA
+from st_static.evaluate.analysis.built_model import BuiltModel, Floats
+from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.evaluated_model import EvaluatedModel, table_encoder
+from st_static.evaluate.tasks import find_tasks
+from st_static.model.vectors import sentence_means
+
+
+def ablation(
+    model: BuiltModel, tasks: Sequence[str], output: Path, data: Path | None
+) -> pl.DataFrame:
+    """Scores after each stage, and with the PCA changed (paper section 4)."""
+    rows = []
+    for name, table in ablation_tables(model).items():
+        encoder = EvaluatedModel(
+            f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
+            hashlib.sha256(table.tobytes()).hexdigest()[:40],
+            table_encoder(model.tokenize, table),
+            table.shape[1],
+        )
+        outcome = run_tasks(encoder, find_tasks(tasks=tasks), output, data)
+        if outcome.failures:
+            raise ValueError(f"The ablation's tasks failed: {outcome.failures}")
+        mean = np.mean(list(outcome.scores.values()))
+        rows.append({"table": name, **outcome.scores, "mean": mean})
+    return pl.DataFrame(rows)
+
+
+def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
+    """The word table after each stage, and after two other ways to reduce it."""
+    extracted, reduced = model.tables["extraction"], model.tables["pca"]
+    dimension = reduced.shape[1]
+    train = np.flatnonzero(~model.is_held_out)[:: max(1, len(model.is_held_out) // 100_000)]
+    sentences = sentence_means(extracted, model.tokenize(model.selected.texts.take(train)))
+
+    tables = {
+        "extraction": extracted,
+        "sentence PCA": reduced,
+        "sentence PCA, nothing dropped": SentencePCA(dimension, n_remove=0)
+        .fit(sentences)
+        .transform_table(extracted),
+        "vocabulary PCA": SentencePCA(dimension)
+        .fit(model.rows_of_words(extracted))
+        .transform_table(extracted),
+    }
+    if "distillation" in model.tables:
+        tables["distillation"] = model.tables["distillation"]
+    return tables

@@ -1,0 +1,103 @@
+"""A built model together with what its stages left: what all analyses read."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.distill.extraction import SENTENCE_VECTORS_FILE, Selected
+from st_static.distill.pipeline import read_selected
+from st_static.files import read_arrays, read_json, read_table
+from st_static.model.export import RECORD_FILE
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.tokenizer import SPECIAL_TOKENS
+
+Floats = NDArray[np.float32]
+_TABLES = ("extraction", "pca", "distillation")
+
+
+class BuiltModel:
+    """A built model together with the stages that its recipe left.
+
+    Args:
+        folder: The exported model.
+        work_dir: The recipe's work directory.
+
+    Raises:
+        ValueError: The folder is not a model that was built from a teacher, or its stages are not
+            in `work_dir`.
+    """
+
+    def __init__(self, folder: Path, work_dir: Path) -> None:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}.")
+        if not (folder / RECORD_FILE).is_file():
+            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
+        self.name = folder.resolve().name
+        record = read_json(folder / RECORD_FILE)
+        if not record.get("stages"):
+            raise ValueError(
+                f"{folder} is an ensemble, which has no stages to analyse: name a model that was "
+                "built from a teacher."
+            )
+        stages = record["stages"]
+        self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
+        missing = [f.name for f in self._folders.values() if not f.is_dir()]
+        if missing:
+            some = len(missing) < len(stages)
+            found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
+            beside = sorted(work_dir.glob(f"*/{missing[0]}"))
+            hint = f"They are in {beside[0].parent}" if beside else "Build the model again"
+            raise ValueError(
+                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
+                "work_dir of its recipe."
+            )
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenize = ChunkTokenizer(self.tokenizer)
+        words = read_table(self._folders["vocabulary"] / "words.arrow")["text"]
+        self.words: list[str] = words.to_pylist()
+
+    @functools.cached_property
+    def tables(self) -> dict[str, Floats]:
+        """The table of each stage that makes one."""
+        *before, last = self._table_stages
+        return {**{stage: self._read_table(stage) for stage in before}, last: self.table}
+
+    @functools.cached_property
+    def table(self) -> Floats:
+        """The last stage's table."""
+        return self._read_table(self._table_stages[-1])
+
+    @property
+    def _table_stages(self) -> list[str]:
+        return [stage for stage in _TABLES if stage in self._folders]
+
+    def _read_table(self, stage: str) -> Floats:
+        return read_arrays(self._folders[stage] / "table.safetensors")["table"]
+
+    def rows_of_words(self, table: Floats) -> Floats:
+        """The rows of the vocabulary's words, the most frequent first, [V, D]."""
+        return table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
+
+    @functools.cached_property
+    def selected(self) -> Selected:
+        """The sentences that the teacher read."""
+        return read_selected(self._folders["selection"])
+
+    @functools.cached_property
+    def is_held_out(self) -> NDArray[np.bool_]:
+        """Which of them no stage learnt from."""
+        table = read_table(self._folders["selection"] / "selected.arrow")
+        held_out: NDArray[np.bool_] = table["held_out"].to_numpy()
+        return held_out
+
+    @property
+    def teacher_vectors(self) -> NDArray[np.float16]:
+        """The teacher's vectors of the selected sentences."""
+        file = self._folders["extraction"] / SENTENCE_VECTORS_FILE
+        vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
+        return vectors

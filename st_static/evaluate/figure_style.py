@@ -1,0 +1,82 @@
+"""The style of all figures, and how they are saved.
+
+They stand on a white plate of their own, so that they read alike on light and dark pages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from st_static.files import atomic
+
+SIZE = (7.0, 3.8)  # inches
+OURS, TEACHER = "#1d5fbf", "#d97706"
+PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
+_METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+
+
+def new_axes() -> tuple[Figure, Axes]:
+    """A figure with axes in the common style."""
+    figure, [axes] = new_panels(1)
+    return figure, axes
+
+
+def new_panels(rows: int) -> tuple[Figure, list[Axes]]:
+    """A figure with several of them, one below another."""
+    figure = Figure(figsize=(SIZE[0], SIZE[1] * rows), layout="constrained")
+    panels: list[Axes] = list(figure.subplots(rows, squeeze=False)[:, 0])
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", color="#e5e5e5")
+        panel.set_axisbelow(True)
+    return figure, panels
+
+
+def legend_above(axes: Axes) -> None:
+    """A legend over the axes, where it hides nothing."""
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
+
+
+def save_both(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as SVG and PNG: `stem` with `.svg` and `.png`."""
+    files = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    for file in files:
+        save(figure, file)
+    return files
+
+
+def check_format(file: Path) -> None:
+    """Check that a file's ending names a format of figures.
+
+    Raises:
+        ValueError: It is none of .png, .svg and .pdf.
+    """
+    if file.suffix not in _METADATA:
+        raise ValueError(
+            f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
+        )
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write a figure; the file's ending names the format.
+
+    Raises:
+        ValueError: The ending is none of .png, .svg and .pdf.
+    """
+    check_format(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # The same figure gives the same bytes.
+    with atomic(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
+        figure.savefig(
+            partial,
+            dpi=150,
+            format=file.suffix[1:],
+            facecolor="white",
+            metadata=_METADATA[file.suffix],
+            bbox_inches="tight",
+            pad_inches=0.2,
+        )

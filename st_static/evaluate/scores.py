@@ -1,0 +1,133 @@
+"""A model's scores, read from the result files that mteb writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mteb.abstasks import AbsTask
+
+from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """A model's main scores x 100.
+
+    Attributes:
+        name: The model.
+        scores: By task; the mean over the task's splits and subsets.
+        revision: Of a measured model.
+        is_published: Whether others published the scores; they were measured here otherwise.
+        is_local: Whether scores come from local copies of the datasets.
+        other_splits: The splits of each task that was scored on none of the benchmark's splits.
+    """
+
+    name: str
+    scores: dict[str, float]
+    revision: str = ""
+    is_published: bool = False
+    is_local: bool = False
+    other_splits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> str:
+        """Where the scores come from, in words: `measured, local data, STS12 on validation`."""
+        if self.is_published:
+            return "published"
+        other_splits = [f"{task} on {'/'.join(on)}" for task, on in self.other_splits.items()]
+        return ", ".join(["measured", *["local data"] * self.is_local, *other_splits])
+
+    def without(self, tasks: Collection[str]) -> ModelScores:
+        """The same without the scores of some tasks."""
+        return replace(
+            self,
+            scores={task: s for task, s in self.scores.items() if task not in tasks},
+            other_splits={task: on for task, on in self.other_splits.items() if task not in tasks},
+        )
+
+
+def read_results(folder: Path, benchmark: str) -> ModelScores:
+    """Read mteb's JSON files of one model.
+
+    Args:
+        folder: `results/<org__name>/<revision>`.
+        benchmark: Its splits and subsets count; other splits only where a task has none of these,
+            and other subsets, which may be in other languages, never.
+
+    Raises:
+        ValueError: The folder holds no results.
+    """
+    tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
+    results = [result for file in sorted(folder.glob("*.json")) if (result := _read(file, tasks))]
+    if not results:
+        raise ValueError(
+            f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
+        )
+    scored = [result for result in results if result.score is not None]
+    return ModelScores(
+        folder.resolve().parent.name.replace("__", "/"),
+        {result.task: result.score for result in scored if result.score is not None},
+        revision=folder.resolve().name,
+        is_local=any(result.is_local for result in scored),
+        other_splits={result.task: result.other_splits for result in scored if result.other_splits},
+    )
+
+
+class _TaskResult(NamedTuple):
+    """What a result file of mteb holds of its task.
+
+    Attributes:
+        task: Its name.
+        score: Main score x 100; None if the benchmark has none of the subsets.
+        is_local: Whether the dataset was a local copy.
+        other_splits: The splits of the score, if none of them is the benchmark's.
+    """
+
+    task: str
+    score: float | None
+    is_local: bool
+    other_splits: tuple[str, ...]
+
+
+def _read(file: Path, tasks: Mapping[str, AbsTask]) -> _TaskResult | None:
+    """Read a JSON file of mteb's; None if it holds no scores."""
+    try:
+        result = json.loads(file.read_text("utf-8"))
+        if "scores" not in result:
+            return None
+        scores, task = result["scores"], tasks.get(result["task_name"])
+        is_other = task is not None and not set(scores) & set(task.eval_splits)
+        return _TaskResult(
+            result["task_name"],
+            _main_score(scores, task),
+            result["dataset_revision"] == LOCAL_REVISION,
+            tuple(scores) if is_other else (),
+        )
+    except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+        raise ValueError(f"{file} is not a complete result file of mteb: {error!r}.") from error
+
+
+def is_counted(task: AbsTask | None, split: str, subset: str) -> bool:
+    """Whether a benchmark's task is scored on a split and subset; None is no task of it."""
+    return task is not None and split in task.eval_splits and subset in task.hf_subsets
+
+
+def _main_score(
+    scores: Mapping[str, Sequence[Mapping[str, Any]]], task: AbsTask | None
+) -> float | None:
+    """The mean over splits and subsets; None if the benchmark has none of the subsets."""
+    rows = [
+        (split, row["hf_subset"], row["main_score"]) for split in scores for row in scores[split]
+    ]
+    if not rows:
+        raise ValueError("it has no scores")
+    if task is not None:  # other subsets are mostly in other languages
+        official = [r for r in rows if is_counted(task, r[0], r[1])]
+        rows = official or [r for r in rows if r[1] in task.hf_subsets]
+        if not rows:
+            return None
+    return 100 * float(sum(score for _, _, score in rows)) / len(rows)

@@ -1,0 +1,59 @@
+"""Tables as files: Markdown to read, CSV and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from st_static.files import atomic
+
+
+def as_markdown(table: pl.DataFrame) -> str:
+    """A table as Markdown, scores with two digits."""
+    with pl.Config(
+        tbl_formatting="MARKDOWN",
+        tbl_hide_column_data_types=True,
+        tbl_hide_dataframe_shape=True,
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_width_chars=-1,
+        fmt_str_lengths=200,
+        float_precision=2,
+    ):
+        return str(table)
+
+
+TABLE_SUFFIXES = (".md", ".csv", ".json")
+
+
+def check_place(stem: Path) -> None:
+    """Check that a table would overwrite nothing but a table.
+
+    Raises:
+        ValueError: There is a file of one of the names, but not all three that a table has.
+    """
+    files = [stem.with_name(stem.name + suffix) for suffix in TABLE_SUFFIXES]
+    there = [str(file) for file in files if file.exists()]
+    if 0 < len(there) < len(files):
+        raise ValueError(
+            f"{' and '.join(there)} would be overwritten, and may not be a table of this command. "
+            "Give another --output, or move it away."
+        )
+
+
+def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
+    """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    texts = {
+        ".md": as_markdown(table) + "\n",
+        ".csv": table.write_csv(float_precision=2),
+        ".json": json.dumps(table.to_dicts(), indent=2) + "\n",
+    }
+    files = []
+    for suffix, text in texts.items():
+        files.append(stem.with_name(stem.name + suffix))
+        with atomic(files[-1]) as partial:
+            partial.write_text(text, "utf-8")
+    return files

@@ -1,0 +1,41 @@
+"""The curve of an ensemble's weights: what `Ensemble.tune` tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from st_static.arguments import as_path, check_type
+from st_static.ensemble.ensemble import Tuning
+from st_static.evaluate.figure_style import OURS, PEERS, new_panels, save_both
+
+
+def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
+    """The score of each trial over each weight but the first, a panel a weight.
+
+    Args:
+        tuning: What `Ensemble.tune` returned.
+        stem: File to write, without its suffix: an SVG and a PNG are written.
+
+    Raises:
+        ValueError: There is one member only.
+        TypeError: An argument is of the wrong kind.
+    """
+    check_type(tuning, Tuning, "what Ensemble.tune returns")
+    stem = as_path(stem, "a file to write")
+    if len(tuning.ensemble.weights) < 2:
+        raise ValueError("There is no curve to draw: an ensemble of one member has no weights.")
+    weights = np.array([trial.weights for trial in tuning.trials])
+    scores = [trial.score for trial in tuning.trials]
+    figure, panels = new_panels(weights.shape[1] - 1)
+    for i, axes in enumerate(panels, 1):
+        axes.plot(weights[:, i], scores, ".", color=PEERS[0], label="tried")
+        best = tuning.ensemble.weights[i]
+        axes.plot(best, tuning.score, "o", color=OURS, label=f"best: {best:.2f}")
+        axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:.1g}")
+        axes.legend(frameon=False)
+    figure.suptitle("Weights of the ensemble that were tried", fontsize=11)
+    return save_both(figure, stem)

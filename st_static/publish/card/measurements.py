@@ -1,0 +1,176 @@
+"""What is measured while a card is written: speed, and cosines that show a model's limits."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+from st_static.distill.sources import locate
+from st_static.distill.teacher import check_weights
+from st_static.encode.encoder import EncodeTexts
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.evaluate.evaluated_model import EvaluatedModel
+from st_static.evaluate.load_model import load_model
+from st_static.evaluate.speed import (
+    MODEL2VEC,
+    NEW,
+    SENTENCE_TRANSFORMERS,
+    WARM,
+    MeasuredSpeed,
+    is_believable,
+    sentences_per_second,
+    speed_texts,
+)
+from st_static.model.static_model import read_static_model
+from st_static.model.vectors import unit_rows
+from st_static.publish.card.examples import LIMITS
+from st_static.publish.card.facts import MeasuredLimit
+from st_static.publish.checks.record import teacher_id
+
+logger = logging.getLogger(__name__)
+
+# Texts at a time: a transformer pads them to the longest.
+_STATIC_BATCH, _BATCH = 1024, 32
+
+
+class _Contender(NamedTuple):
+    """A model with one of the libraries that can load it, as `MeasuredSpeed` names them."""
+
+    model: str
+    encoder: str
+
+
+_Makers = dict[_Contender, Callable[[], EncodeTexts]]
+
+
+def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
+    """The teacher, to measure beside the student; None where it cannot be had.
+
+    A record is not a consent to run code: a teacher that brings its own is left out.
+    """
+    try:
+        if config["sha256"]:  # a folder, whose name others may have
+            check_weights(locate(config["model"]), config["sha256"])
+        teacher = load_model(config["model"], revision=config["revision"])
+    except ValueError as error:
+        logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
+        return None
+    return replace(teacher, name=teacher_id(config) or teacher.name)
+
+
+def measure_speeds(
+    folder: Path,
+    name: str,
+    teacher: EvaluatedModel | None,
+    peers: Sequence[str],
+) -> list[MeasuredSpeed]:
+    """How fast a model encodes with each library that is here, beside its teacher and peers.
+
+    Args:
+        folder: The model.
+        name: Its name.
+        teacher: Its teacher, if it can be had.
+        peers: Names of other models, as for `load_model`.
+    """
+    texts = speed_texts()
+    makers = _own_makers(folder, name, texts) | _peer_makers(peers)
+    if teacher is not None:
+        makers[_Contender(teacher.name, SENTENCE_TRANSFORMERS)] = _always(teacher)
+    speeds: list[MeasuredSpeed] = []
+    for _ in range(2):  # once more if something else kept the machine busy
+        measured = sentences_per_second(makers, texts)
+        speeds = [MeasuredSpeed(*who, round(speed)) for who, speed in measured.items()]
+        if is_believable(speeds, name):
+            return speeds
+    logger.warning(
+        "FastEncoder came out slower than an encoder that does more, twice: this machine is too "
+        "busy for its speeds to be believed. Write the card again when it is idle; publish refuses "
+        "this one."
+    )
+    return speeds
+
+
+def _own_makers(folder: Path, name: str, texts: list[str]) -> _Makers:
+    """The encoders of the model itself; one of them has seen the texts before."""
+    model = read_static_model(folder)
+    warm = FastEncoder(model)
+    warm.encode(texts)
+    makers: _Makers = {
+        _Contender(name, WARM): lambda: warm.encode,
+        _Contender(name, NEW): lambda: FastEncoder(model).encode,
+        _Contender(name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
+    }
+    if _has_package("model2vec"):
+        makers[_Contender(name, MODEL2VEC)] = _always(load_model(f"model2vec:{folder}"))
+    return makers
+
+
+def _peer_makers(peers: Sequence[str]) -> _Makers:
+    models = {spec: load_model(spec) for spec in peers}
+    return {
+        _Contender(model.name.removeprefix("local/"), _encoder_of(spec, model)): _always(model)
+        for spec, model in models.items()
+    }
+
+
+def _encoder_of(spec: str, model: EvaluatedModel) -> str:
+    """What encodes a peer; the vectors of others than these two are read and added up here."""
+    if model.sentence_transformer is not None:
+        return SENTENCE_TRANSFORMERS
+    return MODEL2VEC if spec.startswith("model2vec:") else "st_static"
+
+
+def _always(model: EvaluatedModel) -> Callable[[], EncodeTexts]:
+    """Gives the same encoder each time."""
+    encode = _quiet(model)
+    return lambda: encode
+
+
+def _quiet(model: EvaluatedModel) -> EncodeTexts:
+    """A model's encoder without a progress bar, with batches that suit it."""
+    transformer = model.sentence_transformer
+    if transformer is None:
+        return model.encode
+    batch_size = _STATIC_BATCH if isinstance(transformer[0], StaticEmbedding) else _BATCH
+    quiet: EncodeTexts = functools.partial(
+        transformer.encode, batch_size=batch_size, show_progress_bar=False
+    )
+    return quiet
+
+
+def _has_package(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def measure_limits(encoder: FastEncoder, teacher: EvaluatedModel | None) -> list[MeasuredLimit]:
+    """The cosines of the sentences that show a model's limits.
+
+    Args:
+        encoder: The model.
+        teacher: Its teacher, if it can be had.
+    """
+    ours = _limit_cosines(encoder.encode)
+    theirs = [None] * len(LIMITS) if teacher is None else _limit_cosines(_quiet(teacher))
+    return [
+        MeasuredLimit(**asdict(limit), cosine=cosine, teacher=other)
+        for limit, cosine, other in zip(LIMITS, ours, theirs, strict=True)
+    ]
+
+
+def _limit_cosines(encode: EncodeTexts) -> list[float]:
+    """The cosine of the two texts of each limit, with four digits."""
+    first = unit_rows(encode([limit.first for limit in LIMITS]))
+    second = unit_rows(encode([limit.second for limit in LIMITS]))
+    return [float(np.round(float(cosine), 4)) for cosine in (first * second).sum(axis=1)]

@@ -1,0 +1,128 @@
+"""mteb's results of a model as a card has them: one by one, and in a table beside other models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mteb
+from mteb.abstasks import AbsTask
+
+from st_static.evaluate.compare import compare
+from st_static.evaluate.published import find_published, read_published
+from st_static.evaluate.scores import ModelScores, is_counted, read_results
+from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
+from st_static.files import read_json
+from st_static.publish.card.facts import ResultEntry
+from st_static.publish.card.inputs import CardInputs
+
+
+def read_entries(folders: Sequence[Path], benchmark: str) -> list[ResultEntry]:
+    """What mteb wrote of a model, one entry per task, split and subset.
+
+    Args:
+        folders: The results.
+        benchmark: Its own splits and subsets count in a card's means, others do not.
+    """
+    tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
+    files = [file for folder in folders for file in sorted(folder.glob("*.json"))]
+    return [entry for file in files for entry in _entries(read_json(file), tasks)]
+
+
+def _entries(result: dict[str, Any], tasks: dict[str, AbsTask]) -> Iterator[ResultEntry]:
+    """The entries of a JSON file of mteb's; none if it holds no scores."""
+    if "scores" not in result:
+        return
+    name = result["task_name"]
+    about = mteb.get_task(name).metadata
+    for split, rows in result["scores"].items():
+        for row in rows:
+            yield ResultEntry(
+                task=name,
+                type=about.type,
+                hub_task=about._hf_task_type()[0],
+                dataset=about.dataset["path"],
+                config=row["hf_subset"],
+                languages=[code.partition("-")[0] for code in row["languages"]],
+                split=split,
+                counts=is_counted(tasks.get(name), split, row["hf_subset"]),
+                revision=result["dataset_revision"],
+                metric=about.main_score,
+                value=row["main_score"],
+                mteb_version=result["mteb_version"],
+                is_local=result["dataset_revision"] == LOCAL_REVISION,
+            )
+
+
+def official_results(folder: Path) -> dict[str, str]:
+    """mteb's own YAML of each result on the Hub's datasets, for `.eval_results/`.
+
+    Results on local copies are left out: the Hub would show them on the datasets' leaderboards.
+    """
+    texts = {}
+    for file in sorted(folder.glob("*.json")):
+        content = read_json(file)
+        if "scores" in content and content["dataset_revision"] != LOCAL_REVISION:
+            result = mteb.results.TaskResult.from_disk(file)
+            texts[f"{result.task_name}.yaml"] = str(result._to_hf_benchmark_result().to_yaml())
+    return texts
+
+
+def score_table(
+    name: str, teacher_id: str | None, inputs: CardInputs
+) -> tuple[dict[str, Any], list[str]]:
+    """A model's scores beside those of its teacher and of peers.
+
+    Args:
+        name: The model.
+        teacher_id: Its teacher; what was published of it is in the table.
+        inputs: Names the results of the model and of peers, and the benchmark.
+
+    Returns:
+        `columns`, and `rows` from columns to values; and the tasks that were left out because one
+        of the models was scored on other splits than the benchmark's.
+    """
+    models = [replace(_merged(inputs.results, inputs.benchmark), name=name), *_peers(inputs)]
+    models += _published({model.name for model in models}, teacher_id, inputs)
+    # Not in the order of the arguments: the teacher, which bounds the others, comes second.
+    models.sort(key=lambda model: (model.name != name, model.name != teacher_id))
+    left_out = sorted({task for model in models for task in model.other_splits})
+    table = compare([model.without(left_out) for model in models], inputs.benchmark)
+    rows = [{k: _short(v) for k, v in row.items()} for row in table.to_dicts()]
+    return {"columns": table.columns, "rows": rows}, left_out
+
+
+def _merged(folders: Sequence[Path], benchmark: str) -> ModelScores:
+    """A model's scores from several folders, official ones before those on local copies."""
+    parts = sorted((read_results(f, benchmark) for f in folders), key=lambda part: part.is_local)
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = ModelScores(
+            merged.name,
+            part.scores | merged.scores,
+            is_local=merged.is_local or part.is_local,
+            other_splits=part.other_splits | merged.other_splits,
+        )
+    return replace(merged, revision="")
+
+
+def _peers(inputs: CardInputs) -> list[ModelScores]:
+    """The scores of other models; the model's own results among them are left out."""
+    own = {folder.resolve().parent for folder in inputs.results}
+    folders = [folder for folder in inputs.peers if folder.resolve().parent not in own]
+    return [read_results(folder, inputs.benchmark) for folder in folders]
+
+
+def _published(measured: set[str], teacher_id: str | None, inputs: CardInputs) -> list[ModelScores]:
+    """Published scores of the models named, and of the teacher if there are any."""
+    available = {model for benchmark, model in read_published() if benchmark == inputs.benchmark}
+    is_known = teacher_id in available or teacher_id in inputs.published
+    names = [teacher_id] if teacher_id is not None and is_known else []
+    names += [peer for peer in inputs.published if peer != teacher_id]
+    return find_published([n for n in names if n not in measured], inputs.benchmark)
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else str(value).removeprefix("local/")

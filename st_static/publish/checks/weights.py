@@ -1,0 +1,101 @@
+"""Checking a model's modules and weights: whose code they run, and whether they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+
+from st_static.files import read_json
+from st_static.model.static_model import read_static_model
+
+MODULES_FILE = "modules.json"
+TABLE_FILE = "model.safetensors"
+STATIC_FILES = (TABLE_FILE, "tokenizer.json", "config_sentence_transformers.json")
+_BUILT_IN = "sentence_transformers."
+
+
+def check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
+    """What is wrong with the list of modules, and which of them bring code of their own."""
+    if not (folder / MODULES_FILE).is_file():
+        return
+    types = _module_types(folder)
+    if not types:
+        yield f"{MODULES_FILE} is not a list of modules, each with a type and a path."
+    elif not allow_remote_code:
+        for kind in types:
+            if not kind.startswith(_BUILT_IN):
+                yield (
+                    f"{MODULES_FILE} names the module {kind}, which is not in "
+                    "sentence-transformers: it would run code of yours on the machines of others. "
+                    "Export the model, or give --allow_remote_code if its users are to trust it."
+                )
+
+
+def _module_types(folder: Path) -> list[str]:
+    """The types in modules.json; none if it is not there, or no list of modules."""
+    try:
+        modules = read_json(folder / MODULES_FILE)
+        types = [module["type"] for module in modules if isinstance(module["path"], str)]
+        is_valid = len(types) == len(modules) and all(isinstance(kind, str) for kind in types)
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return types if is_valid else []
+
+
+def check_tensors(folder: Path, names: Collection[str]) -> Iterator[str]:
+    """What is wrong with the tables, and whether the model's own fits its tokenizer."""
+    problems = [
+        f"{name} {problem}"
+        for name in names
+        if name.endswith(".safetensors")
+        for problem in _check_tensor_file(folder / name)
+    ]
+    yield from problems
+    if not problems and set(names).issuperset(STATIC_FILES) and _is_static(folder):
+        yield from _check_table(folder)
+
+
+def _check_tensor_file(path: Path) -> Iterator[str]:
+    # Reading compares the header's shapes with the file's length, too.
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        yield f"is broken: {error}. Build or copy it again."
+        return
+    for name, tensor in tensors.items():
+        n_wrong = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
+        if n_wrong:
+            yield f"holds {n_wrong:,} values in {name} that are not finite numbers."
+
+
+def _is_static(folder: Path) -> bool:
+    kinds = [kind.rpartition(".")[2] for kind in _module_types(folder)]
+    return kinds[:1] == ["StaticEmbedding"] and set(kinds[1:]) <= {"Normalize", "SegmentNormalize"}
+
+
+def _check_table(folder: Path) -> Iterator[str]:
+    try:
+        model = read_static_model(folder)
+    except ValueError as error:
+        yield str(error)
+        return
+    n_tokens = model.tokenizer.get_vocab_size()
+    if model.table.ndim != 2 or len(model.table) != n_tokens:
+        yield (
+            f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
+            f"{model.table.shape}; it should have a row for each. They are not of the same model."
+        )
+
+
+def table_dimension(folder: Path) -> int | None:
+    """The dimension of the model's table; None if it cannot be read."""
+    try:
+        with safe_open(folder / TABLE_FILE, "np") as tensors:
+            shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None
+    return int(shapes[0][1]) if len(shapes) == 1 and len(shapes[0]) == 2 else None
