@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -26,12 +25,12 @@ from st_static.distill.teacher import (
     padded_tokens,
     token_batches,
 )
+from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
 from st_static.files import Arrays, read_arrays, write_arrays
 from st_static.tokens.ragged import Ragged
 
 logger = logging.getLogger(__name__)
 
-SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
 _SUMS_FILE = "sums.safetensors"
 
 
@@ -146,25 +145,6 @@ def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
         per_sample_weights=torch.from_numpy(bags.weights).to(device),
     )
     return sums.cpu().numpy()
-
-
-class Selected(NamedTuple):
-    """The sentences that the teacher reads, sorted by length.
-
-    Attributes:
-        texts: The sentences, [S].
-        lengths: Teacher tokens of each, ascending, [S].
-        words: For each, the words that it was selected for, [S rows].
-    """
-
-    texts: pa.Array
-    lengths: NDArray[np.int32]
-    words: Ragged
-
-    def rows(self, rows: slice) -> Selected:
-        """The given sentences."""
-        numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
-        return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
 
 def encode_batches(

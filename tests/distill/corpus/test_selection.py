@@ -17,13 +17,13 @@ from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.selected import gather_selected
 from st_static.distill.corpus.selection import (
     CandidatePlan,
     Pairs,
     WordFinder,
     by_word_range,
     find_candidates,
-    gather_selected,
     held_out_threshold,
     key_thresholds,
     select,
