@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
-from st_static.distill.distillation import TrainingData, distill
+from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.extraction import WordSums, extract_rows
 from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
@@ -36,7 +36,6 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.analyse import BuiltModel
 from st_static.model.vectors import sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
 
@@ -67,8 +66,7 @@ class Ablation:
 
     def tokenize(self, tokenizer: Tokenizer) -> Ragged:
         """Token ids of the selected sentences, without [UNK]."""
-        ids = ChunkTokenizer(tokenizer)(self.selected.texts)
-        return ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return sentence_ids(tokenizer, self.selected.texts)
 
     def score(self, name: str, table: Floats, tokenizer: Tokenizer | None = None) -> None:
         """Add a row."""
@@ -99,8 +97,7 @@ class Ablation:
             size = min(self.config.pca.n_sentences, len(self.train))
             rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
         pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
-        reduced: Floats = pca.transform(table)
-        reduced[~table.any(axis=1)] = 0
+        reduced: Floats = pca.transform_table(table)
         return reduced
 
     def words_alone(self) -> Floats:

@@ -4,7 +4,8 @@
 
 takes an even sample of the sentences that were selected for a model, and in turn runs the teacher
 alone on its padded batches, and the whole of extraction (tokenising, aligning, running the
-teacher, summing up). Prints the median of the ratio, which is what extraction keeps of the teacher's speed.
+teacher, summing up). Prints the median of the ratio, which is what extraction keeps of the
+teacher's speed.
 """
 
 import argparse

@@ -12,29 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.selected import gather_selected
-from st_static.distill.corpus.selection import (
-    CandidatePlan,
-    by_word_range,
-    held_out_threshold,
-    key_thresholds,
-    largest_candidates,
-    select,
-    write_candidates,
-)
+from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import write_sentences
-from st_static.distill.corpus.vocabulary import choose_pieces, choose_words, count_shards
-from st_static.distill.distillation import TrainingData, distill
-from st_static.distill.extraction import extract
-from st_static.distill.pieces import teacher_pieces, vectors_alone
-from st_static.distill.sentence_pca import SentencePCA, resolve_components
+from st_static.distill.corpus.vocabulary import write_vocabulary
+from st_static.distill.distillation import TrainingData, distill, sentence_ids
+from st_static.distill.extraction import extract_table
+from st_static.distill.pieces import teacher_pieces
+from st_static.distill.sentence_pca import reduce_table, resolve_components
 from st_static.distill.stages import (
     Figures,
     digest,
@@ -46,23 +36,14 @@ from st_static.distill.stages import (
 )
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import (
-    SELECTED_FILE,
-    TEACHER_TOKENIZER_FILE,
-    TOKENIZER_FILE,
-    WORDS_FILE,
     WorkDirectory,
     read_sentence_vectors,
     write_word_table,
 )
 from st_static.encode.file_names import split_name
-from st_static.files import read_table, write_table
 from st_static.model.export import PCA_FILE, check_output, export_model
-from st_static.model.vectors import has_vector, sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
-_ALONE_FILE = "alone.safetensors"
 # Of the stages' files; to be raised when they are computed or laid out in another way.
 _FORMAT = 1
 _COMPRESSION = 5  # of text, for the estimate of the disk that is needed
@@ -247,99 +228,30 @@ class _Build:
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:
-        shards = self.work.sentence_shards()
-        require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
-        counts = count_shards(shards, self.config.workers, folder)
-        words = choose_words(counts, self.config.vocabulary)
-        vocabulary = words["text"].to_pylist()
-        kind = self.config.vocabulary.pieces
-        pieces = teacher_pieces(self.teacher.tokenizer)
-        tokenizer = build_tokenizer(
-            vocabulary, choose_pieces(vocabulary, pieces, counts["text"], kind)
+        tokenizer = self.teacher.tokenizer
+        shards, pieces = self.work.sentence_shards(), teacher_pieces(tokenizer)
+        return write_vocabulary(
+            folder, shards, tokenizer, pieces, self.config.vocabulary, self.config.workers
         )
-        write_table(folder / WORDS_FILE, words)
-        tokenizer.save(str(folder / TOKENIZER_FILE))
-        self.teacher.tokenizer.save(str(folder / TEACHER_TOKENIZER_FILE))
-        return {
-            "distinct_words": len(counts),
-            "words": len(words),
-            "smallest_count": words["count"][-1].as_py(),
-            "tokens": tokenizer.get_vocab_size(),
-        }
 
     def _selection(self, folder: Path) -> Figures:
-        config = self.config.selection
-        shards = self.work.sentence_shards()
-        counts = self.work.words["count"].to_numpy()
-        keys = np.concatenate([read_table(path)["key"].to_numpy() for path in shards])
-        plan = CandidatePlan(
-            thresholds=key_thresholds(counts, config.max_candidates),
-            held_out_from=held_out_threshold(keys, config.held_out),
-            min_words=config.min_words,
-        )
-        require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
-        finder_files = (self.work.words_file, self.work.teacher_tokenizer_file)
-        candidates = write_candidates(shards, folder, finder_files, plan, self.config.workers)
-        pairs = select(by_word_range(candidates), len(keys), config)
-        held_out = np.flatnonzero(keys >= plan.held_out_from)
-        table = gather_selected(pairs, held_out, shards, self._teacher_lengths)
-        write_table(folder / SELECTED_FILE, table)
-        n_sentences = len(table) - len(held_out)
-        return {
-            "candidates": sum(len(part.word) for part in candidates),
-            "pairs": len(pairs.word),
-            "sentences": n_sentences,
-            "sentences_per_pair": round(n_sentences / max(len(pairs.word), 1), 4),
-            "naive_passes": len(counts) * config.sentences_per_word,
-            "held_out": len(held_out),
-        }
-
-    def _teacher_lengths(self, texts: pa.Array) -> NDArray[np.int32]:
-        return ChunkTokenizer(self.teacher.tokenizer)(texts).lengths.astype(np.int32)
+        return write_selection(folder, self.work, self.config.selection, self.config.workers)
 
     def _extraction(self, folder: Path) -> Figures:
-        selected = self.work.selected
-        dimension = self.teacher.dimension
-        n_tokens = self.work.tokenizer.get_vocab_size()
-        needed = 2 * len(selected.lengths) * dimension + 4 * 4 * n_tokens * dimension
-        require_disk(folder, needed, "The teacher's vectors")
-        sums = extract(self.teacher, self.work.tokenizer, selected, folder)
-        table = sums.means()
-        alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
-        names = [str(self.work.tokenizer.id_to_token(int(i))) for i in alone]
-        table[alone] = vectors_alone(self.teacher, names, folder / _ALONE_FILE)
-        known = has_vector(table)
-        table[known] = self.teacher.to_sentence_space(table[known])
-        n_words = self.work.words.num_rows
-        vectors = read_sentence_vectors(folder)
-        return self._write_table(folder, table, vectors) | {
-            "dtype": str(self.teacher.dtype),
-            "teacher_tokens": int(selected.lengths.sum()),
-            "words_alone": int((alone < n_words + len(SPECIAL_TOKENS)).sum()),
-            "pieces_alone": int((alone >= n_words + len(SPECIAL_TOKENS)).sum()),
-        }
+        table, figures = extract_table(folder, self.teacher, self.work)
+        return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
 
     def _pca(self, folder: Path) -> Figures:
-        table = self.work.table("extraction")
-        train = np.flatnonzero(~self.work.is_held_out)
-        n_sentences = min(self.config.pca.n_sentences, len(train))
-        rng = np.random.default_rng(self.config.seed)
-        rows = np.sort(rng.choice(train, n_sentences, replace=False))
-        pca = SentencePCA(self.config.pca.n_components, n_remove=self.config.pca.n_remove)
-        pca.fit(sentence_means(table, self._ids.take(rows)))
-        pca.save(folder / PCA_FILE)
-        reduced = pca.transform_table(table)
-        return self._write_table(folder, reduced, self.work.sentence_vectors) | {
-            "dimension": reduced.shape[1],
-            "removed": pca.n_remove_,
-            "sentences": n_sentences,
-        }
+        table, held_out = self.work.table("extraction"), self.work.is_held_out
+        reduced, figures = reduce_table(
+            folder, table, self._ids, held_out, self.config.pca, self.config.seed
+        )
+        return self._write_table(folder, reduced, self.work.sentence_vectors) | figures
 
     def _distillation(self, folder: Path) -> Figures:
         table = self.work.table("pca")
         # A checkpoint holds the table and two moments; two are kept while one is written.
-        needed = 10 * table.nbytes
-        require_disk(folder, needed, "Training checkpoints")
+        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
         table, figures = distill(
             table,
             self.work.tokenizer,
@@ -371,8 +283,6 @@ class _Build:
             self.work.folder("pca") / PCA_FILE,
         )
 
-    # What stages read of the earlier ones.
-
     def _write_table(
         self, folder: Path, table: NDArray[np.float32], vectors: NDArray[np.float16]
     ) -> Figures:
@@ -383,6 +293,4 @@ class _Build:
 
     @functools.cached_property
     def _ids(self) -> Ragged:
-        """Token ids of the selected sentences, without [UNK], whose row is zero."""
-        ids = ChunkTokenizer(self.work.tokenizer)(self.work.selected.texts)
-        return ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return sentence_ids(self.work.tokenizer, self.work.selected.texts)
