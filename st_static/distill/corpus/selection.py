@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
     Pairs,
@@ -23,6 +22,7 @@ from st_static.distill.corpus.candidates import (
     largest_candidates,
     write_candidates,
 )
+from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_table

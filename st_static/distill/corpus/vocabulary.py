@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
-from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
