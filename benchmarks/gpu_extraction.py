@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from st_static.distill.extraction import Selected
 from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import Selected
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 

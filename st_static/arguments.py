@@ -47,6 +47,16 @@ def check_type(value: Any, kind: type | tuple[type, ...], wanted: str, advice: s
         raise TypeError(" ".join(f"Expected {wanted}, but got {shown(value)}. {advice}".split()))
 
 
+def require(condition: bool, message: str) -> None:
+    """Check that a condition holds.
+
+    Raises:
+        ValueError: It does not; says the message.
+    """
+    if not condition:
+        raise ValueError(message)
+
+
 def check_texts(texts: Any) -> None:
     """Check that texts are a list of them, or a column: in order, and to be read more than once.
 

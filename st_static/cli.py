@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from st_static import __version__
 from st_static.commands.parser import CommandParser, nearest, read_yaml
 from st_static.commands.terminal import drop_stdout, hide_bars_of_libraries, log_to_terminal
-from st_static.distill.config import BuildConfig, without_false_facts
+from st_static.distill.config import BuildConfig
+from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
 from st_static.hub_access import require_named
 

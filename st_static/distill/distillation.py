@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
@@ -42,7 +43,9 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.progress import bar
 from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +158,12 @@ class TrainingData:
             # vectors that have the student's dimension.
             "label": F.pad(torch.from_numpy(self.vectors[index].astype(np.float32)), (0, 1)),
         }
+
+
+def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
+    """Token ids of texts [S] to train on: without special tokens, whose rows are to stay zero."""
+    ids = ChunkTokenizer(tokenizer)(texts)
+    return ids.filter(ids.values >= len(SPECIAL_TOKENS))
 
 
 def sentence_numbers(sentences: NDArray[np.int64]) -> Dataset:

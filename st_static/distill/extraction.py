@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -18,7 +17,9 @@ from torch.nn import functional as F
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
 from st_static.distill.checkpoints import Clock, checkpoints
+from st_static.distill.pieces import vectors_alone
 from st_static.distill.progress import bar
+from st_static.distill.stages import Figures, require_disk
 from st_static.distill.teacher import (
     Teacher,
     TokenBatch,
@@ -26,13 +27,16 @@ from st_static.distill.teacher import (
     padded_tokens,
     token_batches,
 )
+from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
 from st_static.files import Arrays, read_arrays, write_arrays
+from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 logger = logging.getLogger(__name__)
 
-SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
 _SUMS_FILE = "sums.safetensors"
+_ALONE_FILE = "alone.safetensors"
 
 
 class Prepared(NamedTuple):
@@ -146,25 +150,6 @@ def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
         per_sample_weights=torch.from_numpy(bags.weights).to(device),
     )
     return sums.cpu().numpy()
-
-
-class Selected(NamedTuple):
-    """The sentences that the teacher reads, sorted by length.
-
-    Attributes:
-        texts: The sentences, [S].
-        lengths: Teacher tokens of each, ascending, [S].
-        words: For each, the words that it was selected for, [S rows].
-    """
-
-    texts: pa.Array
-    lengths: NDArray[np.int32]
-    words: Ragged
-
-    def rows(self, rows: slice) -> Selected:
-        """The given sentences."""
-        numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
-        return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
 
 def encode_batches(
@@ -287,6 +272,44 @@ def extract(
                 state.add(batch.words)
             progress.update(tokens[state.done - 1])
     return state.sums
+
+
+def extract_table(
+    folder: Path, teacher: Teacher, work: WorkDirectory
+) -> tuple[NDArray[np.float32], Figures]:
+    """The stage: the teacher's vector of every token, and of every selected sentence.
+
+    A token that stands in no selected sentence gets the teacher's vector of it alone.
+
+    Args:
+        folder: Where the stage's files go, the sentence vectors among them.
+        teacher: The teacher.
+        work: The stages before: vocabulary and selection.
+
+    Returns:
+        The word table [V, d], zero for special tokens; how much the teacher read.
+
+    Raises:
+        ValueError: The disk is too small.
+    """
+    selected, tokenizer = work.selected, work.tokenizer
+    n_tokens, dimension = tokenizer.get_vocab_size(), teacher.dimension
+    needed = 2 * len(selected.lengths) * dimension + 4 * 4 * n_tokens * dimension
+    require_disk(folder, needed, "The teacher's vectors")
+    sums = extract(teacher, tokenizer, selected, folder)
+    table = sums.means()
+    alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
+    names = [str(tokenizer.id_to_token(int(i))) for i in alone]
+    table[alone] = vectors_alone(teacher, names, folder / _ALONE_FILE)
+    known = has_vector(table)
+    table[known] = teacher.to_sentence_space(table[known])
+    first_piece = work.words.num_rows + len(SPECIAL_TOKENS)
+    return table, {
+        "dtype": str(teacher.dtype),
+        "teacher_tokens": int(selected.lengths.sum()),
+        "words_alone": int((alone < first_piece).sum()),
+        "pieces_alone": int((alone >= first_piece).sum()),
+    }
 
 
 class _State:

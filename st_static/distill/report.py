@@ -14,7 +14,6 @@ from rich.table import Table
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.pipeline import BuildResult
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
@@ -132,7 +131,7 @@ def size_on_disk(model: Path) -> int:
 def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
     """The first sentences of the corpus, at most `limit`."""
     sentences: list[str] = []
-    for shard in sentence_shards(Path(result.stage("sentences").folder)):
+    for shard in result.work.sentence_shards():
         sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
     return sentences
 

@@ -13,8 +13,12 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted
 
 from st_static.arguments import as_matrix, check_type
+from st_static.distill.config import SentencePCAConfig
+from st_static.distill.stages import Figures
 from st_static.files import read_arrays, write_arrays
-from st_static.model.vectors import has_vector
+from st_static.model.export import PCA_FILE
+from st_static.model.vectors import has_vector, sentence_means
+from st_static.tokens.ragged import Ragged
 
 
 class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
@@ -141,6 +145,41 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
         pca.mean_, pca.components_ = arrays["mean"], arrays["components"]
         pca.explained_variance_, pca.n_remove_ = arrays["explained_variance"], n_remove
         return pca
+
+
+def reduce_table(
+    folder: Path,
+    table: NDArray[np.float32],
+    ids: Ragged,
+    is_held_out: NDArray[np.bool_],
+    config: SentencePCAConfig,
+    seed: int,
+) -> tuple[NDArray[np.float32], Figures]:
+    """The stage: fit the PCA on a sample of sentences, and reduce a word table by it.
+
+    Args:
+        folder: Where the fitted PCA goes.
+        table: The extracted word table, [V, d].
+        ids: Token ids of the selected sentences, [S rows].
+        is_held_out: Which of them it is not fitted on, [S].
+        config: Dimensions and size of the sample.
+        seed: Seed of the sample.
+
+    Returns:
+        The reduced table [V, D]; its dimension, and what it is fitted on.
+    """
+    train = np.flatnonzero(~is_held_out)
+    n_sentences = min(config.n_sentences, len(train))
+    rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
+    pca = SentencePCA(config.n_components, n_remove=config.n_remove)
+    pca.fit(sentence_means(table, ids.take(rows)))
+    pca.save(folder / PCA_FILE)
+    reduced = pca.transform_table(table)
+    return reduced, {
+        "dimension": reduced.shape[1],
+        "removed": pca.n_remove_,
+        "sentences": n_sentences,
+    }
 
 
 def resolve_components(

@@ -37,9 +37,9 @@ def digest(key: Any) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
-    """Where a stage's files are when it is complete."""
-    return work_dir / f"{name}-{digest(key)}"
+def stage_folder(work_dir: Path, name: str, key_hash: str) -> Path:
+    """Where a stage's files are when it is complete; `key_hash` is the digest of its key."""
+    return work_dir / f"{name}-{key_hash}"
 
 
 def run_stage(
@@ -57,7 +57,7 @@ def run_stage(
     Returns:
         The stage's folder.
     """
-    folder = stage_folder(work_dir, name, key)
+    folder = stage_folder(work_dir, name, digest(key))
     if folder.is_dir():
         logger.info("%s: complete in %s", name, folder)
         return folder

@@ -1,4 +1,7 @@
-"""The teacher: a SentenceTransformer that begins with a transformer and a fast tokenizer."""
+"""The teacher: a SentenceTransformer that pools by mean or CLS and has a fast tokenizer.
+
+Dense layers after the pooling must be linear; `teacher_modules` checks what it consists of.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ import xxhash
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from sentence_transformers.sentence_transformer.modules import Pooling
 from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import locate, require_teacher
+from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
 from st_static.hub_access import whole_path
 
 WEIGHTS_FILE = "model.safetensors"
@@ -90,7 +93,7 @@ class Teacher:
 
     Raises:
         ValueError: The first module is no transformer, its tokenizer is not a fast one or not
-            its own, or a module after the pooling is not linear.
+            its own, it pools otherwise than by mean or CLS, or a module after that is not linear.
     """
 
     def __init__(
@@ -99,8 +102,8 @@ class Teacher:
         self.model = model.eval()
         self.prompt = _default_prompt(model) if prompt is None else prompt
         self.batch_tokens = batch_tokens
-        self.transformer = _transformer_of(model)
-        self.dense = _linear_modules_of(model)
+        self.transformer = transformer_of(model)
+        self.dense = dense_layers_of(model)
         hugging_face: Any = self.transformer.tokenizer
         backend = getattr(hugging_face, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
@@ -108,7 +111,7 @@ class Teacher:
                 f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}): word "
                 "positions need a fast tokenizer. Save the teacher with one (tokenizer.json)."
             )
-        _check_vocabulary(backend, self.transformer)
+        check_vocabulary(backend, self.transformer)
         self.pad_id = int(hugging_face.pad_token_id or 0)
         self.tokenizer = Tokenizer.from_str(backend.to_str())
         self.tokenizer.no_padding()
@@ -279,70 +282,8 @@ def _default_prompt(model: SentenceTransformer) -> str:
     return (model.prompts.get(name) or "") if name else ""
 
 
-def _check_vocabulary(tokenizer: Tokenizer, transformer: Transformer) -> None:
-    rows = transformer.model.get_input_embeddings().weight.shape[0]
-    tokens = tokenizer.get_vocab_size()
-    # A folder without tokenizer files loads with an almost empty one; padded tables are common.
-    if not rows / 2 <= tokens <= rows:
-        raise ValueError(
-            f"The teacher's tokenizer has {tokens} tokens, but its transformer has {rows} token "
-            "vectors: they do not belong together. Check the teacher's tokenizer.json."
-        )
-
-
 def _code_revision(config: TeacherConfig) -> dict[str, str] | None:
     return {"code_revision": config.code_revision} if config.code_revision else None
-
-
-def _transformer_of(model: SentenceTransformer) -> Transformer:
-    first: Any = model[0] if len(model) else None
-    if not isinstance(first, Transformer):
-        raise ValueError(
-            "Expected a teacher whose first module is a transformer, but it is "
-            f"{type(first).__name__}. A static model cannot teach: it has no words in context."
-        )
-    transformer: Transformer = first
-    return transformer
-
-
-def _linear_modules_of(model: SentenceTransformer) -> list[Dense]:
-    """The Dense layers after the pooling; other modules there must not change directions."""
-    dense: list[Dense] = []
-    normalised = False
-    for module in list(model)[1:]:
-        normalised |= isinstance(module, Normalize)
-        if isinstance(module, Dense):
-            if normalised:
-                raise ValueError(
-                    "The teacher's Dense layer follows a Normalize module: a mean over words does "
-                    "not commute with it. Use another teacher."
-                )
-            if not isinstance(module.activation_function, nn.Identity):
-                activation = type(module.activation_function).__name__
-                raise ValueError(
-                    f"The teacher's Dense layer has the activation {activation}: only a linear "
-                    "one (Identity) commutes with the mean over words. Use another teacher."
-                )
-            if getattr(module, "use_residual", False):
-                raise ValueError("The teacher's Dense layer has a residual path: not supported.")
-            dense.append(module)
-        elif isinstance(module, Pooling) and not _is_single_pooling(module):
-            raise ValueError(
-                f"The teacher pools by {module.pooling_mode!r}: expected mean or cls alone, so "
-                "that words live in the space of sentences."
-            )
-        elif not isinstance(module, (Pooling, Normalize, Dropout)):
-            raise ValueError(
-                f"The teacher's module {type(module).__name__} is not linear, so a mean over words "
-                "cannot go through it. Expected Transformer, Pooling, Dense, Normalize."
-            )
-    return dense
-
-
-def _is_single_pooling(pooling: Pooling) -> bool:
-    mode = pooling.pooling_mode
-    modes = (mode,) if isinstance(mode, str) else tuple(mode)
-    return modes in (("mean",), ("cls",))
 
 
 def _includes_prompt(model: SentenceTransformer) -> bool:

@@ -21,7 +21,7 @@ from typing import IO, Any
 import pyarrow as pa
 import xxhash
 
-from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus.config import CorpusConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.encode.file_names import decompressed, split_name
 from st_static.hub_access import offline, require_dataset

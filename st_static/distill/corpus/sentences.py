@@ -16,7 +16,7 @@ import xxhash
 from blingfire import blingfire
 from numpy.typing import NDArray
 
-from st_static.distill.config import SentencesConfig
+from st_static.distill.corpus.config import SentencesConfig
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.stages import Figures
 from st_static.files import read_json, read_table, write_json, write_table

@@ -13,9 +13,12 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tokenizers import Tokenizer
 
-from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.workers import map_shards
+from st_static.distill.stages import Figures, require_disk
+from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.chunks import split_chunks
@@ -148,6 +151,48 @@ def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
             "already computed stays."
         )
     return words
+
+
+def write_vocabulary(
+    folder: Path,
+    shards: Sequence[Path],
+    teacher: Tokenizer,
+    pieces: Iterable[str],
+    config: VocabularyConfig,
+    workers: int,
+) -> Figures:
+    """The stage: count words, choose the vocabulary, and make the student's tokenizer.
+
+    Args:
+        folder: Where the stage's files go.
+        shards: The sentence shards.
+        teacher: The teacher's tokenizer, which is kept beside the student's.
+        pieces: The teacher's word pieces, in the student's spelling.
+        config: Size, least count and kind of pieces.
+        workers: Processes; 0 is one a processor.
+
+    Returns:
+        How many words and tokens there are.
+
+    Raises:
+        ValueError: The corpus offers too few words, or the disk is too small.
+    """
+    require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
+    counts = count_shards(shards, workers, folder)
+    words = choose_words(counts, config)
+    vocabulary = words["text"].to_pylist()
+    tokenizer = build_tokenizer(
+        vocabulary, choose_pieces(vocabulary, pieces, counts["text"], config.pieces)
+    )
+    write_table(folder / WORDS_FILE, words)
+    tokenizer.save(str(folder / TOKENIZER_FILE))
+    teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
+    return {
+        "distinct_words": len(counts),
+        "words": len(words),
+        "smallest_count": words["count"][-1].as_py(),
+        "tokens": tokenizer.get_vocab_size(),
+    }
 
 
 def single_characters(words: Iterable[str]) -> list[str]:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.extraction import SENTENCE_VECTORS_FILE, Selected
-from st_static.distill.pipeline import read_selected
-from st_static.files import read_arrays, read_json, read_table
+from st_static.distill.work_directory import Selected, WorkDirectory
+from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
@@ -45,8 +44,8 @@ class BuiltModel:
                 "built from a teacher."
             )
         stages = record["stages"]
-        self._folders = {name: work_dir / f"{name}-{s['hash']}" for name, s in stages.items()}
-        missing = [f.name for f in self._folders.values() if not f.is_dir()]
+        self._work = WorkDirectory.of_record(work_dir, stages)
+        missing = self._work.missing()
         if missing:
             some = len(missing) < len(stages)
             found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
@@ -58,46 +57,38 @@ class BuiltModel:
             )
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenize = ChunkTokenizer(self.tokenizer)
-        words = read_table(self._folders["vocabulary"] / "words.arrow")["text"]
-        self.words: list[str] = words.to_pylist()
+        self.words: list[str] = self._work.words["text"].to_pylist()
 
     @functools.cached_property
     def tables(self) -> dict[str, Floats]:
         """The table of each stage that makes one."""
         *before, last = self._table_stages
-        return {**{stage: self._read_table(stage) for stage in before}, last: self.table}
+        return {**{stage: self._work.table(stage) for stage in before}, last: self.table}
 
     @functools.cached_property
     def table(self) -> Floats:
         """The last stage's table."""
-        return self._read_table(self._table_stages[-1])
+        return self._work.table(self._table_stages[-1])
 
     @property
     def _table_stages(self) -> list[str]:
-        return [stage for stage in _TABLES if stage in self._folders]
-
-    def _read_table(self, stage: str) -> Floats:
-        return read_arrays(self._folders[stage] / "table.safetensors")["table"]
+        return [stage for stage in _TABLES if stage in self._work.hashes]
 
     def rows_of_words(self, table: Floats) -> Floats:
         """The rows of the vocabulary's words, the most frequent first, [V, D]."""
         return table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
 
-    @functools.cached_property
+    @property
     def selected(self) -> Selected:
         """The sentences that the teacher read."""
-        return read_selected(self._folders["selection"])
+        return self._work.selected
 
-    @functools.cached_property
+    @property
     def is_held_out(self) -> NDArray[np.bool_]:
         """Which of them no stage learnt from."""
-        table = read_table(self._folders["selection"] / "selected.arrow")
-        held_out: NDArray[np.bool_] = table["held_out"].to_numpy()
-        return held_out
+        return self._work.is_held_out
 
     @property
     def teacher_vectors(self) -> NDArray[np.float16]:
         """The teacher's vectors of the selected sentences."""
-        file = self._folders["extraction"] / SENTENCE_VECTORS_FILE
-        vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
-        return vectors
+        return self._work.sentence_vectors

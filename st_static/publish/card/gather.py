@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import digest, stage_seconds
+from st_static.distill.stages import digest
+from st_static.distill.work_directory import WorkDirectory
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
@@ -84,7 +85,8 @@ def _mteb_versions(entries: Sequence[ResultEntry]) -> str:
 def _build_seconds(stages: dict[str, Any], work_dir: Path | None) -> dict[str, float]:
     if work_dir is None:
         return {}
-    return {name: stage_seconds(work_dir / f"{name}-{s['hash']}") for name, s in stages.items()}
+    work = WorkDirectory.of_record(work_dir, stages)
+    return {name: work.seconds(name) for name in stages}
 
 
 def _variances(folder: Path) -> list[float]:

@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from st_static.distill.config import LANGUAGE_CODE
+from st_static.distill.corpus.config import LANGUAGE_CODE
 
 # The license_name of a card whose licence is in its notes.
 TERMS_IN_NOTES = "see-model-card"

@@ -16,19 +16,17 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
-from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.selection import (
+from st_static.distill.corpus.candidates import (
     CandidatePlan,
     Pairs,
     WordFinder,
-    by_word_range,
     find_candidates,
-    gather_selected,
     held_out_threshold,
     key_thresholds,
-    select,
     write_candidates,
 )
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.selection import by_word_range, gather_selected, select
 from st_static.distill.corpus.sentences import sentence_key, split_sentences
 from st_static.files import read_table, write_table
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words

@@ -1,0 +1,170 @@
+"""What a recipe may say about its text: where it is, and which sentences and words are taken."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from st_static.arguments import check_fields, require
+
+LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """Where the text comes from: files, or else docstrings of packages, or else a Hub dataset.
+
+    Args:
+        files: Paths or glob patterns of .txt (a document a line), .jsonl and .parquet files; .txt
+            and .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in
+            it. They take the place of the other two.
+        docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
+            Python's standard library. They take the place of a dataset.
+        dataset: Hub id of a dataset, streamed.
+        dataset_config: Name of the dataset's configuration.
+        split: Split of the dataset.
+        revision: Branch, tag or commit of the dataset.
+        text_column: Column or key that holds the text, in a dataset, .jsonl or .parquet.
+        max_documents: Stop after this many documents.
+        description: What the text is, for the model card: kinds of text and where they come from.
+        license: Its licence, for the model card.
+        language: Its language, as an ISO 639 code such as `en`, or several; for the model card.
+        redistributable: Whether the text may be passed on. Where it may not, the model card says
+            that the model is rebuilt from an open corpus before it is uploaded.
+    """
+
+    files: str | list[str] | None = None
+    docstrings: list[str] | None = None
+    dataset: str | None = None
+    dataset_config: str | None = None
+    split: str = "train"
+    revision: str | None = None
+    text_column: str = "text"
+    max_documents: int | None = None
+    description: str | None = None
+    license: str | None = None
+    language: str | list[str] | None = None
+    redistributable: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        languages = [self.language] if isinstance(self.language, str) else self.language or []
+        for code in languages:
+            require(
+                bool(re.fullmatch(LANGUAGE_CODE, code)),
+                "corpus.language must be an ISO 639 code of two or three letters, such as en, or a "
+                f"list of them, but got {code!r}.",
+            )
+        require(
+            self.max_documents is None or self.max_documents > 0,
+            f"corpus.max_documents must be positive or null, but it is {self.max_documents}.",
+        )
+
+    @property
+    def patterns(self) -> list[str]:
+        """`files` as a list."""
+        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+
+    @property
+    def source(self) -> tuple[object, ...]:
+        """What the text is read from; two corpora with the same source are the same text."""
+        if self.files:
+            return ("files", *self.patterns)
+        if self.docstrings:
+            return ("docstrings", *self.docstrings)
+        return ("dataset", self.dataset, self.dataset_config)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any text is named."""
+        return bool(self.files or self.docstrings or self.dataset)
+
+
+@dataclass(frozen=True)
+class SentencesConfig:
+    """Which sentences are kept.
+
+    Args:
+        min_words: Fewest words, counted by white space.
+        max_words: Most words, counted by white space.
+        min_letters: Least share of letters among the characters, 0 to 1.
+        max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
+            Beyond it the oldest are forgotten, so that a repetition of them may stay.
+    """
+
+    min_words: int = 3
+    max_words: int = 64
+    min_letters: float = 0.5
+    max_remembered: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(
+            1 <= self.min_words <= self.max_words,
+            "Expected 1 <= sentences.min_words <= sentences.max_words, but they are "
+            f"{self.min_words} and {self.max_words}.",
+        )
+        require(
+            0 <= self.min_letters <= 1,
+            f"sentences.min_letters is a share, 0 to 1, but it is {self.min_letters}.",
+        )
+        require(
+            self.max_remembered > 0,
+            f"sentences.max_remembered must be positive, but it is {self.max_remembered}.",
+        )
+
+
+@dataclass(frozen=True)
+class VocabularyConfig:
+    """Which words get a vector of their own.
+
+    Args:
+        size: The most frequent words that are kept, V.
+        min_count: Fewest occurrences in the corpus.
+        pieces: Which of the teacher's word pieces get a vector as well, to spell words outside the
+            vocabulary. `used` keeps those that spell some word of the corpus, `none` leaves only
+            single characters. Fewer pieces make a smaller model.
+    """
+
+    size: int = 150_000
+    min_count: int = 5
+    pieces: Literal["all", "used", "none"] = "all"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(self.size > 0, f"vocabulary.size must be positive, but it is {self.size}.")
+
+
+@dataclass(frozen=True)
+class SelectionConfig:
+    """Which sentences the teacher reads.
+
+    Args:
+        sentences_per_word: Sentences that a word's vector is the mean over, N.
+        max_candidates: A word's sentences are chosen from a fair sample of this many.
+        min_words: Fewest words of a sentence that a word's vector is taken from, counted by
+            white space.
+        reuse_length: A sentence that another word has already chosen is preferred while it has
+            at most `reuse_length` times as many teacher tokens as the word's N-th shortest
+            candidate. 1 takes the N shortest and reuses among equals; larger saves teacher
+            passes.
+        held_out: Sentences, drawn at random and used nowhere else, on which teacher agreement
+            and the held-out loss are measured.
+    """
+
+    sentences_per_word: int = 100
+    max_candidates: int = 2000
+    min_words: int = 4
+    reuse_length: float = 3.0
+    held_out: int = 4096
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(
+            1 <= self.sentences_per_word <= self.max_candidates,
+            "Expected 1 <= selection.sentences_per_word <= selection.max_candidates, but they are "
+            f"{self.sentences_per_word} and {self.max_candidates}.",
+        )
+        require(self.reuse_length >= 1, "selection.reuse_length must be at least 1.")
+        require(self.held_out >= 2, "selection.held_out must be at least 2.")
