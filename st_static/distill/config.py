@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 
 from st_static.arguments import check_fields
 
-PACKAGE_PREFIX = "package:"
 LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
 
 

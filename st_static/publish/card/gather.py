@@ -16,7 +16,6 @@ import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.sources import locate
 from st_static.distill.stages import digest, stage_seconds
 from st_static.distill.teacher import check_weights
 from st_static.encode.fast_encoder import FastEncoder
@@ -47,6 +46,7 @@ from st_static.evaluate.speed import (
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
 from st_static.files import read_json
 from st_static.model.export import PCA_FILE
+from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
 from st_static.publish.card.examples import LIMITS, cosines
