@@ -30,7 +30,6 @@ from st_static import TeacherAgreement, cosine_agreement, distill_into
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.distill.teacher import locate
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
@@ -39,6 +38,7 @@ from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks
 from st_static.evaluate.tuning_figure import draw_tuning
+from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 
 TASKS = ["STSBenchmark", "STS12", "STS13", "Banking77Classification", "NFCorpus"]

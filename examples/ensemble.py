@@ -19,8 +19,8 @@ from st_static import (
     cosine_agreement,
     distill_into,
 )
-from st_static.distill.teacher import locate
 from st_static.hub_access import require_model
+from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 
 parser = argparse.ArgumentParser(

@@ -19,7 +19,7 @@ from st_static.commands.terminal import drop_stdout, hide_bars_of_libraries, log
 from st_static.distill.config import BuildConfig
 from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
-from st_static.hub_access import require_named
+from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.evaluate.benchmark import TaskOutcome
@@ -178,7 +178,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     options = parser.read(arguments)
     if (options.benchmark is None) == (not options.tasks):
         raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
-    require_named(options.model)
+    ModelName.parse(options.model).require()
     hide_bars_of_libraries(downloads=True)
     with _extra("eval"):
         from st_static.evaluate.benchmark import run_tasks

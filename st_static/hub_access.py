@@ -8,28 +8,18 @@ cache serves, and the libraries are told not to ask.
 from __future__ import annotations
 
 import difflib
-import json
 import logging
 import os
 import re
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+
+from st_static.hub_request import RepoType, ask
 
 logger = logging.getLogger(__name__)
 
-RepoType = Literal["model", "dataset"]
-
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-_HUB_KINDS = ("model2vec", "sentence-transformers")
-_LIMIT = 10.0
-"""Seconds that the Hub has for its answer, looking up its name included."""
-# What the Hub gives, and that it cannot be reached, is remembered for so many seconds.
-_REMEMBERED = 60.0
-_answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 
 
 class HubUnavailableError(ValueError):
@@ -74,19 +64,6 @@ def require_model(
     return _require("model", name, revision, token, cache_folder, otherwise)
 
 
-def require_named(name: str) -> None:
-    """Make sure that a model can be had that may have a kind before its name, as in `glove:FILE`.
-
-    Only kinds that are read from the Hub, too, are looked at.
-
-    Raises:
-        ValueError: There is no such folder, or neither the Hub nor the cache gives the model.
-    """
-    kind, separator, rest = name.partition(":")
-    if not separator or kind in _HUB_KINDS:
-        require_model(rest or name)
-
-
 def require_dataset(
     name: str, revision: str | None = None, otherwise: str = "use local files instead"
 ) -> Path | None:
@@ -121,7 +98,7 @@ def require_hub(repo_id: str) -> None:
     reason: str | None = "HF_HUB_OFFLINE is set"
     if not is_offline_mode():
         try:
-            reason = _ask("model", repo_id, None, None)
+            reason = ask("model", repo_id, None, None)
         except ValueError:  # such as that there is none yet
             reason = None
     if reason:
@@ -221,7 +198,7 @@ def _require(
         ) from None
     title = f"the {kind} {name!r}" + (f" at the revision {revision!r}" if revision else "")
     is_offline = is_offline_mode()
-    reason = "HF_HUB_OFFLINE is set" if is_offline else _ask(kind, name, revision, token)
+    reason = "HF_HUB_OFFLINE is set" if is_offline else ask(kind, name, revision, token)
     if reason is None:
         return None
     copy = (
@@ -247,99 +224,6 @@ _REMEDIES: dict[RepoType, str] = {
     "dataset": "Check the connection and HF_ENDPOINT, or load it once where there is a connection, "
     "copy the cache and set HF_HUB_OFFLINE=1",
 }
-
-
-def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | None) -> str | None:
-    """Ask the Hub, unless it has just answered; None if it gives the repository, else why not.
-
-    Raises:
-        ValueError: The Hub answers that it does not give it.
-    """
-    from huggingface_hub import constants, get_token
-
-    endpoint = constants.ENDPOINT
-    question = (endpoint, kind, name, revision, hash((token, get_token())))
-    for key in ((endpoint,), question):
-        when, reason = _answers.get(key, (-_REMEMBERED, None))
-        if time.monotonic() - when < _REMEMBERED:
-            return reason
-    error = _error_of_request(kind, name, revision, token)
-    if error is None:
-        _answers[question] = time.monotonic(), None
-        return None
-    refusal = _refusal(error, kind, name, revision, endpoint)
-    if refusal:
-        raise ValueError(refusal) from None  # whose traceback is long
-    reason = f"The Hugging Face Hub at {endpoint} {_symptom(error)}"
-    _answers[endpoint,] = time.monotonic(), reason
-    return reason
-
-
-def _error_of_request(
-    kind: RepoType, name: str, revision: str | None, token: str | bool | None
-) -> Exception | None:
-    """What one request raises; a thread waits for it, since no timeout covers all of a request."""
-    from huggingface_hub import HfApi
-
-    errors: list[Exception | None] = []
-
-    def request() -> None:
-        try:
-            HfApi(token=token).repo_info(name, revision=revision, repo_type=kind, timeout=_LIMIT)
-            errors.append(None)
-        except Exception as error:  # told to the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=request, daemon=True)
-    thread.start()
-    thread.join(_LIMIT)
-    return errors[0] if errors else TimeoutError()
-
-
-def _refusal(
-    error: Exception, kind: RepoType, name: str, revision: str | None, endpoint: str
-) -> str | None:
-    """What to say of an answer that the Hub gives for good; None of an error that may pass."""
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    where = f"{name!r} is not a folder here, and the Hub at {endpoint}"
-    if isinstance(error, GatedRepoError):
-        return f"The {kind} {name!r} is gated: ask for access on the Hub, then run `hf auth login`."
-    if isinstance(error, RepositoryNotFoundError):
-        return (
-            f"{where} has no {kind} of that name, or it is private. Check the name; for a private "
-            "one, run `hf auth login`."
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return f"The {kind} {name!r} has no revision {revision!r} on the Hub at {endpoint}."
-    if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
-        return (
-            f"{where} does not give it to you ({error.response.status_code}): the token is not "
-            "valid for it. Run `hf auth login`, or set HF_TOKEN."
-        )
-    return None
-
-
-def _symptom(error: Exception) -> str:
-    """What an error says of a Hub that cannot be asked, in a few words."""
-    import httpx2
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if isinstance(error, HfHubHTTPError):
-        response = error.response
-        return f"answers {response.status_code} {response.reason_phrase}".rstrip()
-    if isinstance(error, (TimeoutError, httpx2.TimeoutException)):
-        return f"does not answer within {_LIMIT:g} s"
-    if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, OSError)):
-        return f"cannot be reached ({' '.join(str(error).split()) or type(error).__name__})"
-    if isinstance(error, (json.JSONDecodeError, KeyError, TypeError)):  # a page of something else
-        return "gives an answer that is not the Hub's"
-    raise error
 
 
 def _cached_model(name: str, revision: str | None, cache_folder: str | Path | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from hub_server import READ_TOKEN, Hub
 from hub_store import Blob, Repository, goes_to_lfs
 from small_build import save_tiny_teacher
 
-from st_static import hub_access
+from st_static import hub_request
 from st_static.cli import main
 from st_static.distill.config import CorpusConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
@@ -40,6 +41,8 @@ from st_static.hub_access import (
     require_model,
 )
 from st_static.model.export import export_model
+from st_static.model.model_name import ModelName
+from st_static.model.resolve import read_named
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.publish.hub.fresh_load import load_fresh
 from st_static.tokens.tokenizer import build_tokenizer
@@ -58,7 +61,7 @@ def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-    monkeypatch.setattr(hub_access, "_answers", {})
+    monkeypatch.setattr(hub_request, "_answers", {})
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
@@ -92,7 +95,7 @@ def go_away(hub: Hub) -> None:
     """Let the Hub be out of order from now on, some time after its last answer."""
     hub.requests.clear()
     hub.fail("", status=503, times=99)
-    hub_access._answers.clear()
+    hub_request._answers.clear()
 
 
 def static_model(folder: Path) -> Path:
@@ -150,7 +153,7 @@ def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
 ) -> None:
     url, connections = slow_server
     point_to(url, monkeypatch)
-    monkeypatch.setattr(hub_access, "_LIMIT", 0.3)
+    monkeypatch.setattr(hub_request, "_LIMIT", 0.3)
     for require in (require_model, require_dataset):
         with pytest.raises(ValueError, match=r"does not answer within 0\.3 s, and the"):
             require("org/x")
@@ -160,13 +163,13 @@ def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
 def test_a_hub_that_never_answers(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         point_to(f"http://127.0.0.1:{server.getsockname()[1]}", monkeypatch)
-        monkeypatch.setattr(hub_access, "_LIMIT", 0.3)
+        monkeypatch.setattr(hub_request, "_LIMIT", 0.3)
         with pytest.raises(ValueError, match=r"does not answer within 0\.3 s"):
             require_model("org/x")
 
 
 def test_ten_seconds_are_the_limit() -> None:
-    assert hub_access._LIMIT == 10
+    assert hub_request._LIMIT == 10
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 404])
@@ -185,7 +188,7 @@ def test_a_page_of_something_else_is_not_the_hub(hub: Hub) -> None:
 
 def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
     require_hub("org/new")
-    hub_access._answers.clear()
+    hub_request._answers.clear()
     hub.fail("GET", status=503)
     with pytest.raises(HubUnavailableError, match=r"answers 503 .*HF_ENDPOINT"):
         require_hub("org/new")
@@ -304,6 +307,42 @@ def test_a_cached_model_serves_while_the_hub_is_away(
     assert hub.requests == ["GET /api/models/org/x"]
     [message] = {record.getMessage() for record in caplog.records}
     assert "answers 503 Service Unavailable. Using the cached copy of the model 'org/x'" in message
+
+
+def test_a_loaded_revision_is_the_one_that_results_name(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    repository = hub.repositories["org/x"]
+    old = repository.tags["v1"] = repository.heads["main"]
+    later = {"notes.txt": Blob(b"Later.", is_lfs=False)}
+    files = {**repository.commits[old].files, **later}
+    new = repository.heads["main"] = repository._store(old, files, "more")
+    assert old != new
+    for revision, commit in ((None, new), ("v1", old), (old, old), ("main", new)):
+        assert load_model("org/x", revision=revision).revision == commit
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert load_model("org/x", revision="v1").revision == old
+
+
+def test_a_name_with_a_kind_is_one_model_for_all_that_take_names(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = static_model(tmp_path / "x")
+    put(hub, "org/x", folder)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed/__init__.py").touch()
+    shutil.copytree(folder, tmp_path / "packed/model")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kinds = ("org/x", "model2vec:org/x", "sentence-transformers:org/x", "package:packed/model")
+    for name in (*kinds, str(folder)):
+        ModelName.parse(name).require()
+        vectors = FastEncoder(read_named(name)).encode(["a ship"])
+        np.testing.assert_allclose(load_model(name).encode(["a ship"]), vectors, atol=1e-6)
+    assert hub.asked("GET /api/models/org/x") > 0
+    for name in ("org/none", "model2vec:org/none", "package:packed/none", "./none"):
+        with pytest.raises(ValueError, match="none"):
+            ModelName.parse(name).require()
 
 
 def test_the_word_table_asks_once_before_it_is_read(hub: Hub, tmp_path: Path) -> None:
@@ -434,7 +473,7 @@ def test_a_task_whose_data_are_cached_runs_without_the_hub(
     result = json.loads((outcome.folder / "STS12.json").read_text())
     assert result["dataset_revision"] == dataset["revision"]
     # Its results are there now, so that nothing is asked for.
-    hub_access._answers.clear()
+    hub_request._answers.clear()
     assert run_tasks(plain_model(), two_tasks[1:], tmp_path).scores == outcome.scores
     assert len(hub.requests) == 1
 

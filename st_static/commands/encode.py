@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Literal
 
 from st_static.commands.parser import CommandParser
 from st_static.commands.terminal import drop_stdout
-from st_static.hub_access import require_named
+from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from jsonargparse import Namespace
@@ -107,7 +107,7 @@ def run_encode(arguments: Sequence[str]) -> int:
             options.keep,
             str(options.input or ""),
         )
-        require_named(options.model)
+        ModelName.parse(options.model).require()
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
         with _output(options.output) as target:

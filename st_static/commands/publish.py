@@ -16,7 +16,8 @@ from rich.text import Text
 
 from st_static.commands.parser import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries, log_to_terminal
-from st_static.hub_access import check_repo_id, require_model, require_named
+from st_static.hub_access import check_repo_id, require_model
+from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from jsonargparse import Namespace
@@ -175,7 +176,7 @@ def _check_card_options(options: Namespace) -> None:
         if not folder.is_dir():
             raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
     for name in options.peer_models:
-        require_named(name)
+        ModelName.parse(name).require()
 
 
 def _publish_parser() -> CommandParser:

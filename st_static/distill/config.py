@@ -16,7 +16,6 @@ from st_static.distill.corpus.config import (
 )
 
 __all__ = [
-    "PACKAGE_PREFIX",
     "BuildConfig",
     "CorpusConfig",
     "DistillationConfig",
@@ -28,8 +27,6 @@ __all__ = [
     "VocabularyConfig",
     "as_text",
 ]
-
-PACKAGE_PREFIX = "package:"
 
 
 def as_text(config: Any, *names: str) -> None:

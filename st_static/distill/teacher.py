@@ -23,9 +23,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.sources import locate, require_teacher
+from st_static.distill.sources import require_teacher
 from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
 from st_static.hub_access import whole_path
+from st_static.model.model_name import locate
 
 WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

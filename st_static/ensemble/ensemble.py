@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from st_static.arguments import check_texts, check_type, shown
 from st_static.encode.encoder import Encoder, check_encoder
@@ -141,6 +141,7 @@ class Ensemble:
         Raises:
             ValueError: The score is not finite.
             TypeError: The objective is not a function, or does not return a number.
+            ImportError: There are several members, and scipy is not installed.
         """
         if not callable(objective):
             raise TypeError(
@@ -163,11 +164,7 @@ class Ensemble:
             trials.append(Trial(weights, score))
             return -score
 
-        start = np.zeros(len(members) - 1)
-        loss(start)
-        if len(start):
-            bounds = [_LOG_WEIGHTS] * len(start)
-            minimize(loss, start, method="Powell", bounds=bounds, options=_POWELL)
+        _search(loss, len(members) - 1)
         best = max(trials, key=lambda trial: trial.score)
         return Tuning(Ensemble(self.members, best.weights), best.score, trials)
 
@@ -206,6 +203,20 @@ class Ensemble:
             for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
         ]
         return FusedEnsemble(tokenizer, table, members)
+
+
+def _search(loss: Callable[[NDArray[np.float64]], float], n: int) -> None:
+    """Call a function of n numbers with zeros, and then where Powell's method expects less."""
+    start = np.zeros(n)
+    if not n:
+        loss(start)
+        return
+    try:
+        from scipy.optimize import minimize
+    except ModuleNotFoundError as error:
+        raise ImportError('Ensemble.tune needs scipy: pip install "st-static[build]".') from error
+    loss(start)
+    minimize(loss, start, method="Powell", bounds=[_LOG_WEIGHTS] * n, options=_POWELL)
 
 
 def _checked_weights(weights: Any, n_members: int) -> list[float]:
@@ -257,16 +268,22 @@ class _Remembering:
         return self._vectors[key]
 
 
+def _is_sentence_transformer(member: Encoder) -> TypeGuard[SentenceTransformer]:
+    """Whether a member is one, without importing the library, which takes long."""
+    library = sys.modules.get("sentence_transformers")  # loaded by whoever made the member
+    return library is not None and isinstance(member, library.SentenceTransformer)
+
+
 def _static_model(i: int, member: Encoder) -> StaticModel:
     """Tokenizer and table of a member."""
     if isinstance(member, _Remembering):  # where an objective fuses what it is to score
         member = member.member
     if isinstance(member, FastEncoder):
         model = member.model
-    elif type(member).__name__ == "SentenceTransformer":  # not imported for others: it takes long
+    elif _is_sentence_transformer(member):
         from st_static.encode.accelerate import as_static_model
 
-        model = as_static_model(cast("SentenceTransformer", member))
+        model = as_static_model(member)
     else:
         raise ValueError(
             "Only a FastEncoder or a static SentenceTransformer can be fused, but member "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.sources import require_teacher
 from st_static.ensemble.config import EnsembleConfig
-from st_static.hub_access import require_named
+from st_static.model.model_name import ModelName
 
 
 def require_sources(config: EnsembleConfig) -> None:
@@ -15,7 +15,7 @@ def require_sources(config: EnsembleConfig) -> None:
         ValueError: One of them cannot be had.
     """
     for member in config.members:
-        require_named(member)
+        ModelName.parse(member).require()
     if config.form != "exact":
         Corpus(config.corpus)
     if config.form == "distilled" and config.target != "ensemble":

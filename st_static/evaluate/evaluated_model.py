@@ -54,8 +54,17 @@ def local_name(name: str) -> str:
     return f"local/{Path(name).resolve().name}" if Path(name).exists() else name
 
 
-def revision_of(model: str) -> str:
-    """The Hub's commit of a downloaded model, or a hash of what determines a folder's vectors."""
+def revision_of(model: str, revision: str | None = None) -> str:
+    """What a model was when it was loaded.
+
+    Args:
+        model: A folder, or an id on the Hub.
+        revision: The branch, tag or commit that was loaded from the Hub; by default its main one.
+
+    Returns:
+        A hash of all that determines a folder's vectors; or the Hub's commit, of a model that is
+        in the cache, else "unknown".
+    """
     folder = Path(model)
     if folder.is_dir():
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
@@ -66,7 +75,7 @@ def revision_of(model: str) -> str:
     from huggingface_hub import try_to_load_from_cache
 
     for file in ("modules.json", "config.json"):
-        cached = try_to_load_from_cache(model, file)
+        cached = try_to_load_from_cache(model, file, revision=revision)
         if isinstance(cached, str):
             return Path(cached).parent.name
     return "unknown"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers.registry import PEERS
 from st_static.hub_access import require_model, whole_path
+from st_static.model.model_name import ModelName
 
 _KINDS = ", ".join(f"{kind}:…" for kind in PEERS)
 
@@ -26,30 +26,25 @@ def load_model(
     Raises:
         ValueError: There is no such model, or its package is not installed.
     """
-    kind, separator, name = spec.partition(":")
-    if separator and kind in PEERS:
-        return PEERS[kind](name)
-    if separator and kind == "sentence-transformers":
-        spec = name
-    return _load_sentence_transformer(spec, trust_remote_code, revision)
+    name = ModelName.parse(spec)
+    if name.kind in PEERS:
+        return PEERS[name.kind](name.rest)
+    if not name.is_folder_or_id:
+        raise ValueError(
+            f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
+        )
+    return _load_sentence_transformer(name.folder_or_id(), trust_remote_code, revision)
 
 
 def _load_sentence_transformer(
     name: str, trust_remote_code: bool, revision: str | None
 ) -> EvaluatedModel:
-    from st_static.distill.sources import locate
-
-    path = locate(name)
-    if ":" in path and not Path(path).exists():
-        raise ValueError(
-            f"{name!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
-        )
-    copy = require_model(path, revision)
+    copy = require_model(name, revision)
     from sentence_transformers import SentenceTransformer
 
     try:
         model = SentenceTransformer(
-            whole_path(path),
+            whole_path(name),
             trust_remote_code=trust_remote_code,
             revision=revision,
             local_files_only=copy is not None,
@@ -67,4 +62,4 @@ def _load_sentence_transformer(
         ) from error
     encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)
-    return EvaluatedModel(local_name(path), revision_of(path), encode, dimension, model)
+    return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)

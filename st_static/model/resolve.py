@@ -2,7 +2,8 @@
 
 | name | what it reads |
 |---|---|
-| `FOLDER` or `ORG/NAME` | a static model of sentence-transformers or Model2Vec |
+| `FOLDER`, `ORG/NAME` or `package:NAME/FOLDER` | a static model of sentence-transformers or \
+Model2Vec |
 | `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
 | `glove:FILE` | text vectors, a word and its numbers a line |
 """
@@ -16,6 +17,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from st_static.model.model_name import ModelName
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.text_vectors import read_word_vectors
 
@@ -26,12 +28,12 @@ def read_named(name: str) -> StaticModel:
     Raises:
         ValueError: There is no such model.
     """
-    kind, separator, rest = name.partition(":")
-    if separator and kind == "wordllama":
-        return read_wordllama(rest)
-    if separator and kind == "glove":
-        return read_word_vectors(Path(rest)).as_static_model(Path(rest).name)
-    return read_static_model(rest if separator and kind == "model2vec" else name)
+    parsed = ModelName.parse(name)
+    if parsed.kind == "wordllama":
+        return read_wordllama(parsed.rest)
+    if parsed.kind == "glove":
+        return read_word_vectors(Path(parsed.rest)).as_static_model(Path(parsed.rest).name)
+    return read_static_model(parsed.folder_or_id() if parsed.is_folder_or_id else name)
 
 
 def read_wordllama(dimension: str) -> StaticModel:

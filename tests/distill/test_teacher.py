@@ -21,9 +21,9 @@ from st_static.distill.teacher import (
     check_weights,
     choose_dtype,
     is_out_of_memory,
-    locate,
     token_batches,
 )
+from st_static.model.model_name import locate
 from st_static.tokens.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")

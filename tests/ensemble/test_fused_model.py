@@ -85,6 +85,23 @@ def test_texts_of_known_words_have_the_ensembles_vectors(any_ensemble, any_fused
     np.testing.assert_allclose(any_fused.encode(texts), any_ensemble.encode(texts), atol=1e-6)
 
 
+class CustomSentenceTransformer(SentenceTransformer):
+    pass
+
+
+def test_a_subclass_of_sentence_transformer_is_a_member(ensemble, tmp_path):
+    for i, encoder in enumerate(ensemble.members):
+        model = encoder.model
+        export_model(tmp_path / str(i), model.table, model.tokenizer, {})
+    folders = [str(tmp_path / str(i)) for i in range(len(ensemble.members))]
+    ours = Ensemble([FastEncoder.from_pretrained(folder) for folder in folders])
+    theirs = Ensemble([CustomSentenceTransformer(folder, device="cpu") for folder in folders])
+    expected = ours.encode(TEXTS)
+    np.testing.assert_allclose(theirs.encode(TEXTS), expected, atol=1e-6)
+    np.testing.assert_array_equal(theirs.fuse().table, ours.fuse().table)
+    np.testing.assert_allclose(theirs.fuse().encode(TEXTS), ours.fuse().encode(TEXTS), atol=1e-6)
+
+
 def test_the_length_is_that_of_the_members_that_know_a_word(fused):
     lengths = np.linalg.norm(fused.encode(["the", "ships", "zzz", ""]), axis=1)
     both = np.sqrt((1 + 0.25) / (1 + 0.25 + 4))

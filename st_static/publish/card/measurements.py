@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from st_static.distill.sources import locate
 from st_static.distill.teacher import check_weights
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
@@ -29,6 +28,7 @@ from st_static.evaluate.speed import (
     sentences_per_second,
     speed_texts,
 )
+from st_static.model.model_name import locate
 from st_static.model.static_model import read_static_model
 from st_static.model.vectors import unit_rows
 from st_static.publish.card.examples import LIMITS

