@@ -1,0 +1,205 @@
+"""How the code is laid out: imports go one way, functions and files are short, all is used."""
+
+import ast
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "st_static"
+
+# Each room imports from those before it, and from the modules of `st_static/` itself that are no
+# rooms. Those import only each other.
+ROOMS = (
+    "tokens",
+    "model",
+    "encode",
+    "distill",
+    "ensemble",
+    "evaluate",
+    "publish",
+    "commands",
+    "cli",
+)
+IMPORTS_NOTHING_ELSE = "tokens"
+
+LONGEST_FUNCTION = 50
+MEDIAN_FUNCTION = 9
+LONGEST_FILE = 350
+
+# Code that users run, and pages that say what they may call.
+USERS = [
+    *(ROOT / "recipes").iterdir(),
+    *(ROOT / "benchmarks").glob("*.py"),
+    *(ROOT / "examples").glob("*.py"),
+    ROOT / "README.md",
+    *(ROOT / "docs").rglob("*.md"),
+    *PACKAGE.rglob("*.jinja"),
+]
+# What libraries call or read on the classes that ours extend, and which library does.
+USED_BY_LIBRARIES = {
+    "_get_grad_norm": "Trainer",
+    "add_model_card_callback": "SentenceTransformerTrainer",
+    "close": "contextlib.closing",
+    "create_optimizer": "Trainer",
+    "get_config_dict": "the model card of sentence-transformers",
+    "modalities": "sentence_transformers InputModule",
+    "on_log": "TrainerCallback",
+    "on_step_end": "TrainerCallback",
+    "on_train_begin": "TrainerCallback",
+    "save_in_root": "sentence_transformers InputModule",
+    "valid_label_columns": "SentenceTransformerTrainer's data collator",
+}
+
+
+def module_name(file: Path) -> str:
+    """`st_static.encode.fast_encoder` of its file; of a package, the package's name."""
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+SOURCES = {module_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(file.read_text("utf-8")) for name, file in SOURCES.items()}
+
+
+def room_of(module: str) -> str:
+    """The first name below the package: a room, or a module beside the rooms."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The package's modules that are imported in a part of a module's code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in SOURCES else str(node.module) for name in names]
+        else:
+            continue
+        yield from (name for name in names if name.partition(".")[0] == "st_static")
+
+
+def imports_when_loaded(tree: ast.Module) -> Iterator[str]:
+    """The package's modules that are imported as soon as a module is."""
+    for statement in tree.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield from imports(statement)
+
+
+def may_import(room: str, other: str) -> bool:
+    """Whether code of one room may import from another."""
+    if room == other:
+        return True
+    if room == IMPORTS_NOTHING_ELSE:
+        return False
+    if room in ROOMS:
+        return other not in ROOMS or ROOMS.index(other) < ROOMS.index(room)
+    return other not in ROOMS
+
+
+def test_the_rooms_are_there() -> None:
+    assert set(ROOMS) <= {room_of(module) for module in SOURCES}
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, tree in TREES.items()
+        if module != "st_static"
+        for other in imports(tree)
+        if other != "st_static" and not may_import(room_of(module), room_of(other))
+    ]
+    assert wrong == []
+
+
+def test_no_module_takes_public_names_by_the_back_door() -> None:
+    """The package's own names would hide which room they come from."""
+    taken = {
+        alias.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "st_static"
+        for alias in node.names
+        if f"st_static.{alias.name}" not in SOURCES
+    }
+    assert taken <= {"__version__"}
+
+
+def test_no_modules_import_each_other() -> None:
+    waiting = {module: set(imports_when_loaded(tree)) - {module} for module, tree in TREES.items()}
+    while free := [module for module, others in waiting.items() if not others & waiting.keys()]:
+        for module in free:
+            del waiting[module]
+    assert waiting == {}
+
+
+def functions() -> dict[str, int]:
+    """The lines of each function, its docstring included."""
+    return {
+        f"{module}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+def test_functions_are_short() -> None:
+    assert {name: n for name, n in functions().items() if n > LONGEST_FUNCTION} == {}
+
+
+def test_most_functions_are_very_short() -> None:
+    assert statistics.median(functions().values()) <= MEDIAN_FUNCTION
+
+
+def test_files_are_short() -> None:
+    lengths = {name: len(file.read_text("utf-8").splitlines()) for name, file in SOURCES.items()}
+    assert {name: n for name, n in lengths.items() if n > LONGEST_FILE} == {}
+
+
+def words(file: Path) -> list[str]:
+    """What a file names: in Python, what the code uses; elsewhere, every word."""
+    text = file.read_text("utf-8")
+    return list(used(ast.parse(text))) if file.suffix == ".py" else re.findall(r"\w+", text)
+
+
+def used(tree: ast.AST) -> Iterator[str]:
+    """The names that Python code uses, also as strings, as in a mapping of lazy names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """The functions, classes, methods and constants of a module."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name, node
+            yield from definitions(node.body if isinstance(node, ast.ClassDef) else [])
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((target.id, node) for target in targets if isinstance(target, ast.Name))
+
+
+def test_all_code_is_used_outside_the_tests() -> None:
+    """By name: what has the same name as something that is used goes unnoticed."""
+    uses = Counter(word for file in [*SOURCES.values(), *USERS] for word in words(file))
+    unused = {
+        f"{module}: {name}"
+        for module, tree in TREES.items()
+        for name, node in definitions(tree.body)
+        if uses[name] == Counter(used(node))[name] and not name.startswith("__")
+    }
+    assert {name for name in unused if name.rpartition(" ")[2] not in USED_BY_LIBRARIES} == set()
+    # A reason that has gone goes from the list.
+    assert USED_BY_LIBRARIES.keys() <= {name.rpartition(" ")[2] for name in unused}
