@@ -7,8 +7,8 @@ wrong most easily, with the commands that a user types:
 
 - builds the quickstart twice: the card, its figures, notes and other files must stay;
 - encodes a CSV file of a million rows, and asks for file formats that do not exist;
-- runs the commands of docs/ to build on one's own text, to write a card and to publish, against a Hub
-  on the loopback;
+- runs the commands of docs/ to build on text of one's own, to write a card and to publish, against
+  a Hub on the loopback;
 - loads the model in environments with sentence-transformers 3.4 and 4.1;
 - does all that needs the Hub while the Hub refuses connections, or never answers.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from scripts import run_script
 
+import st_static
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").glob("*.md"))]
 MEASURED = ROOT / "docs" / "figures" / "quality_and_speed.csv"
@@ -65,3 +67,17 @@ def test_the_readme_tells_the_results_of_the_cards() -> None:
         cells = [f"{rows[name][column]:.2f}" for column in columns]
         [line] = [line for line in readme.splitlines() if line.startswith(f"| **[{name}]")]
         assert cells == re.findall(r"\d+\.\d\d", line)
+
+
+@pytest.mark.parametrize("name", sorted(set(st_static.__all__) - {"__version__"}))
+def test_a_public_name_shows_a_use_that_is_run(name: str) -> None:
+    docstring = getattr(st_static, name).__doc__
+    programs = re.findall(r"`(examples/\w+\.py)`", docstring)
+    assert "Example:" in docstring
+    assert ">>> " in docstring or programs  # tests/test_doctests.py or tests/test_examples.py
+    assert all((ROOT / program).is_file() for program in programs)
+
+
+def test_users_need_no_name_from_inside_the_package() -> None:
+    for page in (path for path in PAGES if path.name != "DESIGN.md"):
+        assert not re.findall(r"(?:from|import) st_static\.", page.read_text("utf-8"))

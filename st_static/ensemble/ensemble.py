@@ -132,10 +132,10 @@ class Ensemble:
 
         The first weight stays 1. The others are searched for one after the other, on a log scale
         from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
-        deterministic. `st_static.evaluate.figures.draw_tuning` draws the curve.
+        deterministic. `st_static.draw_tuning` draws the curve.
 
         Args:
-            objective: Scores an ensemble; higher is better. `st_static.distill.TeacherAgreement`
+            objective: Scores an ensemble; higher is better. `st_static.TeacherAgreement`
                 is one that needs no labels; or a score on validation data. Never use a test split.
 
         Raises:
@@ -178,7 +178,7 @@ class Ensemble:
         the word, the sum of its pieces (section 2.4, last paragraph). What no word or piece of the
         vocabulary covers gets zeros. So it is exact where all members tokenise words by themselves
         and without regard to case, and as the vocabulary does, and have no vector for unknown
-        words; `st_static.distill.cosine_agreement` measures the difference.
+        words; `st_static.cosine_agreement` measures the difference.
 
         A `FastEncoder` brings its model's name and licence along, for the card; a
         SentenceTransformer has forgotten them.
