@@ -32,6 +32,17 @@ def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
         assert "://" in link or not anchor or anchor in anchors_of(target), link
 
 
+def test_files_that_design_names_exist() -> None:
+    named = set(
+        re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|jinja|csv))`", PAGES[1].read_text("utf-8"))
+    )
+    files = [
+        path.as_posix() for path in ROOT.rglob("*.*") if path.suffix in {".py", ".jinja", ".csv"}
+    ]
+    assert len(named) > 60
+    assert [name for name in sorted(named) if not any(f.endswith(f"/{name}") for f in files)] == []
+
+
 def test_every_page_is_linked_from_the_readme() -> None:
     readme = PAGES[0].read_text("utf-8")
     assert all(f"](docs/{page.name})" in readme for page in PAGES[2:])
