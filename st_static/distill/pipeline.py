@@ -106,6 +106,15 @@ def build(config: BuildConfig) -> BuildResult:
             teacher, dimensions that do not fit, an output folder that holds something else, too
             little disk, or a corpus that is too small.
         TypeError: The recipe is not a `BuildConfig`.
+
+    Example:
+        ::
+
+            corpus = CorpusConfig(files="data/*.txt.xz", language="en")
+            result = build(BuildConfig(output="models/ours", work_dir="work/ours", corpus=corpus))
+            encoder = FastEncoder.from_pretrained(result.output)
+
+        `examples/build_on_your_documents.py` is a whole program.
     """
     start = time.perf_counter()
     run = _Build(config)

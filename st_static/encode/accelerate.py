@@ -36,6 +36,12 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
     Raises:
         ValueError: The model does not begin with a `StaticEmbedding`.
         TypeError: It is not a SentenceTransformer.
+
+    Example:
+        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> embedding = StaticEmbedding(build_tokenizer(["hello", "world"]), embedding_dim=2)
+        >>> accelerate(SentenceTransformer(modules=[embedding])).encode(["Hello world"]).shape
+        (1, 2)
     """
     check_type(
         model, SentenceTransformer, "a SentenceTransformer", "Load it: SentenceTransformer(…)."

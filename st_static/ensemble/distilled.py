@@ -75,6 +75,10 @@ def distill_into(
         ValueError: The folder holds something else, the dimension does not fit, or there are too
             few sentences.
         TypeError: An argument is of the wrong kind.
+
+    Example:
+        `distill_into(ensemble.fuse(), "models/small", 256, texts, ensemble, "work/small")`; the
+        whole program is `examples/ensemble.py`.
     """
     path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
     config = DistillationConfig() if config is None else config

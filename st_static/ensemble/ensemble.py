@@ -135,7 +135,7 @@ class Ensemble:
         deterministic. `st_static.draw_tuning` draws the curve.
 
         Args:
-            objective: Scores an ensemble; higher is better. `st_static.distill.TeacherAgreement`
+            objective: Scores an ensemble; higher is better. `st_static.TeacherAgreement`
                 is one that needs no labels; or a score on validation data. Never use a test split.
 
         Raises:
@@ -175,7 +175,7 @@ class Ensemble:
         the word, the sum of its pieces (section 2.4, last paragraph). What no word or piece of the
         vocabulary covers gets zeros. So it is exact where all members tokenise words by themselves
         and without regard to case, and as the vocabulary does, and have no vector for unknown
-        words; `st_static.distill.cosine_agreement` measures the difference.
+        words; `st_static.cosine_agreement` measures the difference.
 
         A `FastEncoder` brings its model's name and licence along, for the card; a
         SentenceTransformer has forgotten them.

@@ -21,6 +21,17 @@ def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
     Raises:
         ValueError: There is one member only.
         TypeError: An argument is of the wrong kind.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from st_static.ensemble.ensemble import Ensemble
+        >>> class Letters:
+        ...     def encode(self, texts):
+        ...         return np.array([[text.count(c) for c in "ab"] for text in texts])
+        >>> tuning = Ensemble([Letters(), Letters()]).tune(lambda encoder: 1.0)
+        >>> with TemporaryDirectory() as folder:
+        ...     [file.name for file in draw_tuning(tuning, f"{folder}/tuning")]
+        ['tuning.svg', 'tuning.png']
     """
     check_type(tuning, Tuning, "what Ensemble.tune returns")
     stem = as_path(stem, "a file to write")

@@ -27,6 +27,14 @@ def read_named(name: str) -> StaticModel:
 
     Raises:
         ValueError: There is no such model.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder, "vectors.txt")
+        ...     _ = file.write_text("hello 1 0\\nworld 0 1\\n")
+        ...     read_named(f"glove:{file}").table.shape[1]
+        2
     """
     parsed = ModelName.parse(name)
     if parsed.kind == "wordllama":

@@ -1,7 +1,8 @@
-"""Every command and every program of the README runs as printed, in order, in a fresh clone.
+"""Every command and every program of the README and of docs/ runs as printed, page by page.
 
-The Hub is the server on the loopback, with a tiny teacher and tiny datasets under the names that
-the README and the recipes use; the recipes of the clone are made small.
+Each page starts in a clone of its own, in which the README's quickstart was run once, as the pages
+say. The Hub is the server on the loopback, with a tiny teacher and tiny datasets under the names
+that the pages and the recipes use; the recipes of the clone are made small.
 """
 
 import io
@@ -14,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import mteb
 import numpy as np
@@ -28,7 +30,26 @@ from small_build import generated_sentences, save_tiny_teacher
 from st_static.tokens.tokenizer import build_tokenizer
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+START = "The commands on this page run in a clone, after the [quickstart](../README.md#quickstart)."
+
+
+class Block(NamedTuple):
+    """A code block: the page that it stands on, its language and its text."""
+
+    page: str
+    language: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    return [Block(page.stem, language, text) for language, text in found]
+
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_of(page)]
+[QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
+BLOCKS = [block for block in ALL_BLOCKS if block is not QUICKSTART]
 # What cannot be had here.
 SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
@@ -36,7 +57,11 @@ SUBSTITUTES = {
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
 }
-PIP_INSTALL = re.compile(r'python -m pip install -c constraints\.txt (-e "\.\[(\w+)\]"|\w+)( && )?')
+PIP_INSTALL = re.compile(
+    r"python -m pip install -c constraints\.txt "
+    r'(?:-e "\.\[(?P<extra>\w+)\]"|(?P<package>\w+))(?: && )?'
+    r'|pip install "st-static\[(?P<from_git>\w+)\] @ git\+https://github\.com/ORG/st_static"'
+)
 TEACHER = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL = {
     "vocabulary": {"size": 120, "min_count": 1},
@@ -139,12 +164,11 @@ def parquet(columns: dict[str, list]) -> bytes:
 
 def check_install(match: re.Match[str]) -> str:
     """Check what pip would be told, and leave it out: it is installed."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    pinned = (ROOT / "constraints.txt").read_text()
-    if match[2]:
-        assert match[2] in extras["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if match["package"]:
+        assert f"\n{match['package']}==" in (ROOT / "constraints.txt").read_text()
     else:
-        assert f"\n{match[1]}==" in pinned
+        assert (match["extra"] or match["from_git"]) in project["optional-dependencies"]
     return ""
 
 
@@ -157,28 +181,52 @@ def as_run(line: str) -> str:
     return line
 
 
+def run_block(block: Block, folder: Path, reader: dict[str, str]) -> None:
+    if block.language == "python":
+        commands = [[sys.executable, "-c", block.text]]
+    else:
+        lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
+        commands = [["bash", "-c", line] for line in lines if line]
+    for command in commands:
+        result = subprocess.run(
+            command, cwd=folder, env=reader, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+
+
+@pytest.fixture(scope="module")
+def folders(
+    clone: Path, reader: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A clone for each page, in which the quickstart has been built."""
+    run_block(QUICKSTART, clone, reader)
+    parent = tmp_path_factory.mktemp("pages")
+    pages = dict.fromkeys(block.page for block in BLOCKS)
+    return {page: Path(shutil.copytree(clone, parent / page)) for page in pages}
+
+
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() -> None:
-    assert len(BLOCKS) > 10
-    assert {language for language, _ in BLOCKS} == {"bash", "python"}
-    text = "".join(block for _, block in BLOCKS)
+    assert len(BLOCKS) > 20
+    assert {block.language for block in ALL_BLOCKS} == {"bash", "python"}
+    text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
 
 
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_a_page_with_blocks_says_where_it_starts(page: Path) -> None:
+    words = " ".join(page.read_text("utf-8").split())
+    assert (START in words) == bool(blocks_of(page))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("index", range(len(BLOCKS)))
-def test_a_block_runs_as_printed(index: int, clone: Path, reader: dict[str, str]) -> None:
-    language, block = BLOCKS[index]
-    if language == "python":
-        commands = [[sys.executable, "-c", block]]
-    else:
-        lines = [as_run(line) for line in block.replace("\\\n", "").splitlines()]
-        commands = [["bash", "-c", line] for line in lines if line]
-    for command in commands:
-        result = subprocess.run(
-            command, cwd=clone, env=reader, capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=f"{block.page}-{i}") for i, block in enumerate(BLOCKS)]
+)
+def test_a_block_runs_as_printed(
+    block: Block, folders: dict[str, Path], reader: dict[str, str]
+) -> None:
+    run_block(block, folders[block.page], reader)
 
 
 def changes(clone: Path) -> list[str]:
@@ -187,5 +235,5 @@ def changes(clone: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_leave_the_clone_as_it_was(clone: Path) -> None:
-    assert changes(clone) == []
+def test_the_commands_leave_each_clone_as_it_was(folders: dict[str, Path]) -> None:
+    assert [change for folder in folders.values() for change in changes(folder)] == []

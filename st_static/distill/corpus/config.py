@@ -32,6 +32,10 @@ class CorpusConfig:
         language: Its language, as an ISO 639 code such as `en`, or several; for the model card.
         redistributable: Whether the text may be passed on. Where it may not, the model card says
             that the model is rebuilt from an open corpus before it is uploaded.
+
+    Example:
+        >>> CorpusConfig(files="data/*.txt.xz", language="en", license="cc0-1.0").patterns
+        ['data/*.txt.xz']
     """
 
     files: str | list[str] | None = None
@@ -91,6 +95,10 @@ class SentencesConfig:
         min_letters: Least share of letters among the characters, 0 to 1.
         max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
             Beyond it the oldest are forgotten, so that a repetition of them may stay.
+
+    Example:
+        >>> SentencesConfig(max_words=32).min_words
+        3
     """
 
     min_words: int = 3
@@ -125,6 +133,10 @@ class VocabularyConfig:
         pieces: Which of the teacher's word pieces get a vector as well, to spell words outside the
             vocabulary. `used` keeps those that spell some word of the corpus, `none` leaves only
             single characters. Fewer pieces make a smaller model.
+
+    Example:
+        >>> VocabularyConfig(size=8000, min_count=3).pieces
+        'all'
     """
 
     size: int = 150_000
@@ -151,6 +163,10 @@ class SelectionConfig:
             passes.
         held_out: Sentences, drawn at random and used nowhere else, on which teacher agreement
             and the held-out loss are measured.
+
+    Example:
+        >>> SelectionConfig(sentences_per_word=8).reuse_length
+        3.0
     """
 
     sentences_per_word: int = 100

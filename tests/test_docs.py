@@ -1,0 +1,94 @@
+"""What the pages point to is there, and the README's figure says what was measured."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scripts import run_script
+
+import st_static
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = ROOT / "docs" / "figures" / "quality_and_speed.csv"
+AVERAGE = "Avg (9/56)"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert "://" in link or target.exists(), link
+        assert "://" in link or not anchor or anchor in anchors_of(target), link
+
+
+def test_files_that_design_names_exist() -> None:
+    named = set(
+        re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|jinja|csv))`", PAGES[1].read_text("utf-8"))
+    )
+    files = [
+        path.as_posix() for path in ROOT.rglob("*.*") if path.suffix in {".py", ".jinja", ".csv"}
+    ]
+    assert len(named) > 60
+    assert [name for name in sorted(named) if not any(f.endswith(f"/{name}") for f in files)] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = PAGES[0].read_text("utf-8")
+    assert all(f"](docs/{page.name})" in readme for page in PAGES[2:])
+
+
+def measured() -> list[dict[str, str]]:
+    with MEASURED.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("row", measured(), ids=lambda row: f"{row['model']} {row['encoder']}")
+def test_a_point_of_the_figure_is_what_its_source_says(row: dict[str, str]) -> None:
+    facts = json.loads((ROOT / row["source"]).read_text("utf-8"))
+    scores = {entry["model"]: entry[AVERAGE] for entry in facts["scores"]["rows"]}
+    speeds = {(entry["model"], entry["encoder"]): entry["speed"] for entry in facts["speed"]}
+    assert row["score"] == f"{scores[row['model']]:.2f}"
+    assert int(row["sentences_per_second"]) == speeds[row["model"], row["encoder"]]
+
+
+def test_the_figure_is_drawn_from_the_measured_rows(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "quality_and_speed_figure.py"
+    said = run_script(script, "--output", str(tmp_path / "figure.png"))
+    assert said.startswith(f"{len(measured())} points")
+    assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_readme_tells_the_results_of_the_cards() -> None:
+    readme = PAGES[0].read_text("utf-8")
+    for name in ("minilm-256", "quickstart"):
+        facts = json.loads((ROOT / "model_cards" / f"{name}.json").read_text("utf-8"))
+        rows = {entry["model"]: entry for entry in facts["scores"]["rows"]}
+        columns = [column for column in facts["scores"]["columns"] if column[0].isupper()]
+        cells = [f"{rows[name][column]:.2f}" for column in columns]
+        [line] = [line for line in readme.splitlines() if line.startswith(f"| **[{name}]")]
+        assert cells == re.findall(r"\d+\.\d\d", line)
+
+
+@pytest.mark.parametrize("name", sorted(set(st_static.__all__) - {"__version__"}))
+def test_a_public_name_shows_a_use_that_is_run(name: str) -> None:
+    docstring = getattr(st_static, name).__doc__
+    programs = re.findall(r"`(examples/\w+\.py)`", docstring)
+    assert "Example:" in docstring
+    assert ">>> " in docstring or programs  # tests/test_doctests.py or tests/test_examples.py
+    assert all((ROOT / program).is_file() for program in programs)
+
+
+def test_users_need_no_name_from_inside_the_package() -> None:
+    for page in (path for path in PAGES if path.name != "DESIGN.md"):
+        assert not re.findall(r"(?:from|import) st_static\.", page.read_text("utf-8"))
