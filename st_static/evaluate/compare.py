@@ -1,4 +1,4 @@
-"""Scores of several models side by side: Table 1 of the paper for any set of models."""
+"""Scores of several models side by side, as in Table 1 of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels beside the points of a figure, so that no legend has to be looked up."""
+"""Labels beside the points of a figure, placed where they cover nothing."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MARKER_STYLE: dict[str, Any] = {
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Scores by task type, a group of bars a type; returns the alt text."""
+    """Scores by task type, one group of bars per type; returns the alt text."""
     rows, columns = facts.scores["rows"], facts.scores["columns"][2:]
     colors = _colors(facts)
     figure, axes = new_axes()
