@@ -49,15 +49,21 @@ class Outcome:
 
     Attributes:
         folder: Where mteb's JSON of each task lies.
-        scores: Main score x 100 of each finished task, mean over its splits and subsets.
-        parts: How many splits and subsets that mean is over.
-        failures: For each failed task, why.
+        tasks: What became of each.
     """
 
     folder: Path
-    scores: dict[str, float]
-    parts: dict[str, int]
-    failures: dict[str, str]
+    tasks: list[TaskOutcome]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Main score x 100 of each finished task, mean over its splits and subsets."""
+        return {task.task: task.score for task in self.tasks if task.score is not None}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """For each failed task, why."""
+        return {task.task: task.failure for task in self.tasks if task.failure is not None}
 
 
 def run_tasks(
@@ -99,12 +105,7 @@ def run_tasks(
             progress.set_description(task.metadata.name)
             outcomes.append(run.outcome(task))
             on_task(outcomes[-1])
-    return Outcome(
-        run.folder,
-        {outcome.task: outcome.score for outcome in outcomes if outcome.score is not None},
-        {outcome.task: outcome.parts for outcome in outcomes if outcome.score is not None},
-        {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None},
-    )
+    return Outcome(run.folder, outcomes)
 
 
 @dataclass(frozen=True)

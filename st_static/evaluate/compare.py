@@ -1,4 +1,4 @@
-"""Scores of several models side by side: Table 1 of the paper for any set of models."""
+"""Scores of several models side by side, as in Table 1 of the paper."""
 
 from __future__ import annotations
 
@@ -73,16 +73,20 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         if kind in by_type
     }
     names = Counter(model.name for model in models)
-    rows = []
-    for model in models:
-        name = f"{model.name} {model.revision[:7]}" if names[model.name] > 1 else model.name
-        row: dict[str, str | float] = {"model": name.strip(), "origin": model.origin}
-        for kind, heading in headings.items():
-            row[heading] = _mean(model.scores, by_type[kind])
-        for heading, groups in averages.items():
-            row[heading] = sum(_mean(model.scores, g) for g in groups) / len(groups)
-        rows.append(row)
-    return pl.DataFrame(rows)
+    return pl.DataFrame(
+        {
+            "model": _row_name(model, names[model.name] > 1),
+            "origin": model.origin,
+            **{headings[kind]: _mean(model.scores, by_type[kind]) for kind in headings},
+            **{heading: _mean_of_means(model.scores, g) for heading, g in averages.items()},
+        }
+        for model in models
+    )
+
+
+def _row_name(model: ModelScores, is_ambiguous: bool) -> str:
+    """A model's name, with its revision where another has the same name."""
+    return f"{model.name} {model.revision[:7]}".strip() if is_ambiguous else model.name
 
 
 def _averages(
@@ -106,6 +110,11 @@ def _averages(
 def _share(n: int, of: int) -> str:
     """What a heading says of a mean over part of the tasks."""
     return "" if n == of else f" ({n}/{of})"
+
+
+def _mean_of_means(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
+    """The mean of the means over groups of tasks."""
+    return sum(_mean(scores, tasks) for tasks in groups) / len(groups)
 
 
 def _mean(scores: Mapping[str, float], tasks: Sequence[str]) -> float:

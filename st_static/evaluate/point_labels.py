@@ -1,4 +1,4 @@
-"""Labels beside the points of a figure, so that no legend has to be looked up."""
+"""Labels beside the points of a figure, placed where they cover nothing."""
 
 from __future__ import annotations
 
@@ -60,32 +60,41 @@ def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annot
         raise ValueError("Expected axes of a figure, but they have none.")
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # now the axes are where they will be
-    inside = axes.get_window_extent(renderer)
     centers = [axes.transData.transform((point.x, point.y)) for point in points]
     taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
-    lines: list[Path] = []
-    scene = _Scene(renderer, inside, taken, lines)
+    scene = _Scene(renderer, axes.get_window_extent(renderer), taken, [])
     labels = []
     for point, center in zip(points, centers, strict=True):
         if not point.label:
             continue
-        label = axes.annotate(
-            point.label,
-            (point.x, point.y),
-            xytext=(0, 0),
-            textcoords="offset points",
-            color=point.color,
-            arrowprops={"arrowstyle": "-", "color": point.color, "linewidth": 0.7, "shrinkB": 4},
-            **text,
-        )
-        label.set_in_layout(False)
-        places = itertools.product(_DISTANCES, _DIRECTIONS)
-        best = min((_cost(label, place, center, scene), place) for place in places)[1]
-        _put(label, best)
-        taken.append(text_box(label, renderer))
-        lines += _line(center, best, figure.dpi)
+        label = _new_label(axes, point, text)
+        place = _best_place(label, center, scene)
+        _put(label, place)
+        scene.taken.append(text_box(label, renderer))
+        scene.lines.extend(_line(center, place, figure.dpi))
         labels.append(label)
     return labels
+
+
+def _new_label(axes: Axes, point: Point, text: dict[str, Any]) -> Annotation:
+    """A label with a line to its point; where it belongs is found later."""
+    label = axes.annotate(
+        point.label,
+        (point.x, point.y),
+        xytext=(0, 0),
+        textcoords="offset points",
+        color=point.color,
+        arrowprops={"arrowstyle": "-", "color": point.color, "linewidth": 0.7, "shrinkB": 4},
+        **text,
+    )
+    label.set_in_layout(False)
+    return label
+
+
+def _best_place(label: Annotation, center: Any, scene: _Scene) -> Place:
+    """The place that covers least, and of several the nearest."""
+    places = itertools.product(_DISTANCES, _DIRECTIONS)
+    return min((_cost(label, place, center, scene), place) for place in places)[1]
 
 
 def _cost(

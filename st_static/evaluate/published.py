@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import difflib
-import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from st_static.evaluate.scores import ModelScores, read_results
 from st_static.evaluate.tasks import benchmark_tasks
-from st_static.files import atomic
+from st_static.files import atomic, read_json
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
 PUBLISHED_SOURCE = "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026"
@@ -66,31 +65,29 @@ def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) 
             f"{folder} was measured on local copies of the datasets, and cannot be published."
         )
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
     added = [
-        {
-            "model": model.name,
-            "revision": folder.name,
-            "benchmark": benchmark,
-            "task": task,
-            "type": types[task],
-            "main_score_x100": f"{score:.2f}",
-            "mteb_version": json.loads((folder / f"{task}.json").read_text("utf-8"))[
-                "mteb_version"
-            ],
-        }
+        {"model": model.name, "revision": folder.name, "benchmark": benchmark}
+        | {"task": task, "type": types[task], "main_score_x100": f"{score:.2f}"}
+        | {"mteb_version": read_json(folder / f"{task}.json")["mteb_version"]}
         for task, score in sorted(model.scores.items())
         if task in types
     ]
-    new = {row["task"] for row in added}
-    kept = [
-        row
-        for row in rows
-        if (row["model"], row["benchmark"]) != (model.name, benchmark) or row["task"] not in new
-    ]
+    _replace_rows(file, added)
+    return len(added)
+
+
+def _replace_rows(file: Path, added: list[dict[str, str]]) -> None:
+    """Write a table of published scores with rows that replace those of the same tasks."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    new = {_key(row) for row in added}
+    kept = [row for row in rows if _key(row) not in new]
     with atomic(file) as partial, partial.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows([*kept, *added])
-    return len(added)
+
+
+def _key(row: dict[str, str]) -> tuple[str, str, str]:
+    """What a row of published scores is of."""
+    return row["model"], row["benchmark"], row["task"]

@@ -112,7 +112,7 @@ def _read(file: Path, tasks: Mapping[str, AbsTask]) -> _TaskResult | None:
 
 
 def is_counted(task: AbsTask | None, split: str, subset: str) -> bool:
-    """Whether a benchmark's task is scored on a split and subset; None is no task of it."""
+    """Whether a benchmark counts a split and subset of a task; `None` is a task that it lacks."""
     return task is not None and split in task.eval_splits and subset in task.hf_subsets
 
 

@@ -81,7 +81,7 @@ def sentences_per_second(
 
 
 def _fitting(make: Callable[[], EncodeTexts], texts: Sequence[str], round_seconds: float) -> int:
-    """How many texts make a call of about a turn; calls of few are slower than an encoder can."""
+    """How many texts fill about a quarter of a turn; on fewer, an encoder is slower than it can."""
     make()(list(texts[:_WARM_UP]))
     n_texts = _FIRST
     while n_texts < len(texts):
@@ -92,7 +92,7 @@ def _fitting(make: Callable[[], EncodeTexts], texts: Sequence[str], round_second
 
 
 def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -> float:
-    """Encode texts, again while the turn's time, with making encoders, lasts; texts per second."""
+    """Encode the texts until the time is over; texts per second, without making encoders."""
     n_texts, seconds, begin = 0, 0.0, time.perf_counter()
     while not n_texts or time.perf_counter() - begin < at_least:
         encode = make()

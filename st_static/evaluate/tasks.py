@@ -74,24 +74,27 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
     Raises:
         ValueError: There is no copy of the task's dataset.
     """
-    from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset
-
     folder = data / task.metadata.name
     if not folder.is_dir():
         raise ValueError(f"There is no local copy of the dataset: {folder} is not a folder.")
-    path = str(folder)
-    metadata = task.metadata
-    local = {**metadata.dataset, "path": path, "revision": LOCAL_REVISION}
-    task.metadata = metadata.model_copy(update={"dataset": local})
+    local = {**task.metadata.dataset, "path": str(folder), "revision": LOCAL_REVISION}
+    task.metadata = task.metadata.model_copy(update={"dataset": local})
     if not isinstance(task, mteb.abstasks.AbsTaskRetrieval):
-        configs = get_dataset_config_names(path)
-        subsets = [subset for subset in task.hf_subsets if subset in configs]
-        present = get_dataset_split_names(path, (subsets or configs)[0])
-        splits = [split for split in task.eval_splits if split in present]
-        splits = splits or [split for split in present if split != "train"]
-        if not subsets:  # all in one file, told apart by a column
-            languages = load_dataset(path, split=splits[0]).to_dict().get("lang", task.hf_subsets)
-            subsets = [subset for subset in task.hf_subsets if subset in set(languages)]
-        task.hf_subsets = subsets
-        task.filter_eval_splits(splits)
+        _keep_what_is_there(task, str(folder))
     return task
+
+
+def _keep_what_is_there(task: AbsTask, path: str) -> None:
+    """Narrow a task to the subsets and splits that a copy of its dataset has."""
+    from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset
+
+    configs = get_dataset_config_names(path)
+    subsets = [subset for subset in task.hf_subsets if subset in configs]
+    present = get_dataset_split_names(path, (subsets or configs)[0])
+    splits = [split for split in task.eval_splits if split in present]
+    splits = splits or [split for split in present if split != "train"]
+    if not subsets:  # all in one file, told apart by a column
+        languages = load_dataset(path, split=splits[0]).to_dict().get("lang", task.hf_subsets)
+        subsets = [subset for subset in task.hf_subsets if subset in set(languages)]
+    task.hf_subsets = subsets
+    task.filter_eval_splits(splits)

@@ -1,4 +1,4 @@
-"""The curve of an ensemble's weights: what `Ensemble.tune` tried."""
+"""The figure of a tuning: the score of each weight that `Ensemble.tune` tried."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from st_static.evaluate.figure_style import OURS, PEERS, new_panels, save_both
 
 
 def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
-    """The score of each trial over each weight but the first, a panel a weight.
+    """The score of each trial over each weight but the first, one panel per weight.
 
     Args:
         tuning: What `Ensemble.tune` returned.

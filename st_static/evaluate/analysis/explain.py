@@ -118,13 +118,18 @@ def _shares(words: list[Word], model: StaticModel) -> NDArray[np.float64]:
     vectors = np.zeros((len(words), model.table.shape[1]))
     for row, word in zip(vectors, words, strict=True):
         row += model.table[word.ids].astype(np.float64).sum(axis=0)
-    if model.segments:  # an ensemble: each is scaled by itself
-        total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
-        for width, weight in model.segments:
-            segment = vectors[:, start : start + width]
-            segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
-            start += width
+    if model.segments:
+        _scale_segments(vectors, model)
         return vectors[:, : model.truncate_dim]
     vectors = vectors[:, : model.truncate_dim]
     length = np.linalg.norm(vectors.sum(axis=0))
     return vectors / length if length else np.zeros_like(vectors)
+
+
+def _scale_segments(vectors: NDArray[np.float64], model: StaticModel) -> None:
+    """Scale the segment of each member of an ensemble by itself, in place."""
+    total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
+    for width, weight in model.segments:
+        segment = vectors[:, start : start + width]
+        segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
+        start += width

@@ -55,7 +55,7 @@ def agreement_by_length(
 
 
 def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
-    """Teacher agreement by sentence length, a bar a range."""
+    """Teacher agreement by sentence length, one bar per range."""
     bins = agreement.filter((pl.col("tokens") != "all") & pl.col("agreement").is_not_null())
     figure, axes = new_axes()
     bars = axes.bar(bins["tokens"].to_list(), bins["agreement"].to_list(), color=OURS)

@@ -1,1 +1,1 @@
-"""Encoders of other projects, and floors, by the names that an evaluation knows."""
+"""Encoders of other projects, and floors, by the names that `st-static evaluate` knows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from st_static.evaluate.analysis.heat_map import draw_heat_map
 from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, legend_above, new_axes, save
 from st_static.evaluate.fonts import fonts_for
 from st_static.evaluate.point_labels import Point, label_points
+from st_static.evaluate.speed import MeasuredSpeed
 from st_static.publish.card.facts import CardFacts, CardFigure
 
 _LONGEST_MODEL = 30  # of a label beside a point
@@ -30,7 +31,7 @@ _MARKER_STYLE: dict[str, Any] = {
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Scores by task type, a group of bars a type; returns the alt text."""
+    """Scores by task type, one group of bars per type; returns the alt text."""
     rows, columns = facts.scores["rows"], facts.scores["columns"][2:]
     colors = _colors(facts)
     figure, axes = new_axes()
@@ -58,19 +59,14 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     """
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
-    colors = _colors(facts)
     figure, axes = new_axes()
-    points = [entry for entry in facts.speed if entry.model in quality]
-    encoders = dict.fromkeys(entry.encoder for entry in points)
+    speeds = [entry for entry in facts.speed if entry.model in quality]
+    encoders = dict.fromkeys(entry.encoder for entry in speeds)
     markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
-    labels: dict[str, str] = {}
-    labelled = []
-    for entry in points:
-        model, encoder, speed = entry.model, entry.encoder, entry.speed
-        color, label = colors[model], "" if model in labels else _model_label(model, facts)
-        axes.plot(speed, quality[model], marker=markers[encoder], color=color, **_MARKER_STYLE)
-        labelled.append(Point(speed, quality[model], label, color))
-        labels[model] = label
+    points = _points(speeds, quality, facts)
+    for entry, point in zip(speeds, points, strict=True):
+        marker = markers[entry.encoder]
+        axes.plot(point.x, point.y, marker=marker, color=point.color, **_MARKER_STYLE)
     for encoder, marker in markers.items():
         axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
     axes.set(xscale="log", xlabel="sentences per second", ylabel=heading)
@@ -78,10 +74,22 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     axes.margins(x=0.2, y=0.3)
     legend_above(axes)
     halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
-    label_points(axes, labelled, fontsize=8, path_effects=[halo])
+    label_points(axes, points, fontsize=8, path_effects=[halo])
     save(figure, file)
-    said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in points]
+    said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
+
+
+def _points(
+    speeds: Sequence[MeasuredSpeed], quality: dict[str, float], facts: CardFacts
+) -> list[Point]:
+    """The points of the speeds; the first one of each model has a label."""
+    colors, labelled, points = _colors(facts), set(), []
+    for entry in speeds:
+        label = "" if entry.model in labelled else _model_label(entry.model, facts)
+        points.append(Point(entry.speed, quality[entry.model], label, colors[entry.model]))
+        labelled.add(entry.model)
+    return points
 
 
 def _model_label(model: str, facts: CardFacts) -> str:

@@ -63,16 +63,19 @@ def render(facts: CardFacts, notes: str = "") -> str:
         languages=name_languages(languages_of(facts.recipe["corpus"])),
         teacher_name=describe_teacher(facts),
         is_believable=is_believable(facts.speed, facts.name),
-        marks=[
-            *([mark(facts.fingerprint)] if facts.fingerprint else []),
-            *([] if is_believable(facts.speed, facts.name) else [SLOW_MARK]),
-        ],
+        marks=_marks(facts),
         recipe=yaml.safe_dump(facts.recipe, sort_keys=False, allow_unicode=True, width=90),
         corpus=describe_corpus(facts.recipe["corpus"]),
         rebuild=_rebuild_command(facts),
         citation=CITATION.strip(),
     )
     return str(ModelCard(f"---\n{card_data(facts).to_yaml()}\n---\n\n{body}"))
+
+
+def _marks(facts: CardFacts) -> list[str]:
+    """Invisible lines that tell `publish` which model a card is of, and of doubtful speeds."""
+    of_model = [mark(facts.fingerprint)] if facts.fingerprint else []
+    return of_model if is_believable(facts.speed, facts.name) else [*of_model, SLOW_MARK]
 
 
 def render_template(name: str, facts: Any, **values: Any) -> str:
@@ -95,15 +98,8 @@ def render_template(name: str, facts: Any, **values: Any) -> str:
 def card_data(facts: CardFacts) -> ModelCardData:
     """The card's YAML."""
     corpus = facts.recipe["corpus"]
-    lineage: dict[str, Any] = {}
-    if facts.teacher_id:
-        # Of the Hub's four relations the nearest: weights that were trained after another model.
-        lineage = {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
     languages = languages_of(corpus)
     from_hub = corpus["dataset"] and not (corpus["files"] or corpus["docstrings"])
-    terms: dict[str, Any] = {"license": facts.license}
-    if facts.license == "other":  # its terms are for the notes: publish looks for them
-        terms |= {"license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
     return ModelCardData(
         language=languages[0] if len(languages) == 1 else languages or None,
         library_name="sentence-transformers",
@@ -112,9 +108,23 @@ def card_data(facts: CardFacts) -> ModelCardData:
         tags=[*_TAGS, "mteb"],
         model_name=facts.name,
         eval_results=[eval_result(entry) for entry in facts.results],
-        **terms,
-        **lineage,
+        **_terms(facts.license),
+        **_lineage(facts.teacher_id),
     )
+
+
+def _terms(license_id: str) -> dict[str, Any]:
+    if license_id != "other":
+        return {"license": license_id}
+    # Its terms are for the notes: publish looks for them.
+    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
+
+
+def _lineage(teacher_id: str | None) -> dict[str, Any]:
+    if teacher_id is None:
+        return {}
+    # Of the Hub's four relations the nearest: weights that were trained after another model.
+    return {"base_model": teacher_id, "base_model_relation": "finetune"}
 
 
 def eval_result(entry: ResultEntry) -> EvalResult:

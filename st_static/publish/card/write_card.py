@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from st_static.evaluate.analysis.explain import explain
@@ -20,7 +19,7 @@ from st_static.publish.card.examples import HEAT_MAP_PAIR
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
-from st_static.publish.card.inputs import CardInputs, plan_card
+from st_static.publish.card.inputs import CardInputs, CardPlan, plan_card
 from st_static.publish.card.render import official_task, render
 from st_static.publish.card.results import official_results
 from st_static.publish.checks.card import check_card, dataset_names
@@ -50,40 +49,35 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
             came from elsewhere, or the new card would not be valid.
     """
     plan = plan_card(folder, inputs, cards)
-    inputs, record, name, places = plan.inputs, plan.record, plan.name, plan.places
-    results, left_behind = _results(folder, inputs.results)
+    results, left_behind = _results(folder, plan.inputs.results)
     with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
-        drawn = Path(temporary)
-        facts: CardFacts | EnsembleFacts
-        if plan.is_ensemble:
-            facts = gather_ensemble(folder, record, inputs)
-            card, figures = render_ensemble(facts, plan.notes), []
-        else:
-            facts, card = _built_card(folder, record, inputs, plan.notes, drawn)
-            figures = [figure.file for figure in facts.figures]
+        facts, card, drawn = _facts_and_card(folder, plan, Path(temporary))
         problems = check_card(card)
         if problems:
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
-        homes = [path.parent / FIGURES_FOLDER / name for path in places]
-        for path, home in zip(places, homes, strict=True):
-            _replace_figures(path, home, [drawn / file for file in figures])
-    texts = {**dict.fromkeys(places, card), **results}
+        figures = [
+            figure for path in plan.places for figure in _replace_figures(path, plan.name, drawn)
+        ]
+    texts = {**dict.fromkeys(plan.places, card), **results}
     if cards is not None:
-        texts[cards / f"{name}.json"] = facts.to_json()
+        texts[cards / f"{plan.name}.json"] = facts.to_json()
     for path in left_behind:
         path.unlink(missing_ok=True)
     _write(texts)
-    return [*texts, *(home / file for home in homes for file in figures)]
+    return [*texts, *figures]
 
 
-def _built_card(
-    folder: Path, record: dict[str, Any], inputs: CardInputs, notes: str, drawn: Path
-) -> tuple[CardFacts, str]:
-    """Facts and text of the card of a model that was built from a teacher; draws its figures."""
-    facts = gather(folder, record, inputs)
+def _facts_and_card(
+    folder: Path, plan: CardPlan, home: Path
+) -> tuple[CardFacts | EnsembleFacts, str, list[Path]]:
+    """Facts and text of a card, and its figures, which are drawn into a folder."""
+    if plan.is_ensemble:
+        of_ensemble = gather_ensemble(folder, plan.record, plan.inputs)
+        return of_ensemble, render_ensemble(of_ensemble, plan.notes), []
+    facts = gather(folder, plan.record, plan.inputs)
     explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
-    facts = replace(facts, figures=draw_all(facts, explanation, drawn))
-    return facts, render(facts, notes)
+    facts = replace(facts, figures=draw_all(facts, explanation, home))
+    return facts, render(facts, plan.notes), [home / figure.file for figure in facts.figures]
 
 
 def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], set[Path]]:
@@ -114,11 +108,20 @@ def _write(texts: Mapping[Path, str]) -> None:
             partial.write_text(text, "utf-8")
 
 
-def _replace_figures(card: Path, home: Path, figures: list[Path]) -> None:
+def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Path]:
     """Put a card's figures in place of the former card's, also of those under another name.
 
     Other files, and those that a person's notes show, stay.
+
+    Args:
+        card: The card.
+        name: The model's name: figures go to `figures/NAME/` beside the card.
+        figures: The new figures.
+
+    Returns:
+        Where they are now.
     """
+    home = card.parent / FIGURES_FOLDER / name
     text = card.read_text("utf-8") if card.is_file() else ""
     notes = notes_of(text) if text else ""
     kept = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(notes)}
@@ -130,3 +133,4 @@ def _replace_figures(card: Path, home: Path, figures: list[Path]) -> None:
     for file in figures:
         home.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, home / file.name)
+    return [home / file.name for file in figures]

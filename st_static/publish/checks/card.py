@@ -164,15 +164,20 @@ def _model_index(data: dict[str, Any]) -> Iterator[str]:
         if not isinstance(entry.get("name"), str) or not entry["name"]:
             yield "A model of the model-index has no name."
         results = entry.get("results")
-        if not isinstance(results, list) or not results:
+        if isinstance(results, list) and results:
+            yield from _results(results)
+        else:
             yield f"{entry.get('name')} has no results in the model-index."
-            continue
-        for number, result in enumerate(results, 1):
-            yield from (f"Result {number} of the model-index {p}." for p in _result(result))
-        keys = Counter(_key(result) for result in results if isinstance(result, dict))
-        for key, count in keys.items():
-            if count > 1:
-                yield f"The model-index has {count} results of {key}."
+
+
+def _results(results: list[Any]) -> Iterator[str]:
+    """What is wrong with the results of one model of the model-index."""
+    for number, result in enumerate(results, 1):
+        yield from (f"Result {number} of the model-index {p}." for p in _result(result))
+    keys = Counter(_key(result) for result in results if isinstance(result, dict))
+    for key, count in keys.items():
+        if count > 1:
+            yield f"The model-index has {count} results of {key}."
 
 
 def _result(result: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from st_static.model.model_name import ModelName
@@ -17,10 +17,12 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     Returns:
         All problems, each a sentence or two that name the options to build again with.
     """
-    corpus, teacher = recipe["corpus"], recipe["teacher"]
-    problems = []
+    return [*_check_corpus(recipe["corpus"]), *_check_teacher(recipe["teacher"])]
+
+
+def _check_corpus(corpus: Mapping[str, Any]) -> Iterator[str]:
     if not corpus.get("redistributable", True):
-        problems.append(
+        yield (
             "The text of the model may not be redistributed (corpus.redistributable). Build it "
             "again from open text."
         )
@@ -30,17 +32,19 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     if not corpus.get("license"):
         missing.append("--corpus.license LICENCE")
     if missing:
-        problems.append(
+        yield (
             "The recipe does not say what the text is or what its licence is. Build again with "
             f"{' and '.join(missing)}: no stage is run again."
         )
+
+
+def _check_teacher(teacher: Mapping[str, Any]) -> Iterator[str]:
     if teacher_id(teacher) is None and not teacher.get("description"):
-        problems.append(
+        yield (
             f"The recipe does not say which model of the Hub the teacher {teacher['model']} is. "
             "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
             "--teacher.description 'WHAT IT IS': no stage is run again."
         )
-    return problems
 
 
 def languages_of(corpus: Mapping[str, Any]) -> list[str]:

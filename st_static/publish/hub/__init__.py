@@ -1,1 +1,1 @@
-"""From folder to Hub: one commit, then the model is loaded as everybody would."""
+"""From a folder to the Hub: one commit, which is then loaded as every user would load it."""

@@ -69,27 +69,35 @@ def load_fresh(
         options |= {"revision": revision, "trust_remote_code": trust_remote_code}
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
         # Nothing is asked of the Hub for a folder, except by code of its own.
-        is_local = Path(model).is_dir() and not trust_remote_code
-        offline = {"HF_HUB_OFFLINE": "1"} if is_local else {}
-        caches = {name: str(Path(empty) / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
+        is_offline = Path(model).is_dir() and not trust_remote_code
         # -P, since the program's folder holds modules that are none for everybody. The token
         # goes through stdin: arguments can be read by all.
         process = subprocess.run(
             [sys.executable, "-P", load_alone.__file__],
             input=json.dumps(request),
-            env={**os.environ, **caches, **offline, "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+            env=_environment(Path(empty), is_offline),
             capture_output=True,
             text=True,
             check=False,
         )
         if process.returncode:
-            lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
-            reason = lines[-1].replace(token, "***") if token else lines[-1]
-            raise ValueError(
-                f"{model} does not load with sentence-transformers alone: {reason.rstrip('.')}."
-            )
+            reason = _last_line(process, token)
+            raise ValueError(f"{model} does not load with sentence-transformers alone: {reason}.")
         vectors: NDArray[np.floating] = np.load(output, allow_pickle=False)
         return vectors
+
+
+def _environment(empty: Path, is_offline: bool) -> dict[str, str]:
+    """The environment of a process whose caches are in an empty folder."""
+    caches = {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
+    offline = {"HF_HUB_OFFLINE": "1"} if is_offline else {}
+    return {**os.environ, **caches, **offline, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+
+
+def _last_line(process: subprocess.CompletedProcess[str], token: str | None) -> str:
+    """The last line that a process wrote to stderr, which names the error; never the token."""
+    lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
+    return (lines[-1].replace(token, "***") if token else lines[-1]).rstrip(".")
 
 
 def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], repo_id: str) -> None:
