@@ -66,6 +66,8 @@ class SparseTrainer(SentenceTransformerTrainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer: Adam on the rows of the batch only."""
         if self.optimizer is None:
+            # Rows that are not in the batch keep their values and moments, whereas the moments of
+            # dense Adam, the paper's, decay at every step and move all rows on.
             parameters = [p for p in self.model.parameters() if p.requires_grad]
             self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
         optimizer: torch.optim.Optimizer = self.optimizer
