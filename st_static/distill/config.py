@@ -207,7 +207,7 @@ class BuildConfig:
         work_dir: Folder for the stages' files; an interrupted build goes on from there.
         seed: Seed of the sentences that the PCA sees and of training. Held-out sentences and
             candidates are drawn by a hash of their text, the same with any seed.
-        workers: Processes for the corpus stages; 0 is one a processor.
+        workers: Processes for the corpus stages; 0 is one per processor.
         questions: After the build, answered by searching the corpus with the new model.
     """
 

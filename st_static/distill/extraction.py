@@ -175,33 +175,38 @@ def encode_batches(
     Yields:
         For each batch, its vectors.
     """
-
-    def prepare_rows(part: Selected) -> Prepared:
-        """What the teacher is run on, for one batch."""
-        return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
-
-    def encode(part: Selected, batch: Prepared) -> Encoded:
-        """The batch's vectors; where memory runs out, those of its halves."""
-        try:
-            return encode_batch(teacher, batch)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or len(part.texts) == 1:
-                raise
-        # Outside the except block, whose traceback would keep the large tensors alive.
-        logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
-        middle = len(part.texts) // 2
-        halves = [part.rows(slice(middle)), part.rows(slice(middle, None))]
-        one, other = (encode(half, prepare_rows(half)) for half in halves)
-        return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
-
     with ThreadPoolExecutor(1) as thread:
         parts = map(selected.rows, batches)
         part = next(parts, None)
-        pending = part and thread.submit(prepare_rows, part)
+        pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
         while part and pending:
             batch, this, part = pending.result(), part, next(parts, None)
-            pending = part and thread.submit(prepare_rows, part)
-            yield encode(this, batch)
+            pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
+            yield _encode_halving(teacher, tokenizer, this, batch)
+
+
+def _prepare_part(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> Prepared:
+    """What the teacher is run on, for one batch."""
+    return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
+
+
+def _encode_halving(
+    teacher: Teacher, tokenizer: Tokenizer, part: Selected, batch: Prepared
+) -> Encoded:
+    """The batch's vectors; where memory runs out, those of its halves."""
+    try:
+        return encode_batch(teacher, batch)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or len(part.texts) == 1:
+            raise
+    # Outside the except block, whose traceback would keep the large tensors alive.
+    logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
+    middle = len(part.texts) // 2
+    one, other = (
+        _encode_halving(teacher, tokenizer, half, _prepare_part(teacher, tokenizer, half))
+        for half in (part.rows(slice(middle)), part.rows(slice(middle, None)))
+    )
+    return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
 
 
 def extract_rows(

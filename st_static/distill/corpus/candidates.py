@@ -206,7 +206,7 @@ def write_candidates(
         folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
         finder_files: The vocabulary and the teacher's tokenizer, for `WordFinder.from_files`.
         plan: Which sentences are candidates.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
     """
     first = offsets_of(np.array([read_table(path).num_rows for path in shards])).tolist()
     files = [folder / f"candidates-{number:05d}.arrow" for number in range(len(shards))]

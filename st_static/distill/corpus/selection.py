@@ -42,7 +42,7 @@ def write_selection(
         folder: Where the stage's files go.
         work: The stages before: sentences and vocabulary.
         config: How they are chosen.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
 
     Returns:
         How many candidates, pairs and sentences there are.
