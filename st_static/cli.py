@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Recipe = BuildConfig | EnsembleConfig
 
-DESCRIPTION = "Static sentence encoders from any SentenceTransformer."
+DESCRIPTION = "Static sentence encoders, distilled from a SentenceTransformer."
 
 
 def build_parser(config: type[Recipe] = BuildConfig) -> CommandParser:

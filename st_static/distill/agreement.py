@@ -73,7 +73,7 @@ def table_agreement(
     """Teacher agreement of a word table.
 
     Args:
-        table: One row a token, [V, D].
+        table: One row per token, [V, D].
         ids: Token ids of the held-out sentences, [H rows].
         teacher: The teacher's vectors of them, [H, d].
         seed: Seed of the random pairs.
@@ -126,7 +126,7 @@ class TeacherAgreement:
 
     @functools.cached_property
     def _pairs(self) -> NDArray[np.int64]:
-        # A text is no pair with its own copy, on whose cosine all encoders agree.
+        # A text is not paired with its own copy, on whose cosine all encoders agree.
         first = {text: row for row, text in reversed(list(enumerate(self.texts)))}
         rows = np.array(sorted(first.values()))
         pairs: NDArray[np.int64] = rows[held_out_pairs(self.vectors[rows], seed=0)]

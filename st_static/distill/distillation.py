@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,35 +18,22 @@ from sentence_transformers import (
     SentenceTransformerTrainingArguments,
 )
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
-from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
-from transformers import (
-    EarlyStoppingCallback,
-    PrinterCallback,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
-from transformers.trainer_utils import get_last_checkpoint
+from transformers import EarlyStoppingCallback
 
 from st_static.arguments import check_type
 from st_static.distill.batches import batch_sampler
 from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
-from st_static.distill.progress import bar
+from st_static.distill.stages import Figures
+from st_static.distill.training_run import train_to_the_end, training_figures
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
-logger = logging.getLogger(__name__)
-
-_TRAINER_STATE = "trainer_state.json"
-_CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 
 
@@ -91,6 +74,8 @@ class SparseTrainer(SentenceTransformerTrainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer: Adam on the rows of the batch only."""
         if self.optimizer is None:
+            # Rows that are not in the batch keep their values and moments, whereas the moments of
+            # dense Adam, the paper's, decay at every step and move all rows on.
             parameters = [p for p in self.model.parameters() if p.requires_grad]
             self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
         optimizer: torch.optim.Optimizer = self.optimizer
@@ -101,42 +86,6 @@ class SparseTrainer(SentenceTransformerTrainer):
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Leave out the generated model card: it would encode the training data once more."""
-
-
-class ProgressBar(TrainerCallback):  # type: ignore[misc]  # untyped library
-    """One bar for the whole training, with the losses; the Trainer's own lines are left out."""
-
-    def __init__(self) -> None:
-        self._bar: tqdm[Any] | None = None
-        self._losses: dict[str, str] = {}
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Draw it, from the step on that is done."""
-        self._bar = bar("distillation", state.max_steps, "step", initial=state.global_step)
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Move it on."""
-        if self._bar is not None:
-            self._bar.update(state.global_step - self._bar.n)
-
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Show the last losses."""
-        for key, name in (("loss", "loss"), ("eval_loss", "held-out")):
-            if key in kwargs["logs"]:
-                self._losses[name] = f"{kwargs['logs'][key]:.4f}"
-        if self._bar is not None:
-            self._bar.set_postfix(self._losses)
-
-    def close(self) -> None:
-        """Take it away, also where the training was interrupted."""
-        if self._bar is not None:
-            self._bar.close()
 
 
 class TrainingData:
@@ -228,7 +177,7 @@ def distill(
     config: DistillationConfig,
     folder: Path,
     seed: int = 0,
-) -> tuple[NDArray[np.float32], dict[str, Any]]:
+) -> tuple[NDArray[np.float32], Figures]:
     """Train a word table on the teacher's similarities.
 
     Checkpoints go into the folder; if there is one already, training goes on from it. Of all
@@ -251,12 +200,7 @@ def distill(
         ValueError: There are fewer sentences than in one batch.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
-    for name, sentences in (("training", train), ("held-out", held_out)):
-        if len(sentences) < config.batch_size:
-            raise ValueError(
-                f"distillation.batch_size is {config.batch_size}, but there are only "
-                f"{len(sentences)} {name} sentences. Lower it, or give more text."
-            )
+    _check_sizes(train, held_out, config)
     model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)], device="cpu")
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
@@ -269,57 +213,19 @@ def distill(
         data_collator=data,
         callbacks=[EarlyStoppingCallback(config.patience)],
     )
-    state = _train(trainer, config, folder)
+    state = train_to_the_end(trainer, config, folder)
+    # From its file: a training that had finished before is not run again, and leaves no model.
     best = load_file(folder / f"checkpoint-{state.best_global_step}" / "model.safetensors")
-    losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
-    figures = {
-        "steps": losses[-1][0] if _stopped_early(state, config) else config.max_steps,
-        "best_step": state.best_global_step,
-        "losses": losses,
-    }
-    return best["embedding.weight"], figures
+    return best["embedding.weight"], training_figures(state, config)
 
 
-def _train(trainer: SparseTrainer, config: DistillationConfig, folder: Path) -> TrainerState:
-    """Train to the end, from the last checkpoint if there is one."""
-    checkpoint = last_whole_checkpoint(folder)
-    if checkpoint:
-        state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
-        if is_finished(state, config):
-            return state
-    progress = ProgressBar()
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(progress)
-    # A step's operations are small: a second thread costs more in waiting than it computes.
-    with threadpool_limits(limits=1, user_api="openmp"), contextlib.closing(progress):
-        trainer.train(resume_from_checkpoint=checkpoint)
-    return trainer.state
-
-
-def is_finished(state: TrainerState, config: DistillationConfig) -> bool:
-    """Tell whether the training that left a state had come to its end."""
-    return bool(state.global_step >= config.max_steps or _stopped_early(state, config))
-
-
-def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
-    """Whether the last `patience` held-out losses brought no improvement."""
-    waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
-    return bool(waited >= config.patience)
-
-
-def last_whole_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written to its end; newer, broken ones are removed."""
-    while folder.is_dir() and (checkpoint := get_last_checkpoint(str(folder))):
-        if _is_whole(Path(checkpoint)):
-            return str(checkpoint)
-        logger.warning("%s is incomplete: going on from an older checkpoint", checkpoint)
-        shutil.rmtree(checkpoint)
-    return None
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    try:
-        json.loads((checkpoint / _TRAINER_STATE).read_text())  # the Trainer writes it last
-    except (OSError, json.JSONDecodeError):
-        return False
-    return all((checkpoint / name).is_file() for name in _CHECKPOINT_FILES)
+def _check_sizes(
+    train: NDArray[np.int64], held_out: NDArray[np.int64], config: DistillationConfig
+) -> None:
+    """Check that there is a whole batch of each; smaller ones are dropped."""
+    for name, sentences in (("training", train), ("held-out", held_out)):
+        if len(sentences) < config.batch_size:
+            raise ValueError(
+                f"distillation.batch_size is {config.batch_size}, but there are only "
+                f"{len(sentences)} {name} sentences. Lower it, or give more text."
+            )

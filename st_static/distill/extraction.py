@@ -80,6 +80,9 @@ class Encoded(NamedTuple):
 class WordSums:
     """Sums of word vectors; adding is associative and commutative, up to rounding.
 
+    Batches are added in the order of the sentences, so that the same sentences give the same
+    bytes, also after an interruption. A batch that was halved may round differently.
+
     Args:
         n_tokens: Rows, one for each token id of the student, V.
         dimension: The dimension of token vectors, h.
@@ -90,11 +93,13 @@ class WordSums:
     """
 
     def __init__(self, n_tokens: int, dimension: int) -> None:
+        # float32 holds sums of some hundred vectors, N per word, to six digits.
         self.sums = np.zeros((n_tokens, dimension), dtype=np.float32)
         self.counts = np.zeros(n_tokens, dtype=np.int64)
 
     def add(self, words: WordVectors) -> None:
         """Add the sums and counts of distinct words."""
+        # Right only as words are distinct: of a repeated index, `+=` would keep one summand.
         self.sums[words.word] += words.sums
         self.counts[words.word] += words.counts
 
@@ -131,6 +136,8 @@ def encode_batch(teacher: Teacher, batch: Prepared) -> Encoded:
     tokens, sentences = teacher.forward(
         torch.from_numpy(batch.tokens.input_ids), torch.from_numpy(batch.tokens.attention_mask)
     )
+    # Half of the disk and memory: rounding to float16 changes a cosine by less than 1e-4, and the
+    # loss divides cosines by a temperature of 0.05.
     vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
     words = WordVectors(batch.bags.word, sum_tokens(tokens, batch.bags), batch.bags.counts)
     return Encoded(vectors, [words])
@@ -144,7 +151,7 @@ def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
     device = tokens.device
     sums = F.embedding_bag(
         torch.from_numpy(bags.tokens.values).to(device),
-        tokens.flatten(0, 1).float(),
+        tokens.flatten(0, 1).float(),  # a bfloat16 sum would keep two or three digits
         torch.from_numpy(bags.tokens.offsets[:-1].astype(np.int32)).to(device),
         mode="sum",
         per_sample_weights=torch.from_numpy(bags.weights).to(device),
@@ -168,33 +175,38 @@ def encode_batches(
     Yields:
         For each batch, its vectors.
     """
-
-    def prepare_rows(part: Selected) -> Prepared:
-        """What the teacher is run on, for one batch."""
-        return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
-
-    def encode(part: Selected, batch: Prepared) -> Encoded:
-        """The batch's vectors; where memory runs out, those of its halves."""
-        try:
-            return encode_batch(teacher, batch)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or len(part.texts) == 1:
-                raise
-        # Outside the except block, whose traceback would keep the large tensors alive.
-        logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
-        middle = len(part.texts) // 2
-        halves = [part.rows(slice(middle)), part.rows(slice(middle, None))]
-        one, other = (encode(half, prepare_rows(half)) for half in halves)
-        return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
-
     with ThreadPoolExecutor(1) as thread:
         parts = map(selected.rows, batches)
         part = next(parts, None)
-        pending = part and thread.submit(prepare_rows, part)
+        pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
         while part and pending:
             batch, this, part = pending.result(), part, next(parts, None)
-            pending = part and thread.submit(prepare_rows, part)
-            yield encode(this, batch)
+            pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
+            yield _encode_halving(teacher, tokenizer, this, batch)
+
+
+def _prepare_part(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> Prepared:
+    """What the teacher is run on, for one batch."""
+    return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
+
+
+def _encode_halving(
+    teacher: Teacher, tokenizer: Tokenizer, part: Selected, batch: Prepared
+) -> Encoded:
+    """The batch's vectors; where memory runs out, those of its halves."""
+    try:
+        return encode_batch(teacher, batch)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or len(part.texts) == 1:
+            raise
+    # Outside the except block, whose traceback would keep the large tensors alive.
+    logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
+    middle = len(part.texts) // 2
+    one, other = (
+        _encode_halving(teacher, tokenizer, half, _prepare_part(teacher, tokenizer, half))
+        for half in (part.rows(slice(middle)), part.rows(slice(middle, None)))
+    )
+    return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
 
 
 def extract_rows(
@@ -267,6 +279,7 @@ def extract(
         checkpoints(write, clock) as checkpoint,
     ):
         for batch in encoded:
+            # All of a batch or nothing: a sum does not tell what was added to it twice, or half.
             with checkpoint.whole():
                 vectors[batches[state.done]] = batch.sentences
                 state.add(batch.words)
@@ -294,6 +307,8 @@ def extract_table(
     """
     selected, tokenizer = work.selected, work.tokenizer
     n_tokens, dimension = tokenizer.get_vocab_size(), teacher.dimension
+    # Sentence vectors in float16. In float32: the sums, their next checkpoint, the vectors of
+    # tokens alone and the table.
     needed = 2 * len(selected.lengths) * dimension + 4 * 4 * n_tokens * dimension
     require_disk(folder, needed, "The teacher's vectors")
     sums = extract(teacher, tokenizer, selected, folder)
@@ -301,6 +316,8 @@ def extract_table(
     alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
     names = [str(tokenizer.id_to_token(int(i))) for i in alone]
     table[alone] = vectors_alone(teacher, names, folder / _ALONE_FILE)
+    # Of the means, not of each sentence's vectors: the layers are linear, and a mean of vectors
+    # goes through them as they do. Their bias would turn rows of zeros into vectors.
     known = has_vector(table)
     table[known] = teacher.to_sentence_space(table[known])
     first_piece = work.words.num_rows + len(SPECIAL_TOKENS)

@@ -126,6 +126,8 @@ def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: floa
         >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
         0.6931
     """
+    # Not the logarithm of softmax: at a temperature of 0.01, cosines that differ by more than 1
+    # give probabilities that underflow to 0, whose logarithm is -inf.
     log_p = _similarities(student, temperature).log_softmax(dim=1)
     q = _similarities(teacher, temperature).softmax(dim=1)
     return -(q * log_p).sum(dim=1).mean()
@@ -133,9 +135,11 @@ def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: floa
 
 def _similarities(vectors: Tensor, temperature: float) -> Tensor:
     """Cosine similarities of each row with the others, divided by τ, [K, K - 1]."""
+    # A vector of zeros stays zero: such a text has the cosine 0 with all others.
     unit = F.normalize(vectors, dim=1)
     size = len(unit)
     scores = unit @ unit.T / temperature  # [K, K]
+    # The diagonal is left out rather than set to -inf, which would give 0 * -inf = NaN in the loss.
     # Without the last element, each run of K + 1 elements begins with one of the diagonal.
     return scores.flatten()[:-1].view(size - 1, size + 1)[:, 1:].reshape(size, size - 1)
 

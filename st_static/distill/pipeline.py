@@ -40,13 +40,11 @@ from st_static.distill.work_directory import (
     read_sentence_vectors,
     write_word_table,
 )
-from st_static.encode.file_names import split_name
-from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.export import check_output, export_model
 from st_static.tokens.ragged import Ragged
 
 # Of the stages' files; to be raised when they are computed or laid out in another way.
 _FORMAT = 1
-_COMPRESSION = 5  # of text, for the estimate of the disk that is needed
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -223,16 +221,10 @@ class _Build:
             "batch_tokens": self.teacher.batch_tokens,
         }
 
-    def _bytes_of_corpus(self) -> int:
-        return sum(
-            file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
-            for file in self.corpus.files
-        )
-
-    # The stages: each writes its files into the folder that it is given.
+    # The stages: each writes its files into the folder that it is given, and returns its figures.
 
     def _sentences(self, folder: Path) -> Figures:
-        require_disk(folder, self._bytes_of_corpus(), "The sentences of the corpus")
+        require_disk(folder, self.corpus.text_bytes(), "The sentences of the corpus")
         figures = write_sentences(self.corpus, folder, self.config.sentences, self.config.workers)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
@@ -289,7 +281,7 @@ class _Build:
             self.work.tokenizer,
             record,
             self.config.export.dtype,
-            self.work.folder("pca") / PCA_FILE,
+            self.work.pca_file,
         )
 
     def _write_table(

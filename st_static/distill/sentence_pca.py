@@ -26,8 +26,10 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
 
     A sentence is represented by the mean of its word vectors. A mean is linear, so the transform
     of a sentence is the mean of its transformed words, and the word table is transformed once:
-    W'(w) = P^T (W(w) - mean). The leading components carry what all sentences share; dropping
-    k = floor(d / 100) of them helps on most teachers.
+    W'(w) = P^T (W(w) - mean). The leading components carry what all sentences share, so the paper
+    drops k = floor(d / 100) of them. With all-MiniLM-L6-v2 (k = 3), the one teacher that we
+    measured, this did not help: the mean of three STS tasks was 70.75 with and 71.04 without it,
+    and 75.28 and 75.25 after distillation.
 
     Args:
         n_components: Output dimension D; None keeps all that remain.
@@ -76,6 +78,8 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
                 f"Expected at least {n_remove + n_components} sentences, one a component, but got "
                 f"{len(X)}. Give more sentences, or lower n_components."
             )
+        # The covariance squares what the data spread: in float32 its small eigenvalues, and with
+        # them the last components, would be rounding errors.
         exact = np.asarray(X, dtype=np.float64)
         finite = np.isfinite(exact).all(axis=1)
         if not finite.all():
@@ -83,6 +87,8 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
                 "Expected finite vectors, but there are values that are NaN or infinite, the first "
                 f"of them in row {int(finite.argmin())}."
             )
+        # Exact and without a seed, unlike the randomised solver that "auto" may take. scikit-learn
+        # fixes the signs of the components, which eigenvectors leave open.
         pca = PCA(n_remove + n_components, svd_solver="covariance_eigh").fit(exact)
         self.mean_ = pca.mean_.astype(np.float32)
         self.components_ = pca.components_[n_remove:].astype(np.float32)
@@ -105,6 +111,8 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
                 f"Expected vectors of {len(self.mean_)} dimensions, as the PCA was fitted on, but "
                 f"got {table.shape[1]}."
             )
+        # Words are centred by the mean of the sentences, not their own: only so is the mean of
+        # transformed words the transformed sentence.
         centred = np.asarray(table, dtype=np.float32) - self.mean_
         return (centred @ self.components_.T).astype(np.float32, copy=False)
 

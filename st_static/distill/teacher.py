@@ -30,6 +30,8 @@ from st_static.model.model_name import locate
 
 WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# PyTorch says with an AssertionError or a RuntimeError that it has no such device.
+_LOADING_ERRORS = (OSError, ValueError, KeyError, SafetensorError, AssertionError, RuntimeError)
 
 
 class TokenBatch(NamedTuple):
@@ -93,7 +95,7 @@ class Teacher:
         batch_tokens: Tokens in one batch, padding included.
 
     Raises:
-        ValueError: The first module is no transformer, its tokenizer is not a fast one or not
+        ValueError: The first module is not a transformer, its tokenizer is not a fast one or not
             its own, it pools otherwise than by mean or CLS, or a module after that is not linear.
     """
 
@@ -133,28 +135,7 @@ class Teacher:
         if config.sha256:
             check_weights(folder, config.sha256)
         from_cache = require_teacher(config) is not None
-        try:
-            model = SentenceTransformer(
-                whole_path(folder),
-                device=config.device,
-                revision=config.revision,
-                trust_remote_code=config.trust_remote_code,
-                local_files_only=from_cache,
-                model_kwargs=_code_revision(config),
-                config_kwargs=_code_revision(config),
-            )
-        # PyTorch says with an AssertionError or a RuntimeError that it has no such device.
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            SafetensorError,
-            AssertionError,
-            RuntimeError,
-        ) as error:
-            raise ValueError(
-                f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
-            ) from error
+        model = _load_model(config, folder, from_cache)
         teacher = cls(model, config.prompt, config.batch_tokens)
         if not is_sentence_transformer_model(
             folder, revision=config.revision, local_files_only=from_cache
@@ -275,6 +256,23 @@ class Teacher:
             if dense.linear.bias is not None:
                 vectors = vectors + dense.linear.bias.detach().float().cpu().numpy()
         return vectors
+
+
+def _load_model(config: TeacherConfig, folder: str, from_cache: bool) -> SentenceTransformer:
+    try:
+        return SentenceTransformer(
+            whole_path(folder),
+            device=config.device,
+            revision=config.revision,
+            trust_remote_code=config.trust_remote_code,
+            local_files_only=from_cache,
+            model_kwargs=_code_revision(config),
+            config_kwargs=_code_revision(config),
+        )
+    except _LOADING_ERRORS as error:
+        raise ValueError(
+            f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
+        ) from error
 
 
 def _default_prompt(model: SentenceTransformer) -> str:

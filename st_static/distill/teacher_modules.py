@@ -31,7 +31,7 @@ def transformer_of(model: SentenceTransformer) -> Transformer:
     """The module that a teacher begins with.
 
     Raises:
-        ValueError: It is no transformer.
+        ValueError: It is not a transformer.
     """
     first: Any = model[0] if len(model) else None
     if not isinstance(first, Transformer):

@@ -15,12 +15,14 @@ from tokenizers import Tokenizer
 from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.stages import Figures, stage_figures, stage_folder, stage_seconds
 from st_static.files import read_arrays, read_table, write_arrays
+from st_static.model.export import PCA_FILE
 from st_static.tokens.ragged import Ragged
 
-# Of the vocabulary; the stages write under these names what a `WorkDirectory` reads.
+# The stages write under these names what a `WorkDirectory` reads. Of the vocabulary:
 WORDS_FILE = "words.arrow"
 TOKENIZER_FILE = "tokenizer.json"
 TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
+# Of the selection.
 SELECTED_FILE = "selected.arrow"
 # Of the extraction.
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
@@ -126,6 +128,11 @@ class WorkDirectory:
     def sentence_vectors(self) -> NDArray[np.float16]:
         """The teacher's vectors of the selected sentences, [S, d]."""
         return read_sentence_vectors(self.folder("extraction"))
+
+    @property
+    def pca_file(self) -> Path:
+        """The fitted sentence PCA, for `SentencePCA.load`."""
+        return self.folder("pca") / PCA_FILE
 
     def table(self, stage: str) -> NDArray[np.float32]:
         """The word table that a stage made, [V, D]."""

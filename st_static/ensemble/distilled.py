@@ -16,21 +16,19 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_texts, check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import DistillationConfig
-from st_static.distill.distillation import TrainingData, distill
+from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
+from st_static.distill.work_directory import read_word_table, write_word_table
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.fused_model import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.vectors import sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 _PCA_SENTENCES = 100_000
-_TABLE_FILE = "table.safetensors"
 _FILE_TEXTS = 10_000
 _PROBES = 64
 
@@ -92,8 +90,7 @@ def distill_into(
             f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)} "
             "different ones."
         )
-    ids = ChunkTokenizer(fused.tokenizer)(texts)
-    ids = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+    ids = sentence_ids(fused.tokenizer, texts)
     rng = np.random.default_rng(seed)
     kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
@@ -101,7 +98,7 @@ def distill_into(
     data = TrainingData(ids, vectors)
     folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
     figures = stage_figures(folder)
-    trained = read_arrays(folder / _TABLE_FILE)["table"]
+    trained = read_word_table(folder)
     record = fused.record("distilled") | {"distillation": figures}
     card = fused.card("distilled", path.resolve().name)
     export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
@@ -149,7 +146,7 @@ def _train(
         trained, figures = distill(
             table, tokenizer, data, kept, config, folder / "checkpoints", seed
         )
-        write_arrays(folder / _TABLE_FILE, {"table": trained})
+        write_word_table(folder, trained)
         return figures | {"target_agreement": [agreement(table), agreement(trained)]}
 
     return run_stage(work_dir, "distillation", key, train)

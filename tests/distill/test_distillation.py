@@ -29,11 +29,11 @@ from st_static.distill.distillation import (
     SparseTrainer,
     TrainingData,
     distill,
-    last_whole_checkpoint,
     sentence_numbers,
     training_arguments,
 )
 from st_static.distill.loss import similarity_cross_entropy
+from st_static.distill.training_run import last_whole_checkpoint
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import build_tokenizer

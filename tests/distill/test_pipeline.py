@@ -23,6 +23,7 @@ from small_build import (
     small_config,
     write_corpus,
 )
+from tokenizers import Tokenizer
 
 from st_static.distill import pipeline as recipe
 from st_static.distill.config import (
@@ -38,6 +39,7 @@ from st_static.distill.config import (
 )
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.sentence_pca import SentencePCA
+from st_static.distill.work_directory import WorkDirectory
 from st_static.files import read_json, write_json
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -103,6 +105,30 @@ def test_the_record_tells_how_the_model_was_made(built: BuildResult, config: Bui
         assert stored == stage.figures
     for package in ("st-static", "sentence-transformers", "torch", "python"):
         assert record["versions"][package][0].isdigit()
+
+
+def test_the_work_directory_of_a_record_reads_what_the_stages_left(
+    built: BuildResult, config: BuildConfig
+) -> None:
+    stages = read_json(built.output / "st_static.json")["stages"]
+    work = WorkDirectory.of_record(Path(config.work_dir), stages)
+    assert {name: work.folder(name) for name in STAGES} == folders(built)
+    assert work.missing() == []
+    table = load_file(str(folders(built)["distillation"] / "table.safetensors"))["table"]
+    np.testing.assert_array_equal(work.table("distillation"), table)
+    assert work.tokenizer.to_str() == Tokenizer.from_file(f"{built.output}/tokenizer.json").to_str()
+    assert work.words["count"].to_pylist() == sorted(work.words["count"].to_pylist(), reverse=True)
+    selected = work.selected
+    assert work.is_held_out.tolist() == (selected.words.lengths == 0).tolist()
+    assert len(work.sentence_vectors) == len(selected.texts) == len(selected.lengths)
+    assert [work.seconds(stage.name) for stage in built.stages] == [s.seconds for s in built.stages]
+
+
+def test_a_work_directory_lacks_stages_of_another_build(
+    built: BuildResult, config: BuildConfig
+) -> None:
+    hashes = {**built.work.hashes, "pca": "0" * 12}
+    assert WorkDirectory(Path(config.work_dir), hashes).missing() == ["pca-" + "0" * 12]
 
 
 def test_figures_tell_of_every_stage(built: BuildResult) -> None:

@@ -129,7 +129,11 @@ def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np
         max_candidates: Size of the sample.
     """
     every = np.iinfo(np.uint64).max
+    # How many of n keys lie under a share p of all is binomial: its standard deviation is at most
+    # sqrt(n p). With five of them on top, about one word in a million gets a sample too small.
     wanted = max_candidates + 5 * np.sqrt(max_candidates)
+    # Below 1 even where the count is smaller, so that the conversion below never overflows; float64
+    # rounds a threshold by at most 2^-53 of itself, and the same on every machine.
     shares = wanted / np.maximum(counts, wanted + 1)
     return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
 
@@ -151,6 +155,7 @@ def held_out_threshold(keys: NDArray[np.uint64], n_held_out: int) -> np.uint64:
             f"selection.held_out = {n_held_out} needs a corpus of at least {2 * n_held_out} "
             f"sentences, but it has {len(keys)}. Give more text, or hold out fewer."
         )
+    # Keys are hashes: the largest are a random sample, the same in whatever order the text comes.
     return np.uint64(np.partition(keys, len(keys) - n_held_out)[len(keys) - n_held_out])
 
 
@@ -174,7 +179,8 @@ def find_candidates(
     usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
     rows = words.row_of_value
     kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
-    # One pair for each word of a sentence, however often it stands there.
+    # One pair for each word of a sentence, however often it stands there: (word, row) as one
+    # number, sorted, without repetitions. That is the order by word that merging needs.
     distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
     distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
     word, rows = np.divmod(distinct, max(len(keys), 1))
@@ -200,7 +206,7 @@ def write_candidates(
         folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
         finder_files: The vocabulary and the teacher's tokenizer, for `WordFinder.from_files`.
         plan: Which sentences are candidates.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
     """
     first = offsets_of(np.array([read_table(path).num_rows for path in shards])).tolist()
     files = [folder / f"candidates-{number:05d}.arrow" for number in range(len(shards))]

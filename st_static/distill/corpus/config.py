@@ -16,9 +16,9 @@ class CorpusConfig:
     """Where the text comes from: files, or else docstrings of packages, or else a Hub dataset.
 
     Args:
-        files: Paths or glob patterns of .txt (a document a line), .jsonl and .parquet files; .txt
-            and .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in
-            it. They take the place of the other two.
+        files: Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files;
+            .txt and .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files
+            in it. They take the place of the other two.
         docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
             Python's standard library. They take the place of a dataset.
         dataset: Hub id of a dataset, streamed.

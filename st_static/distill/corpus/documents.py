@@ -29,6 +29,7 @@ from st_static.hub_access import offline, require_dataset
 logger = logging.getLogger(__name__)
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
+_COMPRESSION = 5  # of text, for an estimate
 
 
 def find_files(patterns: list[str]) -> list[Path]:
@@ -117,6 +118,13 @@ class Corpus:
             return {"docstrings": versions, **common}
         dataset = [config.dataset, config.dataset_config, config.split, config.revision]
         return {"dataset": dataset, **common}
+
+    def text_bytes(self) -> int:
+        """About how much text the files hold; 0 for docstrings and datasets."""
+        return sum(
+            file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
+            for file in self.files
+        )
 
     def require(self) -> None:
         """Make sure that a dataset can be had, without reading it.
@@ -227,7 +235,7 @@ def _json_text(line: str, key: str, file: Path, number: int) -> str | None:
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         found = list(value) if isinstance(value, dict) else [type(value).__name__]
         raise _missing_column(key, f"{file}, line {number}", found)
-    # JSON may spell half of a surrogate pair, which is no text.
+    # JSON may spell half of a surrogate pair, which is not text.
     return str(value[key]).encode("utf-8", "replace").decode("utf-8")
 
 

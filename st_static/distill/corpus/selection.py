@@ -42,7 +42,7 @@ def write_selection(
         folder: Where the stage's files go.
         work: The stages before: sentences and vocabulary.
         config: How they are chosen.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
 
     Returns:
         How many candidates, pairs and sentences there are.
@@ -86,6 +86,8 @@ def by_word_range(partials: Sequence[Pairs], max_pairs: int = PAIRS_IN_MEMORY) -
         partials: Summaries, each sorted by word.
         max_pairs: About how many pairs to hold at a time.
     """
+    # All of a word's candidates must be in one range, but those of all words may not fit into
+    # memory. Counted from the largest id down, a range ends after about `max_pairs` candidates.
     n_words = 1 + max((int(p.word[-1]) for p in partials if len(p.word)), default=-1)
     per_word = sum((np.bincount(p.word, minlength=n_words) for p in partials), np.zeros(n_words))
     range_of_word = (np.cumsum(per_word[::-1])[::-1] // max_pairs).astype(np.int64)
@@ -111,6 +113,7 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
     Returns:
         The selected pairs, sorted by word and, within a word, as chosen.
     """
+    # Rare words have few candidates to choose from; what they take, frequent words can share.
     chosen = np.zeros(n_sentences, dtype=np.bool_)
     selected: list[Pairs] = []
     for part in pairs:
@@ -132,9 +135,12 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
 def _pick(candidates: Pairs, chosen: NDArray[np.bool_], config: SelectionConfig) -> Pairs:
     """The sentences that one word takes of its candidates."""
     n = config.sentences_per_word
+    # The threshold let in a few more; those with the smallest keys are again a fair sample.
     if len(candidates.key) > config.max_candidates:
         smallest = np.argpartition(candidates.key, config.max_candidates)
         candidates = candidates.take(smallest[: config.max_candidates])
+    # By length; equals by key, which no two sentences share, so that the order of the corpus does
+    # not decide.
     candidates = candidates.take(np.lexsort((candidates.key, candidates.length)))
     if len(candidates.length) <= n:
         return candidates
@@ -180,6 +186,8 @@ def gather_selected(
             "held_out": np.arange(len(numbers)) >= len(chosen),
         }
     )
+    # Batches are cut from this order, and what is in a batch decides how its vectors round. The key
+    # keeps sentences of equal length from following the order of the corpus.
     return table.sort_by([("length", "ascending"), ("key", "ascending")])
 
 

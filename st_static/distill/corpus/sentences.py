@@ -105,7 +105,7 @@ def split_block(documents: list[str], config: SentencesConfig) -> tuple[pa.Table
 
 
 class SeenKeys:
-    """A set of 64-bit keys in sorted runs: 8 bytes a key, and a bound on how many are kept.
+    """A set of 64-bit keys in sorted runs: 8 bytes per key, and a bound on how many are kept.
 
     Args:
         max_keys: When more keys than this are held, the oldest runs are forgotten.
@@ -171,7 +171,7 @@ def write_sentences(
         documents: The corpus.
         folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
         config: Which sentences are kept.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
 
     Returns:
         How many sentences were read, dropped (by reason) and kept, and how many characters.

@@ -38,7 +38,7 @@ def count_words(texts: Sequence[str] | pa.Array) -> pa.Table:
     """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
 
     Returns:
-        Columns `text` (the word) and `count`, one row a word, in the order of first occurrence.
+        Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
 
     Example:
         >>> count_words(["To be or not to be"]).to_pydict()
@@ -51,7 +51,7 @@ def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
     """Count the chunks between spaces; each distinct one is then split into words only once.
 
     Returns:
-        Columns `text` (the chunk) and `count`, one row a chunk.
+        Columns `text` (the chunk) and `count`, one row per chunk.
     """
     chunks = split_chunks(texts)
     counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
@@ -97,7 +97,7 @@ def count_shards(shards: Sequence[Path], workers: int, folder: Path) -> pa.Table
 
     Args:
         shards: The sentence shards.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
         folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
             all are removed at the end.
 
@@ -169,7 +169,7 @@ def write_vocabulary(
         teacher: The teacher's tokenizer, which is kept beside the student's.
         pieces: The teacher's word pieces, in the student's spelling.
         config: Size, least count and kind of pieces.
-        workers: Processes; 0 is one a processor.
+        workers: Processes; 0 is one per processor.
 
     Returns:
         How many words and tokens there are.

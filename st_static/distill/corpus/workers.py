@@ -28,7 +28,7 @@ def map_shards(
     Args:
         function: A picklable function of one item.
         items: The items, possibly a generator.
-        workers: Number of processes; 0 is one a processor, 1 works in this process.
+        workers: Number of processes; 0 is one per processor, 1 works in this process.
         label: What the progress bar says.
         total: Number of items, where it is known.
     """
