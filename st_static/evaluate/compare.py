@@ -160,56 +160,6 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
     return [published[benchmark, name] for name in names]
 
 
-def add_to_published(folder: Path, benchmark: str, file: Path = PUBLISHED_FILE) -> int:
-    """Add a model's results to the table of published scores; of the same tasks, replace them.
-
-    Args:
-        folder: `results/<org__name>/<revision>`, as mteb publishes them.
-        benchmark: The benchmark; only its tasks are added.
-        file: The table.
-
-    Returns:
-        The number of tasks added.
-
-    Raises:
-        ValueError: The results come from local copies of the datasets.
-    """
-    model = read_results(folder, benchmark)
-    if model.is_local:
-        raise ValueError(
-            f"{folder} was measured on local copies of the datasets, and cannot be published."
-        )
-    types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    added = [
-        {
-            "model": model.name,
-            "revision": folder.name,
-            "benchmark": benchmark,
-            "task": task,
-            "type": types[task],
-            "main_score_x100": f"{score:.2f}",
-            "mteb_version": json.loads((folder / f"{task}.json").read_text("utf-8"))[
-                "mteb_version"
-            ],
-        }
-        for task, score in sorted(model.scores.items())
-        if task in types
-    ]
-    new = {row["task"] for row in added}
-    kept = [
-        row
-        for row in rows
-        if (row["model"], row["benchmark"]) != (model.name, benchmark) or row["task"] not in new
-    ]
-    with atomic(file) as partial, partial.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*kept, *added])
-    return len(added)
-
-
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     """Put models side by side, over the tasks that all of them have.
 
