@@ -44,7 +44,9 @@ class CommandParser(argparse.ArgumentParser):
         try:
             self._given = self._without_values_of_switches(with_underscores(arguments))
             self.check(self._given)
-            return self.checked(self.parse_args(self._given))
+            options = self.parse_args(self._given)
+            self.check_values(options)
+            return options
         except UsageError as error:
             self._refuse(str(error))
 
@@ -66,9 +68,12 @@ class CommandParser(argparse.ArgumentParser):
                 raise UsageError(f"{name} is given twice. Give it once.")
             seen.add(action.dest)
 
-    def checked(self, options: Any) -> Any:
-        """The options that were parsed; a parser of a recipe checks them here."""
-        return options
+    def check_values(self, options: Any) -> None:
+        """Check what was parsed: nothing here, the values of a recipe in a parser of recipes.
+
+        Raises:
+            UsageError: A value cannot be.
+        """
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print an error of the libraries in our words, and exit with status 2."""

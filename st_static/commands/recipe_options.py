@@ -48,13 +48,16 @@ class RecipeParser(CommandParser, jsonargparse.ArgumentParser):
                     if not Path(value).is_file():
                         check_section_text(value, name, self._recipe)
 
-    def checked(self, options: Any) -> Any:
-        """The options; null stands only where its type allows it: jsonargparse takes it always."""
+    def check_values(self, options: Any) -> None:
+        """Check that null stands only where its type allows it: jsonargparse takes it always.
+
+        Raises:
+            UsageError: It stands elsewhere.
+        """
         for key, hint in types_of(self._recipe):
             if options.get(key) is None and NoneType not in get_args(hint):
                 where = self._where(key, "null")
                 raise UsageError(f"{where}: expected {in_words(hint)}, but got null.")
-        return options
 
     def dump(self, cfg: Any, **options: Any) -> str:
         """A recipe in YAML, as `--print_config` prints it: the values that are a recipe's."""
