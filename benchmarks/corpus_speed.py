@@ -10,7 +10,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from st_static.cli import parse_build
+from st_static.commands.build import parse_build
 from st_static.distill.pipeline import select_sentences
 
 

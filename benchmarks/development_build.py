@@ -27,7 +27,7 @@ from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, sts_scores
 from tokenizers import Tokenizer
 
-from st_static.cli import parse_build
+from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.teacher import Teacher

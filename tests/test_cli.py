@@ -17,7 +17,8 @@ import docstring_parser
 import pytest
 import yaml
 
-from st_static.cli import COMMANDS, main, parse_build, run_command
+from st_static.cli import COMMANDS, main, run_command
+from st_static.commands.build import parse_build
 from st_static.distill import pipeline as recipe
 from st_static.distill import report, sources
 from st_static.distill.config import BuildConfig
@@ -340,12 +341,25 @@ def test_the_main_command_fails_in_one_line() -> None:
     [
         (["--publih", "org/m"], "There is no option --publih. Did you mean --publish?"),
         (["--task", "STS12"], "There is no option --task. Did you mean --tasks?"),
-        (["--publish"], "--publish needs a value."),
-        (["--publish", "org/m", "--tasks"], "--tasks needs a value."),
+        (["--publish"], "--publish needs a value: text."),
+        (["--publish", "org/m", "--tasks"], "--tasks needs a value: text."),
         (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
     ],
 )
-def test_the_main_command_has_options_of_its_own(arguments: list[str], says: str) -> None:
+def test_what_is_wrong_with_publishing_after_a_build(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_script = runpy.run_path(str(ROOT / "recipes/build.py"))["run"]
-    with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
-        run_script(arguments)
+    for command in (run_script, COMMANDS["build"][0]):
+        with pytest.raises(SystemExit) as status:
+            command(arguments)
+        assert status.value.code == 2
+        assert capsys.readouterr().err == f"Error: {says} See st-static build --help.\n"
+
+
+def test_both_commands_tell_of_publishing_and_print_a_recipe_without_it() -> None:
+    for command in (run("recipes/build.py", "--help"), run("-m", "st_static.cli", "build", "-h")):
+        for option in ("--publish ORG/NAME", "--tasks", "--data"):
+            assert option in command.stdout
+    printed = run("recipes/build.py", "--publish", "org/m", "--data", "d", "--print_config").stdout
+    assert not {"publish", "tasks", "data"} & set(yaml.safe_load(printed))

@@ -25,7 +25,7 @@ def modules_after(statement: str) -> set[str]:
     [
         "import st_static",
         "from st_static import BuildConfig",
-        "from st_static.cli import build_parser; build_parser()",
+        "from st_static.commands.build import parse_build; parse_build([])",
         # Worker processes load these, one each.
         "from st_static.distill.corpus import selection, sentences, vocabulary",
     ],
@@ -46,7 +46,7 @@ texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
 """
 LIST_A_BENCHMARK = """
-import st_static.commands.publish
+import st_static.publish.card.inputs
 from st_static.evaluate.tasks import benchmark_tasks
 assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from st_static.cli import parse_build
+from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.ensemble.config import EnsembleConfig

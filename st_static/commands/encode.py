@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import stat
@@ -9,16 +10,15 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING
 
-from st_static.commands.parser import CommandParser
+from st_static.commands.options import CommandParser
 from st_static.commands.terminal import drop_stdout
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
-    from jsonargparse import Namespace
-
     from st_static.encode.encode_files import Written
+    from st_static.encode.file_names import InputFormat, OutputFormat
     from st_static.encode.file_rows import Rows
     from st_static.encode.text_files import TextReader
 
@@ -29,51 +29,61 @@ def _parser() -> CommandParser:
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
     )
     parser.add_argument("model", help="A folder or Hub id of a static model.")
-    parser.add_argument("--input", type=Path | None, help="File of texts; by default stdin.")
-    parser.add_argument(
-        "--input_format",
-        type=Literal["txt", "jsonl", "csv", "tsv", "parquet"] | None,
-        help="txt is one text per line; the others have a column of texts. By default what the "
-        "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
-    )
-    parser.add_argument("--column", default="text", help="Name of that column.")
-    parser.add_argument("--output", type=Path | None, help="File to write; by default stdout.")
-    parser.add_argument(
-        "--output_format",
-        type=Literal["npy", "parquet"] | None,
-        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
-        "what the output's name ends with; of stdout npy.",
-    )
+    _add_options_of_files(parser)
     parser.add_argument(
         "--keep",
         action="store_true",
         help="Keep all columns of the input beside the embedding, in Parquet.",
     )
-    parser.add_argument("--dtype", type=Literal["float32", "float16"], default="float32")
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16"),
+        default="float32",
+        help="Number format of the vectors; by default float32.",
+    )
     parser.add_argument(
         "--null",
-        type=Literal["error", "empty"],
+        choices=("error", "empty"),
         default="error",
-        help="Whether a missing text is a row that cannot be read, or an empty text.",
+        help="Whether a missing text is a row that cannot be read, as it is by default, or an "
+        "empty text.",
     )
     parser.add_argument(
         "--on_error",
-        type=Literal["fail", "null", "skip"],
+        choices=("fail", "null", "skip"),
         default="fail",
-        help="What becomes of a row that cannot be read: fail stops at it, null writes zeros (in "
-        "Parquet null), skip leaves it out; null and skip count such rows.",
+        help="What becomes of a row that cannot be read: fail, the default, stops at it, null "
+        "writes zeros (in Parquet null), skip leaves it out; null and skip count such rows.",
     )
     parser.add_argument(
         "--unknown",
-        type=Literal["zero", "error"],
+        choices=("zero", "error"),
         default="zero",
         help="Whether a text without any word that the model knows is a vector of zeros, and "
-        "counted, or an error.",
+        "counted, as it is by default, or an error.",
     )
     return parser
 
 
-def run_encode(arguments: Sequence[str]) -> int:
+def _add_options_of_files(parser: CommandParser) -> None:
+    parser.add_argument("--input", type=Path, help="File of texts; by default stdin.")
+    parser.add_argument(
+        "--input_format",
+        choices=("txt", "jsonl", "csv", "tsv", "parquet"),
+        help="txt is one text per line; the others have a column of texts. By default what the "
+        "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
+    )
+    parser.add_argument("--column", default="text", help="Name of that column; by default text.")
+    parser.add_argument("--output", type=Path, help="File to write; by default stdout.")
+    parser.add_argument(
+        "--output_format",
+        choices=("npy", "parquet"),
+        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
+        "what the output's name ends with; of stdout npy.",
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _parser().read(arguments)
     if options.input and options.input.is_dir():  # before its name is judged
@@ -87,37 +97,56 @@ def run_encode(arguments: Sequence[str]) -> int:
     _check(options, output_format)
     import pyarrow as pa
 
-    from st_static.encode.fast_encoder import FastEncoder
-    from st_static.encode.file_names import decompressed, split_name
-    from st_static.encode.text_files import TextReader
-
     # Arrow's own allocator keeps some 30 MB that were freed.
     pa.set_memory_pool(pa.system_memory_pool())
     with contextlib.ExitStack() as files:
         source = (
             files.enter_context(options.input.open("rb")) if options.input else sys.stdin.buffer
         )
-        compression = split_name(options.input)[1] if options.input else ""
-        reader = TextReader(
-            decompressed(source, compression),
-            input_format,
-            options.column,
-            options.null,
-            options.on_error,
-            options.keep,
-            str(options.input or ""),
-        )
-        ModelName.parse(options.model).require()
-        encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
-        start = time.perf_counter()
-        with _output(options.output) as target:
-            texts = files.enter_context(contextlib.closing(_followed(reader, source, start)))
-            written = encoder.write(texts, target, output_format, options.unknown)
-    print(_summary(written, time.perf_counter() - start, reader), file=sys.stderr)
+        print(_encode(source, options, input_format, output_format), file=sys.stderr)
     return 0
 
 
-def _check(options: Namespace, output_format: str) -> None:
+def _encode(
+    source: IO[bytes],
+    options: argparse.Namespace,
+    input_format: InputFormat,
+    output_format: OutputFormat,
+) -> str:
+    """Encode a stream; what is said at the end."""
+    from st_static.encode.fast_encoder import FastEncoder
+
+    reader = _reader(source, options, input_format)
+    ModelName.parse(options.model).require()
+    encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
+    start = time.perf_counter()
+    with (
+        _output(options.output) as target,
+        contextlib.closing(_followed(reader, source, start)) as rows,
+    ):
+        written = encoder.write(rows, target, output_format, options.unknown)
+    return _summary(written, time.perf_counter() - start, reader)
+
+
+def _reader(
+    source: IO[bytes], options: argparse.Namespace, input_format: InputFormat
+) -> TextReader:
+    from st_static.encode.file_names import decompressed, split_name
+    from st_static.encode.text_files import TextReader
+
+    compression = split_name(options.input)[1] if options.input else ""
+    return TextReader(
+        decompressed(source, compression),
+        input_format,
+        options.column,
+        options.null,
+        options.on_error,
+        options.keep,
+        str(options.input or ""),
+    )
+
+
+def _check(options: argparse.Namespace, output_format: str) -> None:
     """Check what would go wrong after the work, or lose what is there."""
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")

@@ -54,7 +54,7 @@ def _load_sentence_transformer(
         if "trust_remote_code" in str(error):
             raise ValueError(
                 f"{name!r} brings code of its own. If you trust it, pass trust_remote_code=True, "
-                "on the command line --trust_remote_code true."
+                "on the command line --trust_remote_code."
             ) from error
         raise ValueError(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "

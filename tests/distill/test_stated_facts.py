@@ -7,7 +7,7 @@ import pytest
 import yaml
 from small_build import save_tiny_teacher, small_config, write_corpus
 
-from st_static.cli import parse_build
+from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, CorpusConfig
 from st_static.distill.pipeline import build
 from st_static.files import read_json

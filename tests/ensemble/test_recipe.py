@@ -21,7 +21,8 @@ from st_static import (
     cosine_agreement,
     distill_into,
 )
-from st_static.cli import main, parse_build
+from st_static.cli import main
+from st_static.commands.build import parse_build
 from st_static.distill.config import CorpusConfig
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.recipe import build_ensemble

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import runpy
 import shutil
+from pathlib import Path
 
 import mteb
 import polars as pl
@@ -12,15 +14,21 @@ from st_static.cli import main
 from st_static.evaluate.compare import S2S_TASKS, compare
 from st_static.evaluate.published import (
     PUBLISHED_FILE,
-    add_to_published,
     find_published,
     read_published,
 )
 from st_static.evaluate.scores import ModelScores, read_results
 from st_static.evaluate.tables import write_table
 
+UPDATE = Path(__file__).parents[2] / "benchmarks/update_published.py"
 V1, V2 = "MTEB(eng, v1)", "MTEB(eng, v2)"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.fixture(scope="module")
+def add_to_published():
+    """What the maintainer's script does with each folder."""
+    return runpy.run_path(str(UPDATE))["add_to_published"]
 
 
 def write_result(folder, task, scores, revision="abc"):
@@ -141,7 +149,7 @@ def test_an_unknown_published_model_lists_those_there_are():
         find_published(["minishlab/potion-base-8m"], V1)
 
 
-def test_updating_adds_a_models_results_once(results, tmp_path):
+def test_updating_adds_a_models_results_once(results, tmp_path, add_to_published):
     file = tmp_path / "published.csv"
     shutil.copy(PUBLISHED_FILE, file)
     before = file.read_text().splitlines()
@@ -160,7 +168,7 @@ def test_updating_adds_a_models_results_once(results, tmp_path):
     }
 
 
-def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path):
+def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path, add_to_published):
     file = tmp_path / "published.csv"
     shutil.copy(PUBLISHED_FILE, file)
     folder = tmp_path / "results" / MINILM.replace("/", "__") / "1234"
@@ -185,7 +193,7 @@ def test_an_unknown_benchmark_lists_the_nearest(capsys):
     assert "Name folders of results" in capsys.readouterr().err
 
 
-def test_results_of_local_copies_are_never_published(results, tmp_path):
+def test_results_of_local_copies_are_never_published(results, tmp_path, add_to_published):
     write_result(results, "STS13", {"test": [row(0.5)]}, revision="local")
     with pytest.raises(ValueError, match="local copies"):
         add_to_published(results, V1, tmp_path / "published.csv")

@@ -154,7 +154,7 @@ def test_random_projections_by_name(tmp_path, kind, pooling, relu):
 def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):
     encoder = FastEncoder.from_pretrained(ours)
     Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
-    with pytest.raises(ValueError, match="on the command line --trust_remote_code true"):
+    with pytest.raises(ValueError, match=r"on the command line --trust_remote_code\.$"):
         load_model(str(tmp_path / "ensemble"))
     model = load_model(str(tmp_path / "ensemble"), trust_remote_code=True)
     assert model.dimension == 2 * encoder.dimension

@@ -13,7 +13,8 @@ from card_results import STS12_REVISION, change_weights, facts_of, read_facts
 from huggingface_hub import ModelCard
 from small_build import model_bytes, small_config
 
-from st_static.cli import main, parse_build
+from st_static.cli import main
+from st_static.commands.build import parse_build
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish.card.measurements import load_teacher

@@ -1,6 +1,5 @@
 """Publishing over HTTP, to a Hub on the loopback that keeps bytes and can misbehave."""
 
-import argparse
 import base64
 import json
 import runpy
@@ -23,9 +22,11 @@ from small_build import generated_sentences, save_tiny_teacher, small_config, wr
 from small_model import write_model
 
 from st_static.cli import main
+from st_static.commands.publication import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.publish.card import measurements, render
+from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
@@ -726,9 +727,8 @@ def test_nothing_is_built_that_cannot_be_published(
 
 
 def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
-    build = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))
-    options = argparse.Namespace(publish=REPO, tasks=None, data=None)
-    arguments = build["card_arguments"](BuildConfig(), options)
-    assert arguments[-2:] == ["--benchmark", build["BENCHMARK"]]
-    options.tasks = ["STS12"]
-    assert "--benchmark" not in build["card_arguments"](BuildConfig(), options)
+    everything, some = Publication(REPO), Publication(REPO, ["STS12"])
+    assert everything.card_inputs(BuildConfig()).benchmark == BENCHMARK
+    assert everything.evaluation(BuildConfig()).benchmark == BENCHMARK
+    assert some.card_inputs(BuildConfig()).benchmark == CardInputs([]).benchmark
+    assert some.evaluation(BuildConfig()).benchmark is None

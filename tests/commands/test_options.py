@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from st_static.cli import main
+from st_static.commands import evaluate
+from st_static.commands.build import parse_build
 
 RECIPE = """\
 output: models/mine
@@ -47,7 +49,8 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ("compare --publishd x", "There is no option --publishd. Did you mean --published?"),
         ("analyse m --workdir w", "There is no option --workdir. Did you mean --work_dir?"),
         ("encode m --colum text", "There is no option --colum. Did you mean --column?"),
-        ("card m --hub-id a/b", "There is no option --hub-id. Did you mean --hub_id?"),
+        ("card m --hub-ids a/b", "There is no option --hub_ids. Did you mean --hub_id?"),
+        ("compare r --update r", "There is no option --update."),
         ("explain m a b --figur p", "There is no option --figur. Did you mean --figure?"),
         ("publish m a/b --dryrun", "There is no option --dryrun. Did you mean --dry_run?"),
         # Values of another kind.
@@ -74,8 +77,10 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ),
         (
             "evaluate m --trust_remote_code maybe",
-            "--trust_remote_code: expected true or false, but got 'maybe'.",
+            "--trust_remote_code takes no value, but got 'maybe'.",
         ),
+        ("publish m a/b --dry-run=perhaps", "--dry_run takes no value, but got 'perhaps'."),
+        ("explain m a b --top few", "--top: expected a whole number, but got 'few'."),
         ("encode m --dtype int8", "--dtype: expected float32 or float16, but got 'int8'."),
         (
             "build --vocabulary.size null",
@@ -206,6 +211,33 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said == f"The recipe {tmp_path}/none.yaml does not exist. Expected a YAML file."
     said = refused("build {folder}", capsys, folder=tmp_path)
     assert said == f"The recipe {tmp_path} is a folder. Expected a YAML file."
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ("evaluate m --tasks A B --trust-remote-code", ["A", "B"]),
+        ("evaluate --trust_remote_code true m --tasks A B", ["A", "B"]),
+        ("evaluate m --trust-remote-code=true --tasks A B", ["A", "B"]),
+        ("evaluate m --trust_remote_code false --tasks A B", ["A", "B"]),
+    ],
+)
+def test_hyphens_and_values_of_switches(
+    command: str, value: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[evaluate.Evaluation] = []
+    monkeypatch.setattr(evaluate, "evaluate", lambda evaluation: given.append(evaluation) or 0)
+    assert main(command.split()) == 0
+    [evaluation] = given
+    assert (evaluation.model, evaluation.tasks) == ("m", value)
+    assert evaluation.trust_remote_code == ("false" not in command)
+
+
+def test_a_recipes_options_may_have_hyphens_and_their_values_stay() -> None:
+    arguments = ["--work-dir", "a-b", "--corpus.max-documents=7", "--corpus.files", "my-data/*.txt"]
+    config = parse_build(arguments)
+    assert (config.work_dir, config.corpus.files) == ("a-b", "my-data/*.txt")
+    assert config.corpus.max_documents == 7
 
 
 def test_a_text_may_begin_like_an_option(capsys: pytest.CaptureFixture[str]) -> None:

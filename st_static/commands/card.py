@@ -1,0 +1,134 @@
+"""The command `card`: a model and its results in, its card with figures out."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from st_static.commands.extras import needs_extra, require_packages
+from st_static.commands.options import CommandParser
+from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.hub_access import check_repo_id
+from st_static.model.model_name import ModelName
+
+if TYPE_CHECKING:
+    from st_static.publish.card.inputs import CardInputs
+
+# Whose published scores stand on a card, unless it is told otherwise.
+PUBLISHED = ("minishlab/potion-base-8M",)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static card",
+        description="Write a model's card with its figures: README.md in the model's folder. What "
+        "stands between its markers stays.",
+    )
+    parser.add_argument("model", type=Path, help="Folder of the model.")
+    parser.add_argument(
+        "--results",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="Folders of the model's results, results/MODEL/REVISION; only an ensemble's card can "
+        "be written without.",
+    )
+    parser.add_argument(
+        "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."
+    )
+    parser.add_argument(
+        "--published",
+        nargs="*",
+        default=PUBLISHED,
+        help="Models whose published scores stand beside them; the teacher's always do. By "
+        f"default {', '.join(PUBLISHED)}.",
+    )
+    parser.add_argument(
+        "--benchmark",
+        default="MTEB(eng, v1)",
+        help='Whose tasks are compared; by default those of "MTEB(eng, v1)".',
+    )
+    _add_options_of_place_and_speed(parser)
+    return parser
+
+
+def _add_options_of_place_and_speed(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--peer_models",
+        nargs="+",
+        default=[],
+        help="Models whose speed is measured beside this one's and the teacher's, as for evaluate.",
+    )
+    parser.add_argument(
+        "--work_dir",
+        type=Path,
+        help="The recipe's work_dir, for build times and agreement by sentence length.",
+    )
+    parser.add_argument("--hub_id", help="Where it will be published: ORG/NAME.")
+    parser.add_argument(
+        "--cards",
+        type=Path,
+        help="Folder of all cards, if you keep one: gets a copy, and the facts it was made from.",
+    )
+
+
+@needs_extra("publish")
+def run(arguments: Sequence[str]) -> int:
+    """Run `card`."""
+    values = vars(_parser().read(arguments))
+    require_packages("mteb", "jinja2", "matplotlib")
+    from st_static.publish.card.inputs import CardInputs
+
+    folder, cards = values.pop("model"), values.pop("cards")
+    return write(folder, CardInputs(**values), cards)
+
+
+def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
+    """Write a model's card, and print the files; for the arguments see `write_card`.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ValueError: Something that the card is made from is missing, or of another model.
+    """
+    hide_bars_of_libraries()
+    _check(folder, inputs)
+    from st_static.publish.card.inputs import plan_card
+
+    # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
+    # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
+    gc.disable()
+    try:
+        inputs = plan_card(folder, inputs, cards).inputs
+        from st_static.evaluate.tasks import benchmark_tasks
+
+        benchmark_tasks(inputs.benchmark)  # before torch is loaded: see there
+        from st_static.publish.card.write_card import write_card
+    finally:
+        gc.freeze()
+        gc.enable()
+
+    # It warns of what it does not know of local models, which changes no score.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="mteb")
+    for file in write_card(folder, inputs, cards):
+        print(file)
+    return 0
+
+
+def _check(folder: Path, inputs: CardInputs) -> None:
+    """Check what the options alone tell."""
+    if inputs.hub_id is not None:
+        check_repo_id(inputs.hub_id)
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Name the folder of a built model.")
+    for results in [*inputs.results, *inputs.peers]:
+        if not results.is_dir():
+            raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
+    for name in inputs.peer_models:
+        ModelName.parse(name).require()

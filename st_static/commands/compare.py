@@ -1,0 +1,50 @@
+"""The command `compare`: folders of results in, a table of several models' scores out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from st_static.commands.extras import needs_extra
+from st_static.commands.options import CommandParser
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static compare",
+        description="Put measured and published scores side by side.",
+    )
+    parser.add_argument("results", nargs="*", type=Path, help="Folders results/MODEL/REVISION.")
+    parser.add_argument(
+        "--benchmark",
+        default="MTEB(eng, v1)",
+        help='Which tasks count; by default those of "MTEB(eng, v1)".',
+    )
+    parser.add_argument(
+        "--published", nargs="+", default=[], help="Models whose published scores stand beside."
+    )
+    parser.add_argument("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
+    return parser
+
+
+@needs_extra("eval")
+def run(arguments: Sequence[str]) -> int:
+    """Run `compare`."""
+    options = _parser().read(arguments)
+    if not (options.results or options.published):
+        raise ValueError("Name folders of results, models with --published, or both.")
+    from st_static.evaluate import published, tables
+    from st_static.evaluate.compare import compare
+    from st_static.evaluate.scores import read_results
+
+    if options.output:
+        tables.check_place(options.output)
+    models = [read_results(folder, options.benchmark) for folder in options.results]
+    models += published.find_published(options.published, options.benchmark)
+    table = compare(models, options.benchmark)
+    print(tables.as_markdown(table))
+    if options.published:
+        print(f"\nPublished scores: {published.PUBLISHED_SOURCE}.")
+    if options.output:
+        tables.write_table(table, options.output)
+    return 0

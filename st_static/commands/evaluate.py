@@ -1,0 +1,137 @@
+"""The command `evaluate`: a model and tasks in, scores out."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from st_static.commands.extras import needs_extra
+from st_static.commands.options import CommandParser
+from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.model.model_name import ModelName
+
+if TYPE_CHECKING:
+    from st_static.evaluate.benchmark import Outcome, TaskOutcome
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is scored on what.
+
+    Attributes:
+        model: A folder, a Hub id or a peer.
+        benchmark: The benchmark whose tasks are run, unless `tasks` names them.
+        tasks: Names of tasks.
+        data: Folder of local copies of the datasets.
+        folder: Results go to `results/` in this folder.
+        trust_remote_code: Whether code that the model brings may be run.
+    """
+
+    model: str
+    benchmark: str | None = None
+    tasks: Sequence[str] | None = None
+    data: Path | None = None
+    folder: Path = Path()
+    trust_remote_code: bool = False
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static evaluate",
+        description="Score a model on MTEB tasks. Finished tasks are not run again.",
+    )
+    parser.add_argument(
+        "model",
+        help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
+        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, or a floor: borep:FILE, "
+        "borep-max:FILE, borep-relu:FILE, borep-max-relu:FILE.",
+    )
+    parser.add_argument("--benchmark", help='For example "MTEB(eng, v2)".')
+    parser.add_argument("--tasks", nargs="+", help="Names of tasks instead.")
+    parser.add_argument("--data", type=Path, help="Folder of local copies of the datasets.")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(),
+        help="Results go to results/ in this folder; by default the current one.",
+    )
+    parser.add_argument(
+        "--trust_remote_code", action="store_true", help="Run code that the model brings."
+    )
+    return parser
+
+
+@needs_extra("eval")
+def run(arguments: Sequence[str]) -> int:
+    """Run `evaluate`; the exit status is 1 if a task failed."""
+    return evaluate(Evaluation(**vars(_parser().read(arguments))))
+
+
+def evaluate(evaluation: Evaluation) -> int:
+    """Score a model, and print each score as soon as it is there.
+
+    Returns:
+        The exit status: 1 if a task failed.
+
+    Raises:
+        ValueError: There is no such model or task, or both tasks and a benchmark are named.
+    """
+    if (evaluation.benchmark is None) == (not evaluation.tasks):
+        raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
+    ModelName.parse(evaluation.model).require()
+    hide_bars_of_libraries(downloads=True)
+    from st_static.evaluate.benchmark import run_tasks
+    from st_static.evaluate.load_model import load_model
+    from st_static.evaluate.tasks import find_tasks
+
+    tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
+    _silence_libraries()
+    finished: list[str] = []
+
+    def on_task(outcome: TaskOutcome) -> None:
+        """Print a task's score, and remember whether it had been finished before."""
+        _print_task(outcome)
+        finished.extend([] if outcome.is_new else [outcome.task])
+
+    model = load_model(evaluation.model, evaluation.trust_remote_code)
+    outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
+    _print_end(outcome, finished, len(tasks))
+    return 1 if outcome.failures else 0
+
+
+def _silence_libraries() -> None:
+    """Let libraries say nothing that changes no score."""
+    # mteb warns of what it does not know of local models.
+    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("mteb", "datasets", "sklearn", "umap"):
+        warnings.filterwarnings("ignore", module=library)
+
+
+def _print_task(outcome: TaskOutcome) -> None:
+    """Print a task's score, or why it failed, without breaking the bar of all tasks."""
+    from tqdm import tqdm
+
+    if outcome.failure is not None:
+        reason = " ".join(outcome.failure.split())
+        tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
+        return
+    mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
+    tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
+    sys.stdout.flush()
+
+
+def _print_end(outcome: Outcome, finished: Sequence[str], n_tasks: int) -> None:
+    """Print where the results are, what had been finished before, and what failed."""
+    if outcome.scores:
+        print(f"Results: {outcome.folder}")
+    if finished:
+        print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
+    if len(outcome.failures) > 1:
+        failed = f"{len(outcome.failures)} of {n_tasks} tasks failed"
+        print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)

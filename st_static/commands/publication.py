@@ -1,0 +1,97 @@
+"""What `st-static build --publish ORG/NAME` does after the build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from st_static.commands import card, evaluate, publish
+from st_static.commands.extras import needs_extra, require_packages
+from st_static.distill.config import BuildConfig
+from st_static.hub_access import require_hub
+
+if TYPE_CHECKING:
+    from st_static.publish.card.inputs import CardInputs
+
+BENCHMARK = "MTEB(eng, v2)"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Where a model is published once it is built, and on what it is scored before.
+
+    Attributes:
+        repo_id: ORG/NAME.
+        tasks: Names of MTEB tasks; by default those of `BENCHMARK`.
+        data: Folder of local copies of the tasks' datasets.
+    """
+
+    repo_id: str
+    tasks: Sequence[str] | None = None
+    data: Path | None = None
+
+    def check(self, config: BuildConfig) -> None:
+        """Check, before hours of work, what would fail after them.
+
+        Raises:
+            ValueError: An extra or the token is missing, or the recipe does not say, or does not
+                allow, what a card states.
+            OSError: The Hub cannot be reached.
+        """
+        with needs_extra("publish"):
+            require_packages("mteb", "jinja2", "matplotlib")
+        _check_facts(config)
+        from st_static.publish.hub.publish import check_request, find_token
+
+        check_request(self.repo_id)
+        find_token()
+        require_hub(self.repo_id)
+
+    def run(self, config: BuildConfig) -> int:
+        """Score the model that a recipe has built, write its card and publish it.
+
+        Returns:
+            The exit status: that of the first step that fails.
+        """
+        return (
+            evaluate.evaluate(self.evaluation(config))
+            or card.write(Path(config.output), self.card_inputs(config))
+            or publish.publish_folder(Path(config.output), self.repo_id)
+        )
+
+    def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
+        """What is scored."""
+        benchmark = None if self.tasks else BENCHMARK
+        return evaluate.Evaluation(config.output, benchmark, self.tasks, self.data)
+
+    def card_inputs(self, config: BuildConfig) -> CardInputs:
+        """What the card is made from."""
+        from st_static.evaluate.benchmark import results_folder
+        from st_static.publish.card.inputs import CardInputs
+
+        inputs = CardInputs(
+            results=[results_folder(config.output, is_local=self.data is not None)],
+            published=card.PUBLISHED,
+            work_dir=Path(config.work_dir),
+            hub_id=self.repo_id,
+        )
+        return inputs if self.tasks else replace(inputs, benchmark=BENCHMARK)
+
+
+def _check_facts(config: BuildConfig) -> None:
+    """Check what the recipe says of its corpus, its teacher and the model's licence."""
+    from st_static.publish.checks.card import check_licence
+    from st_static.publish.checks.record import check_recipe
+
+    for problem in check_recipe(config.recipe()):
+        raise ValueError(problem)
+    license_id = config.export.license or "unknown"
+    if license_id == "other":
+        raise ValueError(
+            "export.license is other, whose terms are yours to write into the card: build, write "
+            "the card and its notes, then st-static publish."
+        )
+    for problem in check_licence({"license": license_id}):
+        raise ValueError(f"export.license: {problem}")
