@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 
-from st_static.extras import extra_of, needed_by
+from st_static.dependencies import extra_of, needed_by
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], object]:

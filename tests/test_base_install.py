@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dependencies import installed_with, modules_beyond
+from installs import installed_with, modules_beyond
 
 from st_static import Ensemble, FastEncoder
 
@@ -157,5 +157,5 @@ def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: 
 def test_a_name_tells_the_extra_it_needs(base: Base, name: str, extra: str) -> None:
     result = base.run(f"from st_static import {name}")
     last = result.stderr.decode().splitlines()[-1]
-    assert last.startswith(f"st_static.extras.MissingExtraError: st_static.{name} needs ")
+    assert last.startswith(f"st_static.dependencies.DependencyError: st_static.{name} needs ")
     assert last.endswith(f': pip install "st-static[{extra}]".')

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from dependencies import installed_with, modules_of
+from installs import installed_with, modules_of
 
-from st_static.extras import MODULES_WITH_EXTRAS, extra_of
+from st_static.dependencies import MODULES_WITH_EXTRAS, extra_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "st_static"
@@ -216,7 +216,7 @@ def loaded_with(module: str) -> set[str]:
 
 @pytest.mark.parametrize("extra", [None, "build", "eval", "publish"])
 def test_an_extra_has_all_that_its_modules_import(extra: str | None) -> None:
-    """Each module loads after an install with the extra that `st_static.extras` has for it."""
+    """A module loads after an install with the extra that `st_static.dependencies` has for it."""
     there = {*modules_of(installed_with(extra or "")), *sys.stdlib_module_names}
     missing = [
         f"{module} needs {other}"
@@ -230,3 +230,38 @@ def test_an_extra_has_all_that_its_modules_import(extra: str | None) -> None:
 
 def test_extras_are_of_modules_that_are_there() -> None:
     assert SOURCES.keys() >= MODULES_WITH_EXTRAS.keys()
+
+
+# Private names of Python's own library and of torch; `private_name` guards those of others.
+PRIVATE_NAMES = {
+    "_actions": "argparse: what a parser takes; jsonargparse builds on it, too",
+    "_asdict": "typing.NamedTuple: public, the underscore keeps it apart from fields",
+    "_indices": "torch: the indices of a sparse tensor that is not coalesced",
+    "_option_string_actions": "argparse: the same, by the option's name",
+    "_values": "torch: its values",
+}
+
+
+def test_private_names_of_libraries_are_guarded() -> None:
+    """A release that drops one is told in a line, not by an AttributeError."""
+    nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
+    own = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    own |= {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    private = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+    }
+    private |= {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+    assert private - own <= PRIVATE_NAMES.keys()
