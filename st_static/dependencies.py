@@ -11,6 +11,8 @@ from typing import Any
 
 # A module has its own line where it differs from its room. The others need the base only.
 MODULES_WITH_EXTRAS = {
+    "st_static.commands.explain_tables": "publish",
+    "st_static.commands.recipe_options": "build",
     "st_static.distill": "build",
     "st_static.encode.accelerate": "build",
     "st_static.ensemble.distilled": "build",
@@ -23,8 +25,11 @@ MODULES_WITH_EXTRAS = {
 }
 
 
-class DependencyError(ImportError):
-    """A package is missing, or its release lacks what is needed; the message says what to do."""
+class DependencyError(ImportError, ValueError):
+    """A package is missing, or its release lacks what is needed; the message says what to do.
+
+    Commands print it in a line, as they do every ValueError.
+    """
 
 
 def extra_of(module: str) -> str | None:
