@@ -1,11 +1,18 @@
 """How the code is laid out: imports go one way, functions and files are short, all is used."""
 
 import ast
+import functools
 import re
 import statistics
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
+from installs import installed_with, modules_of
+
+from st_static.dependencies import MODULES_WITH_EXTRAS, extra_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "st_static"
@@ -68,25 +75,20 @@ def room_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """The package's modules that are imported in a part of a module's code."""
-    for node in ast.walk(tree):
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The modules that statements import, ours in full."""
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in SOURCES else str(node.module) for name in names]
-        else:
-            continue
-        yield from (name for name in names if name.partition(".")[0] == "st_static")
+            yield from (name if name in SOURCES else str(node.module) for name in names)
 
 
-def imports_when_loaded(tree: ast.Module) -> Iterator[str]:
-    """The package's modules that are imported as soon as a module is."""
-    for statement in tree.body:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            yield from imports(statement)
+def ours(modules: Iterable[str]) -> Iterator[str]:
+    """Those of the package."""
+    return (module for module in modules if module.partition(".")[0] == "st_static")
 
 
 def may_import(room: str, other: str) -> bool:
@@ -109,7 +111,7 @@ def test_imports_go_one_way() -> None:
         f"{module} imports {other}"
         for module, tree in TREES.items()
         if module != "st_static"
-        for other in imports(tree)
+        for other in ours(imports(ast.walk(tree)))
         if other != "st_static" and not may_import(room_of(module), room_of(other))
     ]
     assert wrong == []
@@ -129,7 +131,7 @@ def test_no_module_takes_public_names_by_the_back_door() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    waiting = {module: set(imports_when_loaded(tree)) - {module} for module, tree in TREES.items()}
+    waiting = {module: {*ours(imports(tree.body))} - {module} for module, tree in TREES.items()}
     while free := [module for module, others in waiting.items() if not others & waiting.keys()]:
         for module in free:
             del waiting[module]
@@ -203,3 +205,63 @@ def test_all_code_is_used_outside_the_tests() -> None:
     assert {name for name in unused if name.rpartition(" ")[2] not in USED_BY_LIBRARIES} == set()
     # A reason that has gone goes from the list.
     assert USED_BY_LIBRARIES.keys() <= {name.rpartition(" ")[2] for name in unused}
+
+
+@functools.cache
+def loaded_with(module: str) -> set[str]:
+    """All that is imported when a module of ours is, one of ours after another."""
+    found = set(imports(TREES[module].body))
+    return found.union(*(loaded_with(other) for other in found & SOURCES.keys()))
+
+
+@pytest.mark.parametrize("extra", [None, "build", "eval", "publish"])
+def test_an_extra_has_all_that_its_modules_import(extra: str | None) -> None:
+    """A module loads after an install with the extra that `st_static.dependencies` has for it."""
+    there = {*modules_of(installed_with(extra or "")), *sys.stdlib_module_names}
+    missing = [
+        f"{module} needs {other}"
+        for module in SOURCES
+        if extra_of(module) == extra
+        for other in loaded_with(module)
+        if other.partition(".")[0] not in there
+    ]
+    assert missing == []
+
+
+def test_extras_are_of_modules_that_are_there() -> None:
+    assert SOURCES.keys() >= MODULES_WITH_EXTRAS.keys()
+
+
+# Private names of Python's own library and of torch; `private_name` guards those of others.
+PRIVATE_NAMES = {
+    "_actions": "argparse: what a parser takes; jsonargparse builds on it, too",
+    "_asdict": "typing.NamedTuple: public, the underscore keeps it apart from fields",
+    "_indices": "torch: the indices of a sparse tensor that is not coalesced",
+    "_option_string_actions": "argparse: the same, by the option's name",
+    "_values": "torch: its values",
+}
+
+
+def test_private_names_of_libraries_are_guarded() -> None:
+    """A release that drops one is told in a line, not by an AttributeError."""
+    nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
+    own = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    own |= {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    private = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+    }
+    private |= {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+    assert private - own <= PRIVATE_NAMES.keys()

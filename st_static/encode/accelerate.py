@@ -104,5 +104,5 @@ class _FastPreprocess:
         if self.encode_ids.tokenizer is not self.module.tokenizer:
             self.encode_ids = ChunkTokenizer(self.module.tokenizer)
         if prompt:
-            inputs = self.module._prepend_prompt(inputs, prompt)
+            inputs = [prompt + text for text in inputs]
         return features_of(self.encode_ids(inputs))

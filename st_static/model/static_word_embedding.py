@@ -86,7 +86,7 @@ class StaticWordEmbedding(InputModule):
     ) -> dict[str, Tensor]:
         """Turn texts [B] into token ids, `input_ids` [T], and row starts, `offsets` [B]."""
         if prompt:
-            inputs = self._prepend_prompt(inputs, prompt)
+            inputs = [prompt + text for text in inputs]
         return features_of(self.encode_ids(inputs))
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:

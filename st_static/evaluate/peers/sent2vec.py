@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.dependencies import private_name
 from st_static.model.text_vectors import WordVectors
 from st_static.tokens.ragged import Ragged, offsets_of
 
@@ -79,10 +80,11 @@ def read_sent2vec(file: Path) -> Sent2Vec:
         ValueError: The file is missing or no model of Sent2Vec, or gensim is not installed.
     """
     try:
-        # gensim's public loader drops words that it counts zero times, which would shift rows.
-        from gensim.models import _fasttext_bin
+        from gensim import models
     except ImportError as error:
         raise ValueError("sent2vec:… needs a package: pip install gensim") from error
+    # gensim's public loader drops words that it counts zero times, which would shift rows.
+    reader = private_name(models, "_fasttext_bin", "gensim 4.4")
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected a binary model of Sent2Vec.")
     with _WholeReader(io.FileIO(file)) as stream:
@@ -92,7 +94,7 @@ def read_sent2vec(file: Path) -> Sent2Vec:
                     f"{file} is not a binary model of Sent2Vec. For text vectors: glove:FILE."
                 )
             stream.seek(0)
-            model = _fasttext_bin.load(stream, full_model=False)
+            model = reader.load(stream, full_model=False)
         except (EOFError, AssertionError) as error:
             raise ValueError(
                 f"{file} was cut off, or is not a binary model of Sent2Vec."

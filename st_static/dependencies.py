@@ -1,0 +1,84 @@
+"""Packages of others: which extra brings what a job needs, and what their next release may drop.
+
+The base install encodes; the extras `build`, `eval` and `publish` bring what other jobs need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# A module has its own line where it differs from its room. The others need the base only.
+MODULES_WITH_EXTRAS = {
+    "st_static.commands.explain_tables": "publish",
+    "st_static.commands.recipe_options": "build",
+    "st_static.distill": "build",
+    "st_static.encode.accelerate": "build",
+    "st_static.ensemble.distilled": "build",
+    "st_static.ensemble.recipe": "build",
+    "st_static.ensemble.sources": "build",
+    "st_static.evaluate": "eval",
+    "st_static.model.segment_normalize": "build",
+    "st_static.model.static_word_embedding": "build",
+    "st_static.publish": "publish",
+}
+
+
+class DependencyError(ImportError, ValueError):
+    """A package is missing, or its release lacks what is needed; the message says what to do.
+
+    Commands print it in a line, as they do every ValueError.
+    """
+
+
+def extra_of(module: str) -> str | None:
+    """The extra that brings the packages a module imports; None for the base install.
+
+    Args:
+        module: The module's full name, as in `st_static.distill.loss`.
+    """
+    while module and module not in MODULES_WITH_EXTRAS:
+        module = module.rpartition(".")[0]
+    return MODULES_WITH_EXTRAS.get(module)
+
+
+@contextmanager
+def needed_by(user: str, extra: str | None) -> Iterator[None]:
+    """Say in one line which extra brings a package that an import inside does not find.
+
+    Args:
+        user: What needs the package, as the message begins: `This command`.
+        extra: The extra; None if the base install has all.
+
+    Raises:
+        DependencyError: A package is missing, and the extra brings it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if extra is None or package == "st_static":  # a mistake of ours
+            raise
+        install = f'pip install "st-static[{extra}]"'
+        raise DependencyError(f"{user} needs {package}: {install}.", name=package) from error
+
+
+def private_name(owner: Any, name: str, tested: str) -> Any:
+    """An attribute that a library keeps to itself, so that any release may drop it.
+
+    Args:
+        owner: The object or module that has it.
+        name: The attribute.
+        tested: The library's release that has it, as in `mteb 2.26`.
+
+    Raises:
+        DependencyError: The installed release does not have it.
+    """
+    if hasattr(owner, name):
+        return getattr(owner, name)
+    library, _, release = tested.partition(" ")
+    raise DependencyError(
+        f"The installed release of {library} has no {name}, which st_static needs. {release} was "
+        f'tested: pip install "{library}=={release}.*".'
+    )

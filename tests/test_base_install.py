@@ -1,0 +1,161 @@
+"""The base install encodes; where a job needs more, one line says which extra brings it.
+
+Each test runs twice: here, with every package hidden that the base install does not bring; and,
+slow, in an environment that has the base alone, which `.ci/run` makes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from installs import installed_with, modules_beyond
+
+from st_static import Ensemble, FastEncoder
+
+BEYOND_THE_BASE = ("sentence_transformers", "transformers", "sklearn", "scipy", "xxhash")
+HIDE = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {modules!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+ENCODE = """
+import numpy as np
+import st_static
+from st_static import Ensemble, FastEncoder
+model, texts, folder = sys.argv[1], sys.argv[2].splitlines(), sys.argv[3]
+encoder = FastEncoder.from_pretrained(model)
+np.save(f"{folder}/encoder.npy", encoder.encode(texts))
+ensemble = Ensemble([encoder, encoder], weights=[1.0, 0.5])
+np.save(f"{folder}/ensemble.npy", ensemble.encode(texts))
+fused = ensemble.fuse()
+np.save(f"{folder}/fused.npy", FastEncoder(fused).encode(texts))
+fused.save_pretrained(f"{folder}/fused")
+fused.export_calibrated(f"{folder}/calibrated", texts)
+calibrated = FastEncoder.from_pretrained(f"{folder}/calibrated")
+np.save(f"{folder}/calibrated.npy", calibrated.encode(texts))
+"""
+
+
+@dataclass
+class Base:
+    """A Python that has the base install only.
+
+    Attributes:
+        python: Its executable.
+        prelude: Code that runs first.
+    """
+
+    python: Path
+    prelude: str
+
+    def run(self, code: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
+        """Run code in a new process."""
+        return subprocess.run(
+            [str(self.python), "-c", f"import sys\n{self.prelude}\n{code}", *arguments],
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+
+    def command(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
+        """Run `st-static`."""
+        code = "from st_static.cli import main; sys.exit(main())"
+        return self.run(code, *arguments, stdin=stdin)
+
+
+@pytest.fixture(params=["hidden", pytest.param("alone", marks=pytest.mark.slow)])
+def base(request: pytest.FixtureRequest) -> Base:
+    if request.param == "hidden":
+        modules = modules_beyond(installed_with())
+        return Base(Path(sys.executable), HIDE.format(modules=sorted(modules)))
+    folder = os.environ.get("ST_STATIC_ENVIRONMENTS")
+    if not folder:
+        pytest.skip("Set ST_STATIC_ENVIRONMENTS to a folder of environments, as .ci/run does.")
+    return Base(Path(folder, "base", "bin", "python"), "")
+
+
+def test_the_base_is_small(base: Base) -> None:
+    for module in BEYOND_THE_BASE:
+        assert b"ModuleNotFoundError" in base.run(f"import {module}").stderr
+
+
+def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
+    result = base.run(ENCODE, str(built / "model"), "\n".join(sentences), str(tmp_path))
+    assert result.returncode == 0, result.stderr.decode()
+    encoder = FastEncoder.from_pretrained(built / "model")
+    ensemble = Ensemble([encoder, encoder], weights=[1.0, 0.5])
+    expected = {"encoder": encoder, "ensemble": ensemble, "fused": FastEncoder(ensemble.fuse())}
+    for name, encodes in expected.items():
+        vectors = np.load(tmp_path / f"{name}.npy")
+        np.testing.assert_allclose(vectors, encodes.encode(sentences), rtol=0, atol=1e-6)
+    assert len(np.load(tmp_path / "calibrated.npy")) == len(sentences)
+    assert (tmp_path / "fused" / "model.safetensors").is_file()
+
+
+def test_the_command_encodes(base, built, sentences, tmp_path) -> None:
+    output = tmp_path / "vectors.npy"
+    arguments = ["encode", str(built / "model"), "--output", str(output)]
+    result = base.command(*arguments, stdin="\n".join(sentences).encode())
+    assert result.returncode == 0, result.stderr.decode()
+    expected = FastEncoder.from_pretrained(built / "model").encode(sentences)
+    np.testing.assert_allclose(np.load(output), expected, rtol=0, atol=1e-6)
+
+
+def test_help_and_version_need_nothing_else(base) -> None:
+    for option in ("--help", "--version"):
+        result = base.command(option)
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert b"st-static" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        ("build", "build"),
+        ("build --help", "build"),
+        ("evaluate {model} --tasks STS12", "eval"),
+        ("compare results/model/local", "eval"),
+        ("analyse {model} --work_dir {model}", "eval"),
+        ("card {model}", "publish"),
+        ("explain {model} One Two", "publish"),
+        ("publish {model} org/name", "publish"),
+    ],
+)
+def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: str) -> None:
+    result = base.command(*arguments.format(model=built / "model").split())
+    said = result.stderr.decode()
+    assert result.returncode == 1, said
+    assert result.stdout == b""
+    assert said.startswith("Error: This command needs ")
+    assert said.endswith(f': pip install "st-static[{extra}]".\n')
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("SentencePCA", "build"),
+        ("SimilarityDistillationLoss", "build"),
+        ("SparseTrainer", "build"),
+        ("StaticWordEmbedding", "build"),
+        ("TeacherAgreement", "build"),
+        ("accelerate", "build"),
+        ("build", "build"),
+        ("distill_into", "build"),
+        ("draw_tuning", "eval"),
+    ],
+)
+def test_a_name_tells_the_extra_it_needs(base: Base, name: str, extra: str) -> None:
+    result = base.run(f"from st_static import {name}")
+    last = result.stderr.decode().splitlines()[-1]
+    assert last.startswith(f"st_static.dependencies.DependencyError: st_static.{name} needs ")
+    assert last.endswith(f': pip install "st-static[{extra}]".')

@@ -1,0 +1,48 @@
+"""What we use of libraries that they do not promise to keep is there in the installed releases."""
+
+import importlib
+
+import pytest
+
+from st_static.dependencies import DependencyError, private_name
+
+# Where each name is, and the release that was tested; the module that uses it says the same.
+PRIVATE = [
+    ("gensim.models", "_fasttext_bin", "gensim 4.4"),
+    ("mteb.abstasks.task_metadata:TaskMetadata", "_hf_task_type", "mteb 2.26"),
+    ("mteb.results:TaskResult", "_to_hf_benchmark_result", "mteb 2.26"),
+    # Overridden: a Trainer that does not ask it would compute a norm of sparse gradients.
+    ("transformers:Trainer", "_get_grad_norm", "transformers 5.23"),
+]
+# In public modules, and in no list of what a library promises.
+UNDOCUMENTED = [
+    ("datasets.config", "HF_DATASETS_CACHE", "datasets 5.2"),
+    ("datasets.naming", "camelcase_to_snakecase", "datasets 5.2"),
+    ("huggingface_hub.utils", "parse_ratelimit_headers", "huggingface_hub 2.4"),
+    ("huggingface_hub.utils", "validate_repo_id", "huggingface_hub 2.4"),
+    ("mteb.models.abs_encoder", "AbsEncoder", "mteb 2.26"),
+    (
+        "mteb.models.sentence_transformer_wrapper",
+        "SentenceTransformerEncoderWrapper",
+        "mteb 2.26",
+    ),
+    ("sentence_transformers.base.sampler", "DefaultBatchSampler", "sentence_transformers 6.2"),
+]
+
+
+@pytest.mark.parametrize(("place", "name", "tested"), [*PRIVATE, *UNDOCUMENTED])
+def test_the_installed_release_has(place: str, name: str, tested: str) -> None:
+    module, _, attribute = place.partition(":")
+    owner = importlib.import_module(module)
+    if attribute:
+        owner = getattr(owner, attribute)
+    assert private_name(owner, name, tested) is not None
+
+
+def test_a_name_that_is_gone_tells_the_release_to_install() -> None:
+    with pytest.raises(DependencyError) as error:
+        private_name(importlib, "_gone", "mteb 2.26")
+    assert str(error.value) == (
+        "The installed release of mteb has no _gone, which st_static needs. 2.26 was tested: "
+        'pip install "mteb==2.26.*".'
+    )
