@@ -42,7 +42,7 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
 from st_static.tokens.tokenizer import build_tokenizer
 model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
-texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
+texts = files.TextReader(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
 """
 LIST_A_BENCHMARK = """

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from st_static.model.static_model import Segment, StaticModel
@@ -14,6 +15,8 @@ from st_static.model.static_model import Segment, StaticModel
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
 # Parts that are narrower take longer than whole rows.
 _NARROWEST_PART = 64
+# So many vectors are scaled at a time: their copies in float32 stay small.
+_SCALED_VECTORS = 8_192
 
 
 class Scaling:
@@ -87,3 +90,11 @@ class Scaling:
         for dimensions, length in self.segments:
             segment = vector[dimensions]
             segment *= length / max(math.sqrt(segment.dot(segment)), _SMALLEST_NORM)
+
+
+def scale_to_unit(vectors: NDArray[np.floating]) -> None:
+    """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
+    tensor = torch.from_numpy(np.atleast_2d(vectors))
+    for start in range(0, len(tensor), _SCALED_VECTORS):
+        part = tensor[start : start + _SCALED_VECTORS]
+        part.copy_(F.normalize(part.float(), dim=-1))

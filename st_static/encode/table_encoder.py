@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +120,22 @@ class TableEncoder:
         else:
             self._write_vectors(self.tokenize(texts), out)
 
+    def encode_column(
+        self,
+        column: pa.ChunkedArray,
+        vectors: NDArray[np.floating],
+        threads: int = 1,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Write the vectors of texts [N] to `vectors`, [N, D], with so many threads."""
+        parts = list(blocks(column, threads, self.width))
+        if len(parts) == 1 or threads == 1:
+            _await(map(self.encode_block, parts, repeat(vectors)), parts, show_progress_bar)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            done = pool.map(self.encode_block, parts, repeat(vectors))
+            _await(done, parts, show_progress_bar)
+
     @torch.inference_mode()
     def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
         """Write the vectors of token ids [B rows] to `out`, [B, D]."""
@@ -191,6 +209,19 @@ def blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Bl
             texts = array.slice(first, step)
             yield Block(start + first, texts)
         start += len(array)
+
+
+def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
+    """Wait until all blocks are done, behind a progress bar over their texts if wanted."""
+    if not show_progress_bar:
+        deque(done, maxlen=0)
+        return
+    from tqdm.auto import tqdm
+
+    total = sum(len(part.texts) for part in parts)
+    with tqdm(total=total, unit=" texts", unit_scale=True) as bar:
+        for part, _ in zip(parts, done, strict=True):
+            bar.update(len(part.texts))
 
 
 def _most_rows(table: torch.Tensor) -> int:
