@@ -40,6 +40,7 @@ class Scaling:
         dimension = model.table.shape[1]
         if model.normalize:
             segments = (Segment(dimension, 1.0),)
+        # Equation 1 divides by this, so that a text that all members know has the length 1.
         total = math.hypot(*(segment.weight for segment in segments))
         ends = list(accumulate(segment.width for segment in segments))
         self.segments = [
@@ -48,6 +49,7 @@ class Scaling:
         ]
         self.n_parts = 1
         width = math.gcd(*(segment.width for segment in segments))
+        # Parts are whole: a dimension cut off inside of one would have no place in `out`.
         if width >= _NARROWEST_PART and not model.truncate_dim:
             self.n_parts = dimension // width
             self._segment_of_part = torch.repeat_interleave(  # [P]
@@ -68,6 +70,7 @@ class Scaling:
             self._scale_segments(sums[0])
             out.copy_(sums[0, :, : out.shape[1]])
             return
+        # A segment of several parts has the root of their squared lengths added up as its length.
         squares = torch.linalg.vector_norm(sums, dim=2).square_()
         norms = squares.new_zeros(len(self._lengths), len(out))
         norms.index_add_(0, self._segment_of_part, squares).sqrt_()
@@ -83,6 +86,7 @@ class Scaling:
         for dimensions, length in self.segments:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
+            # Zeros, of a text without a known word, are divided by the smallest norm and stay.
             segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
 
     def scale_one(self, vector: NDArray[np.float32]) -> None:

@@ -102,6 +102,7 @@ class TableEncoder:
         if not len(ids):
             return np.zeros(self.dimension, self.dtype)
         rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
+        # In float32 also for float16 rows: their sum would lose digits, or be too large.
         vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
         if self._scaling.segments:
             self._scaling.scale_one(vector)
@@ -150,18 +151,22 @@ class TableEncoder:
         for ids in self.tokenize.in_parts(text.cast(pa.large_string())):
             n_tokens += len(ids.values)
             sums += self._sums(ids).sum(dim=1, keepdim=True)
+        # Scaled once, at the end: the mean is that of the whole text, not of its pieces' means.
         self._write_scaled(sums, torch.tensor([n_tokens]), out)
 
     def _write_scaled(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
         """Write sums [P, B, W] of so many tokens [B], which are used up, to `out`, [B, D]."""
-        if not self._scaling.segments:
+        if not self._scaling.segments:  # else the length makes no difference: it is scaled away
             sums /= lengths.clamp_min_(1).unsqueeze_(1)
         self._scaling.write(sums, out)
 
     def _sums(self, ids: Ragged) -> torch.Tensor:
         """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
+        # embedding_bag gives sums in the table's format: in float16, many rows would be too large.
         pieces, text_of_piece = ids.cut(self._most_rows)
         n_parts = self._scaling.n_parts
+        # Row p of token i is row P i + p of the table seen in parts, [V P, W]. All of one part are
+        # summed before those of the next, which leaves that part's columns in the cache.
         part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
         values = n_parts * pieces.values + part
         starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
