@@ -140,7 +140,7 @@ def _tell_of_an_older_card(model: Path) -> None:
 
 
 def _build_ensemble(config: EnsembleConfig) -> int:
-    from st_static.ensemble.recipe import build_ensemble
+    from st_static.ensemble.build_ensemble import build_ensemble
 
     result = build_ensemble(config)
     print(f"Built {result.output}")

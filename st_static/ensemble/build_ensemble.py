@@ -22,9 +22,9 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.card import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.distilled import distill_into
+from st_static.ensemble.distill_ensemble import distill_into
 from st_static.ensemble.ensemble import Ensemble
-from st_static.ensemble.fused_model import FusedEnsemble
+from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.export import RECORD_FILE, check_output

@@ -21,7 +21,7 @@ from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
 from st_static.encode.encoder import Encoder, check_encoder
-from st_static.ensemble.fused_model import FusedEnsemble
+from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.vectors import sentence_means
