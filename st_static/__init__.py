@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from st_static.distill.sentence_pca import SentencePCA
     from st_static.encode.accelerate import accelerate
     from st_static.encode.fast_encoder import FastEncoder
-    from st_static.ensemble.distilled import distill_into
+    from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
     from st_static.evaluate.tuning_figure import draw_tuning
     from st_static.model.resolve import read_named
@@ -75,7 +75,7 @@ _HOME = {
     "accelerate": "st_static.encode.accelerate",
     "build": "st_static.distill.pipeline",
     "cosine_agreement": "st_static.distill.agreement",
-    "distill_into": "st_static.ensemble.distilled",
+    "distill_into": "st_static.ensemble.distill_ensemble",
     "draw_tuning": "st_static.evaluate.tuning_figure",
     "read_named": "st_static.model.resolve",
 }

@@ -31,8 +31,8 @@ from st_static import (
     distill_into,
 )
 from st_static.distill.pipeline import select_sentences
+from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.recipe import build_ensemble
 from st_static.evaluate.tuning_figure import draw_tuning
 from st_static.model.export import export_model
 from st_static.publish.checks.folder import check_folder

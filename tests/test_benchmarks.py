@@ -30,3 +30,10 @@ def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
 
 def test_second_order_collapse_of_many_pairs() -> None:
     assert "190 pairs" in run("socm_speed.py", "--texts", "20")
+
+
+def test_look_ups_by_each_way_find_the_same() -> None:
+    sizes = ["--table", "300", "--chunks", "200", "--repeats", "1"]
+    lines = run("key_table_speed.py", *sizes).splitlines()
+    assert [line.split()[0] for line in lines] == ["KeyTable", "dict", "index_in"]
+    assert lines[0].endswith(" 1.00")

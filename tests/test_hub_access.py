@@ -521,7 +521,9 @@ def test_an_ensemble_asks_for_all_members_before_one_is_read(
 ) -> None:
     point_to(CLOSED, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("st_static.ensemble.recipe.read_named", lambda name: pytest.fail("read"))
+    monkeypatch.setattr(
+        "st_static.ensemble.build_ensemble.read_named", lambda name: pytest.fail("read")
+    )
     assert main(["build", "--members", "[wordllama:256, org/x]"]) == 1
     assert "the model 'org/x' is neither" in capsys.readouterr().err
 

@@ -42,9 +42,53 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
 from st_static.tokens.tokenizer import build_tokenizer
 model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
-texts = files.read_texts(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
+texts = files.TextReader(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
 """
+# What the extras bring; the rest of the code runs where nothing of it is installed.
+OF_EXTRAS = """
+import importlib.abc, sys
+EXTRAS = set('accelerate blingfire datasets docstring_parser jinja2 joblib jsonargparse matplotlib '
+    'mteb pandas polars rich scipy sentence_transformers sklearn threadpoolctl transformers'
+    .split())
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition('.')[0] in EXTRAS:
+            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+sys.meta_path.insert(0, Missing())
+"""
+ENCODE_AND_FUSE = """
+import io, sys, numpy as np, pytest
+from st_static import Ensemble, FastEncoder, read_named
+from st_static.encode.text_files import TextReader
+from st_static.model.export import export_model
+from st_static.model.static_model import StaticModel
+from st_static.tokens.tokenizer import build_tokenizer
+tokenizer = build_tokenizer(['a', 'ship'])
+table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 2)).astype(np.float32)
+folder = sys.argv[1]
+export_model(folder + '/one', table, tokenizer, {})
+one, two = FastEncoder.from_pretrained(folder + '/one'), FastEncoder(read_named(folder + '/one'))
+fused = Ensemble([one, two]).fuse()
+fused.save_pretrained(folder + '/exact')
+fused.export_calibrated(folder + '/calibrated', ['a ship'])
+saved = FastEncoder.from_pretrained(folder + '/exact')
+np.testing.assert_allclose(saved.encode(['a ship']), Ensemble([one, two]).encode(['a ship']), 1e-5)
+assert saved.encode_to(folder + '/v.parquet', ['a'] * 9) == 9
+reader = TextReader(io.BytesIO(b'text\\na ship\\n'), 'csv')
+assert one.write(reader, io.BytesIO()).rows == 1
+assert one.similarity(*[one.encode(['a', 'ship'])] * 2).shape == (2, 2)
+with pytest.raises(ImportError, match='scipy.*st-static.build'):
+    Ensemble([one, two]).tune(lambda ensemble: 0)
+assert Ensemble([one]).tune(lambda ensemble: 1).score == 1
+"""
+
+
+def test_encoding_and_fusing_need_none_of_the_extras(tmp_path) -> None:
+    code = OF_EXTRAS + ENCODE_AND_FUSE
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
 LIST_A_BENCHMARK = """
 import st_static.publish.card.inputs
 from st_static.evaluate.tasks import benchmark_tasks

@@ -203,7 +203,7 @@ def _build_ensemble(config: EnsembleConfig) -> None:
     from st_static.ensemble.sources import require_sources
 
     require_sources(config)
-    from st_static.ensemble.recipe import build_ensemble
+    from st_static.ensemble.build_ensemble import build_ensemble
 
     result = build_ensemble(config)
     print(f"Built {result.output}")

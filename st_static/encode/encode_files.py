@@ -25,7 +25,7 @@ from st_static.tokens import arrow
 from st_static.tokens.columns import Null, text_column
 
 # Writes the vectors of texts [B] into an array [B, D].
-Encode = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
+WriteVectors = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
 Encoded = tuple[Rows, NDArray[np.floating]]
 
 # A row group of Parquet holds so many batches, or fewer of more bytes than this.
@@ -57,7 +57,7 @@ def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
 
 
 def encode_batches(
-    encode: Encode,
+    write_vectors: WriteVectors,
     threads: int,
     texts: Iterable[pa.ChunkedArray | Rows],
     stream: IO[bytes],
@@ -69,7 +69,7 @@ def encode_batches(
     """Encode batches of texts and write the vectors.
 
     Args:
-        encode: Writes the vectors of texts [B] into an array [B, D].
+        write_vectors: Writes the vectors of texts [B] into an array [B, D].
         threads: So many batches are encoded at a time, while others are read and written.
         texts: Columns of texts or rows of a file, of any length.
         stream: Where to, open in binary mode.
@@ -85,7 +85,7 @@ def encode_batches(
 
     def checked() -> Iterator[Encoded]:
         nonlocal n_unknown
-        for rows, vectors in _encoded(encode, threads, _cut(texts), rooms):
+        for rows, vectors in _encoded(write_vectors, threads, _cut(texts), rooms):
             zeros = zero_rows(vectors)
             zeros = zeros[~rows.unread[zeros]]
             if len(zeros) and unknown == "error":
@@ -121,7 +121,7 @@ def _rows_of(given: pa.ChunkedArray, done: int) -> Rows:
 
 
 def _encoded(
-    encode: Encode,
+    write_vectors: WriteVectors,
     threads: int,
     texts: Iterable[Rows],
     rooms: list[NDArray[np.floating]],
@@ -135,7 +135,7 @@ def _encoded(
     with ThreadPoolExecutor(threads) as pool:
         for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
             vectors = room[: len(batch.texts)]
-            waiting.append(((batch, vectors), pool.submit(encode, batch.texts, vectors)))
+            waiting.append(((batch, vectors), pool.submit(write_vectors, batch.texts, vectors)))
             if len(waiting) == len(rooms):
                 yield _finished(*waiting.popleft())
         while waiting:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from numbers import Integral
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
 from st_static.encode.encode_files import Written, batches, encode_batches
 from st_static.encode.file_names import OutputFormat, check_target, output_format_of
 from st_static.encode.file_rows import Rows
+from st_static.encode.scaling import scale_to_unit
 from st_static.encode.similarity import similarities
-from st_static.encode.table_encoder import Block, TableEncoder, blocks
+from st_static.encode.table_encoder import TableEncoder
 from st_static.encode.unknown import Unknown, check_known, check_unknown
 from st_static.files import atomic
 from st_static.model.static_model import StaticModel, read_static_model
@@ -31,8 +27,6 @@ from st_static.tokens.columns import Null, check_null, text_column
 
 # So few texts are encoded one by one.
 _FEW_TEXTS = 4
-# So many vectors are scaled at a time.
-_SCALED_VECTORS = 8_192
 
 
 class FastEncoder:
@@ -100,6 +94,10 @@ class FastEncoder:
             variant._set_encoder(self._encoder.variant(model))
             self._variants[key] = variant
         return self._variants[key]
+
+    def _truncated_to(self, truncate_dim: int) -> FastEncoder:
+        _check_positive("truncate_dim", truncate_dim)
+        return self._variant(truncate_dim=truncate_dim)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self.dtype.name, self.threads)
@@ -185,21 +183,15 @@ class FastEncoder:
                 `out` has another shape or number format; or an option has no such value.
         """
         if null != "error" or unknown != "zero":  # a call more is a fiftieth of a short text's time
-            check_null(null)
-            check_unknown(unknown)
+            texts = _nameable(texts, null, unknown)
         if batch_size is not None:
             _check_positive("batch_size", batch_size)
-        encoder = self
-        if truncate_dim is not None:
-            _check_positive("truncate_dim", truncate_dim)
-            encoder = self._variant(truncate_dim=truncate_dim)
-        if unknown == "error" and isinstance(texts, Iterator):
-            texts = list(texts)  # to name one of them
+        encoder = self if truncate_dim is None else self._truncated_to(truncate_dim)
         vectors = encoder._encode(texts, out, null, bool(show_progress_bar))
         if unknown == "error":
             check_known(vectors, texts, null)
         if normalize_embeddings:
-            _scale_to_unit(vectors)
+            scale_to_unit(vectors)
         return vectors
 
     def encode_query(self, texts: Any, **options: Any) -> NDArray[np.floating]:
@@ -256,14 +248,7 @@ class FastEncoder:
             return vectors
         column = text_column(texts, null)
         vectors = self._check_out(out, len(column))
-        parts = list(blocks(column, self.threads, self._encoder.width))
-        encode_block = self._encoder.encode_block
-        if len(parts) == 1 or self.threads == 1:
-            _await(map(encode_block, parts, repeat(vectors)), parts, show_progress_bar)
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                done = pool.map(encode_block, parts, repeat(vectors))
-                _await(done, parts, show_progress_bar)
+        self._encoder.encode_column(column, vectors, self.threads, show_progress_bar)
         return vectors
 
     def encode_to(
@@ -310,9 +295,16 @@ class FastEncoder:
         format: OutputFormat = "npy",
         unknown: Unknown = "zero",
     ) -> Written:
-        """The same, for columns as `read_texts` gives, into a stream open in binary mode."""
+        """The same, into a stream open in binary mode.
+
+        Args:
+            texts: Columns of texts, or rows as `TextReader` gives them.
+            stream: Where to.
+            format: As for `encode_to`.
+            unknown: As for `encode_to`.
+        """
         return encode_batches(
-            self._encode_batch,
+            self._encoder.encode_column,
             self.threads,
             texts,
             stream,
@@ -335,23 +327,12 @@ class FastEncoder:
             )
         return out
 
-    def _encode_batch(self, batch: pa.ChunkedArray, vectors: NDArray[np.floating]) -> None:
-        """Write the vectors of texts [B], in one thread."""
-        for block in blocks(batch, 1, self._encoder.width):
-            self._encoder.encode_block(block, vectors)
 
-
-def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
-    """Wait until all blocks are done, behind a progress bar over their texts if wanted."""
-    if not show_progress_bar:
-        deque(done, maxlen=0)
-        return
-    from tqdm.auto import tqdm
-
-    total = sum(len(part.texts) for part in parts)
-    with tqdm(total=total, unit=" texts", unit_scale=True) as bar:
-        for part, _ in zip(parts, done, strict=True):
-            bar.update(len(part.texts))
+def _nameable(texts: Any, null: Null, unknown: Unknown) -> Any:
+    """Check the words for what becomes of some texts, and keep texts that may have to be named."""
+    check_null(null)
+    check_unknown(unknown)
+    return list(texts) if unknown == "error" and isinstance(texts, Iterator) else texts
 
 
 def _check_positive(name: str, number: int | None) -> None:
@@ -360,11 +341,3 @@ def _check_positive(name: str, number: int | None) -> None:
     check_type(number, Integral, f"a whole number as {name}")
     if number < 1:
         raise ValueError(f"Expected a positive {name}, but got {number}.")
-
-
-def _scale_to_unit(vectors: NDArray[np.floating]) -> None:
-    """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
-    tensor = torch.from_numpy(np.atleast_2d(vectors))
-    for start in range(0, len(tensor), _SCALED_VECTORS):
-        part = tensor[start : start + _SCALED_VECTORS]
-        part.copy_(F.normalize(part.float(), dim=-1))

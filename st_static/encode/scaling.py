@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from st_static.model.static_model import Segment, StaticModel
@@ -14,6 +15,8 @@ from st_static.model.static_model import Segment, StaticModel
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
 # Parts that are narrower take longer than whole rows.
 _NARROWEST_PART = 64
+# So many vectors are scaled at a time: their copies in float32 stay small.
+_SCALED_VECTORS = 8_192
 
 
 class Scaling:
@@ -37,6 +40,7 @@ class Scaling:
         dimension = model.table.shape[1]
         if model.normalize:
             segments = (Segment(dimension, 1.0),)
+        # Equation 1 divides by this, so that a text that all members know has the length 1.
         total = math.hypot(*(segment.weight for segment in segments))
         ends = list(accumulate(segment.width for segment in segments))
         self.segments = [
@@ -45,6 +49,7 @@ class Scaling:
         ]
         self.n_parts = 1
         width = math.gcd(*(segment.width for segment in segments))
+        # Parts are whole: a dimension cut off inside of one would have no place in `out`.
         if width >= _NARROWEST_PART and not model.truncate_dim:
             self.n_parts = dimension // width
             self._segment_of_part = torch.repeat_interleave(  # [P]
@@ -65,6 +70,7 @@ class Scaling:
             self._scale_segments(sums[0])
             out.copy_(sums[0, :, : out.shape[1]])
             return
+        # A segment of several parts has the root of their squared lengths added up as its length.
         squares = torch.linalg.vector_norm(sums, dim=2).square_()
         norms = squares.new_zeros(len(self._lengths), len(out))
         norms.index_add_(0, self._segment_of_part, squares).sqrt_()
@@ -80,6 +86,7 @@ class Scaling:
         for dimensions, length in self.segments:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
+            # Zeros, of a text without a known word, are divided by the smallest norm and stay.
             segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
 
     def scale_one(self, vector: NDArray[np.float32]) -> None:
@@ -87,3 +94,11 @@ class Scaling:
         for dimensions, length in self.segments:
             segment = vector[dimensions]
             segment *= length / max(math.sqrt(segment.dot(segment)), _SMALLEST_NORM)
+
+
+def scale_to_unit(vectors: NDArray[np.floating]) -> None:
+    """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
+    tensor = torch.from_numpy(np.atleast_2d(vectors))
+    for start in range(0, len(tensor), _SCALED_VECTORS):
+        part = tensor[start : start + _SCALED_VECTORS]
+        part.copy_(F.normalize(part.float(), dim=-1))

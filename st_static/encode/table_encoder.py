@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +102,7 @@ class TableEncoder:
         if not len(ids):
             return np.zeros(self.dimension, self.dtype)
         rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
+        # In float32 also for float16 rows: their sum would lose digits, or be too large.
         vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
         if self._scaling.segments:
             self._scaling.scale_one(vector)
@@ -118,6 +121,22 @@ class TableEncoder:
         else:
             self._write_vectors(self.tokenize(texts), out)
 
+    def encode_column(
+        self,
+        column: pa.ChunkedArray,
+        vectors: NDArray[np.floating],
+        threads: int = 1,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Write the vectors of texts [N] to `vectors`, [N, D], with so many threads."""
+        parts = list(blocks(column, threads, self.width))
+        if len(parts) == 1 or threads == 1:
+            _await(map(self.encode_block, parts, repeat(vectors)), parts, show_progress_bar)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            done = pool.map(self.encode_block, parts, repeat(vectors))
+            _await(done, parts, show_progress_bar)
+
     @torch.inference_mode()
     def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
         """Write the vectors of token ids [B rows] to `out`, [B, D]."""
@@ -132,18 +151,22 @@ class TableEncoder:
         for ids in self.tokenize.in_parts(text.cast(pa.large_string())):
             n_tokens += len(ids.values)
             sums += self._sums(ids).sum(dim=1, keepdim=True)
+        # Scaled once, at the end: the mean is that of the whole text, not of its pieces' means.
         self._write_scaled(sums, torch.tensor([n_tokens]), out)
 
     def _write_scaled(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
         """Write sums [P, B, W] of so many tokens [B], which are used up, to `out`, [B, D]."""
-        if not self._scaling.segments:
+        if not self._scaling.segments:  # else the length makes no difference: it is scaled away
             sums /= lengths.clamp_min_(1).unsqueeze_(1)
         self._scaling.write(sums, out)
 
     def _sums(self, ids: Ragged) -> torch.Tensor:
         """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
+        # embedding_bag gives sums in the table's format: in float16, many rows would be too large.
         pieces, text_of_piece = ids.cut(self._most_rows)
         n_parts = self._scaling.n_parts
+        # Row p of token i is row P i + p of the table seen in parts, [V P, W]. All of one part are
+        # summed before those of the next, which leaves that part's columns in the cache.
         part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
         values = n_parts * pieces.values + part
         starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
@@ -191,6 +214,19 @@ def blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Bl
             texts = array.slice(first, step)
             yield Block(start + first, texts)
         start += len(array)
+
+
+def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
+    """Wait until all blocks are done, behind a progress bar over their texts if wanted."""
+    if not show_progress_bar:
+        deque(done, maxlen=0)
+        return
+    from tqdm.auto import tqdm
+
+    total = sum(len(part.texts) for part in parts)
+    with tqdm(total=total, unit=" texts", unit_scale=True) as bar:
+        for part, _ in zip(parts, done, strict=True):
+            bar.update(len(part.texts))
 
 
 def _most_rows(table: torch.Tensor) -> int:

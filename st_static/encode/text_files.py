@@ -9,14 +9,11 @@ always ends the reading: a quote that is never closed, a compressed file that is
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
-import itertools
 import lzma
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal
 
@@ -25,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.encode import file_rows
+from st_static.encode.csv_table import CsvTable
 from st_static.encode.file_names import InputFormat
-from st_static.encode.file_rows import Batch, Rows, check_embedding, line_groups
+from st_static.encode.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
 from st_static.encode.json_lines import JsonLines
 from st_static.tokens import arrow
 from st_static.tokens.columns import Null, check_null, is_broken, text_column
@@ -34,8 +32,6 @@ from st_static.tokens.ragged import offsets_of
 
 OnError = Literal["fail", "null", "skip"]
 
-_ANY_LENGTH = 2**31 - 1
-_NOT_UTF8 = "expected text in UTF-8, but there is other data"
 _MISSING = (
     'expected a text, but it is missing: fill it, or say null="empty" (on the command line '
     "--null empty)"
@@ -209,38 +205,13 @@ class TextReader:
             done += len(batch)
 
     def _open_csv(self, delimiter: str) -> Iterator[Batch]:
-        # What is not UTF-8 is told row by row. Strict, for else a quote that is not closed takes
-        # the rest of the file into one cell.
-        lines = io.TextIOWrapper(self.stream, "utf-8-sig", "surrogateescape", newline="")
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        with _cells_of_any_length():
-            header = next((row for row in reader if row), None)
-        if header is None:
+        table = CsvTable(self.stream, delimiter)
+        if not table.header:
             raise ValueError(f"{self._file} is empty: expected a header.")
-        if any(map(is_broken, header)):
+        if any(map(is_broken, table.header)):
             raise ValueError(f"{self._file} is not text in UTF-8. Convert it.")
-        self._check_columns(header)
-        return self._read_csv(reader, lines, header)
-
-    def _read_csv(self, reader: Any, lines: io.TextIOWrapper, header: list[str]) -> Iterator[Batch]:
-        """Rows of a table; `lines` is only held, for it closes the stream when it is dropped."""
-        records = _csv_records(reader, len(header), self._where)
-        kept = [i for i, name in enumerate(header) if self.keep or name == self.column]
-        every, text = range(len(header)), header.index(self.column)
-        nothing: list[Any] = [None] * len(header)
-        while batch := _next_records(records):
-            faults = {place: fault for place, (_, _, fault) in enumerate(batch) if fault}
-            rows: list[list[Any]] = [row or nothing for _, row, _ in batch]
-            for place, row in enumerate(rows):
-                if row is not nothing and any(is_broken(row[i]) for i in kept):
-                    faults[place] = _NOT_UTF8
-                    rows[place] = [
-                        None if i == text or is_broken(row[i]) else row[i] for i in every
-                    ]
-            numbers = np.fromiter((number for number, _, _ in batch), np.int64)
-            columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
-            table = pa.table(columns, [header[i] for i in kept])
-            yield Batch(table[self.column], table if self.keep else None, numbers, faults)
+        self._check_columns(table.header)
+        return table.read(self.column, self.keep, self._where)
 
 
 def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
@@ -250,21 +221,9 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
         return texts, {}
     except pa.ArrowInvalid:
         raw = texts.cast(pa.large_binary()).to_pylist()
-    faults = {i: _NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
+    faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
     whole = [None if i in faults else text for i, text in enumerate(raw)]
     return pa.chunked_array([pa.array(whole, pa.large_binary()).cast(pa.large_string())]), faults
-
-
-def read_texts(
-    stream: IO[bytes], input_format: InputFormat, column: str = "text", null: Null = "error"
-) -> Iterator[pa.ChunkedArray]:
-    """Read texts from a file in batches; see `TextReader`, which also says where they are from.
-
-    Raises:
-        ValueError: The file is not of that format, has no such column, or a text is missing.
-    """
-    for rows in TextReader(stream, input_format, column, null):
-        yield rows.texts
 
 
 def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
@@ -275,7 +234,7 @@ def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            faults = {i: _NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
+            faults = {i: NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
             column = _without_ends([b"" if i in faults else line for i, line in enumerate(lines)])
         yield Batch(pa.chunked_array([column]), None, numbers, faults)
 
@@ -298,66 +257,3 @@ def _is_text(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _cells_of_any_length() -> Iterator[None]:
-    """Lift the limit that Python's csv has for cells, which holds for the whole process."""
-    limit = csv.field_size_limit(_ANY_LENGTH)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _csv_records(
-    reader: Any, width: int, where: Callable[[int], str]
-) -> Iterator[tuple[int, list[Any], str]]:
-    """Of each record the line that it begins with, its cells, and what is wrong with it.
-
-    Raises:
-        ValueError: A quote may have taken other records into a cell: how many, cannot be known.
-    """
-    while True:
-        number = reader.line_num + 1
-        try:
-            with _cells_of_any_length():
-                row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            _check_quote(str(error), number, reader.line_num, where)
-            yield number, [], f"expected a row of the table, but it is broken ({error})"
-            continue
-        if len(row) == width:
-            yield number, row, ""
-        elif row:  # else a blank line
-            yield number, [], f"expected {width} cells, as in the header, but got {len(row)}"
-
-
-def _check_quote(error: str, first: int, last: int, where: Callable[[int], str]) -> None:
-    """Check that a broken record is one line, which can be left out alone."""
-    if "end of data" in error:
-        fate = "and never closed, so the rest of the file"
-    elif last > first:
-        fate = f"that line {last} closes in the middle of a cell, so what lies between"
-    else:
-        return
-    raise ValueError(
-        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends; "
-        'a quote in a text is written twice, and the text in quotes: "a ""quoted"" word".'
-    )
-
-
-def _next_records(
-    records: Iterator[tuple[int, list[Any], str]],
-) -> list[tuple[int, list[Any], str]]:
-    """The next records: as many as are few, and not of many characters together."""
-    batch = []
-    size = 0
-    for record in itertools.islice(records, file_rows.BATCH_TEXTS):
-        batch.append(record)
-        size += sum(map(len, record[1]))
-        if size > file_rows.BYTES_OF_LINES:
-            break
-    return batch

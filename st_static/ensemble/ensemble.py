@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from st_static.arguments import check_texts, check_type, shown
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.fuse_tables import fused_tokenizer, token_rows
-from st_static.ensemble.fused_model import FusedEnsemble, FusedMember
+from st_static.ensemble.fused_ensemble import FusedEnsemble, FusedMember
+from st_static.ensemble.shared_vocabulary import fused_tokenizer, token_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 

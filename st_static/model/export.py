@@ -122,7 +122,7 @@ def export_model(
 
     Args:
         folder: Where to.
-        table: One row a token, [V, D].
+        table: One row per token, [V, D].
         tokenizer: The student's tokenizer.
         record: What goes into `st_static.json`.
         dtype: Number format of the table, "float32" or "float16". In float16 a text without
@@ -139,17 +139,9 @@ def export_model(
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
-    if dtype not in ("float32", "float16"):
-        raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
-    if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
-        raise ValueError(
-            f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
-            f"tokenizer, but the table has the shape {table.shape}."
-        )
-    weights = {"embedding.weight": in_format(table, np.dtype(dtype))}
+    table = _fitting(table, tokenizer, dtype)
     with replacing(folder, (*_OWN_FILES, *_OWN_FOLDERS)) as partial:
-        # Not save_file, which leaves a file that only its owner may read.
-        (partial / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+        _write_weights(partial / "model.safetensors", table)
         tokenizer.save(str(partial / "tokenizer.json"))
         _write_modules(partial, segments)
         write_json(partial / "config_sentence_transformers.json", _config(bool(segments)))
@@ -158,6 +150,23 @@ def export_model(
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
         if pca is not None:
             shutil.copyfile(pca, partial / PCA_FILE)
+
+
+def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> NDArray[np.floating]:
+    """The table in its number format, checked to have a row for each token."""
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
+    if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
+        raise ValueError(
+            f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
+            f"tokenizer, but the table has the shape {table.shape}."
+        )
+    return in_format(table, np.dtype(dtype))
+
+
+def _write_weights(path: Path, table: NDArray[np.floating]) -> None:
+    # Not save_file, which leaves a file that only its owner may read.
+    path.write_bytes(save({"embedding.weight": table}, metadata={"format": "pt"}))
 
 
 def _write_card(path: Path, card: str, old: Path) -> None:

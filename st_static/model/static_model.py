@@ -38,7 +38,7 @@ class StaticModel:
 
     Attributes:
         tokenizer: Without padding, as sentence-transformers uses it.
-        table: One row a token id, [V, D], as stored.
+        table: One row per token id, [V, D], as stored.
         normalize: Whether vectors are scaled to length 1.
         prompt: What is put before each text.
         truncate_dim: How many of the first dimensions are kept, after normalising; None is all.

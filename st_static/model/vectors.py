@@ -43,11 +43,11 @@ def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float
     """The mean of each sentence's word vectors; rows that are zero do not count.
 
     Args:
-        table: One row a token, [V, d].
+        table: One row per token, [V, d].
         ids: Token ids of each sentence, [M rows].
 
     Returns:
-        One vector a sentence, [M, d]; zero for a sentence without words.
+        One vector per sentence, [M, d]; zero for a sentence without words.
     """
     words = ids.filter(has_vector(table)[ids.values])
     means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)

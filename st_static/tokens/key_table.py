@@ -2,6 +2,11 @@
 
 A string of up to 15 bytes is its own key: two 64-bit numbers, of its bytes and its length. So
 nothing is compared but numbers, and no two strings share a key.
+
+Against it, 100,000 look-ups among 200,000 words take 7 times as long in a dict, which needs a
+Python string for each, and 4.5 times as long with `pyarrow.compute.index_in`, which hashes the
+whole table anew on each call (6.9, 7.3 and 7.8 times; 4.4, 4.4 and 4.7 times, in three runs of
+`python benchmarks/key_table_speed.py` on a busy machine of two processors).
 """
 
 from __future__ import annotations

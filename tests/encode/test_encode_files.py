@@ -17,7 +17,7 @@ from st_static import FastEncoder
 from st_static.encode import file_rows, table_encoder
 from st_static.encode.encode_files import batches
 from st_static.encode.file_names import check_target, decompressed
-from st_static.encode.text_files import TextReader, read_texts
+from st_static.encode.text_files import TextReader
 from st_static.model.static_model import StaticModel
 
 
@@ -145,7 +145,7 @@ def test_missing_texts_may_be_empty():
 
 
 def read(data, *options):
-    return [t for batch in read_texts(io.BytesIO(data), *options) for t in batch.to_pylist()]
+    return [t for rows in TextReader(io.BytesIO(data), *options) for t in rows.texts.to_pylist()]
 
 
 def test_lines():

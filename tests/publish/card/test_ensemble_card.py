@@ -11,8 +11,8 @@ from small_model import WORDS
 
 from st_static.cli import main
 from st_static.ensemble import recipe as ensemble_recipe
+from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.recipe import build_ensemble
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.export import export_model

@@ -1,4 +1,4 @@
-"""Several static models over one word vocabulary: a row holds each member's part side by side."""
+"""One vocabulary for several models: its tokenizer, and the row that each model has for a token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
         tokens: The vocabulary, [W]; special tokens get zeros.
 
     Returns:
-        One row a token, [W, D].
+        One row per token, [W, D].
     """
     ids = _member_ids(model, tokens)
     with torch.inference_mode():

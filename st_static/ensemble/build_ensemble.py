@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.card import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.distilled import distill_into
+from st_static.ensemble.distill_ensemble import distill_into
 from st_static.ensemble.ensemble import Ensemble
+from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.export import RECORD_FILE, check_output
@@ -62,10 +64,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir = Path(config.output), Path(config.work_dir)
-    check_output(output, with_card=True)
-    for member in config.members:
-        if output.exists() and Path(member).exists() and output.samefile(member):
-            raise ValueError(f"output is {output}, which is a member. Choose another folder.")
+    _check_place(output, config.members)
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     texts: list[str] = []
@@ -79,22 +78,43 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     elif config.form == "calibrated":
         fused.export_calibrated(output, texts, config.export.dtype)
     else:
-        with locked(work_dir):
-            figures = distill_into(
-                fused,
-                output,
-                config.dimension,
-                texts,
-                _target(config, ensemble),
-                work_dir,
-                config.distillation,
-                config.held_out,
-                config.seed,
-                config.export.dtype,
-            )
-    written = FastEncoder.from_pretrained(output)
+        figures = _distill(config, ensemble, fused, texts)
+    figures |= _agreement(ensemble, fused, FastEncoder.from_pretrained(output))
+    _record_agreement(output, figures)
+    return EnsembleResult(output, figures)
+
+
+def _check_place(output: Path, members: Sequence[str]) -> None:
+    """Check that the ensemble can be written, and not over one of its members."""
+    check_output(output, with_card=True)
+    for member in members:
+        if output.exists() and Path(member).exists() and output.samefile(member):
+            raise ValueError(f"output is {output}, which is a member. Choose another folder.")
+
+
+def _distill(
+    config: EnsembleConfig, ensemble: Ensemble, fused: FusedEnsemble, texts: list[str]
+) -> Figures:
+    """Distil the ensemble into the output's folder."""
+    with locked(Path(config.work_dir)):
+        return distill_into(
+            fused,
+            config.output,
+            config.dimension,
+            texts,
+            _target(config, ensemble),
+            config.work_dir,
+            config.distillation,
+            config.held_out,
+            config.seed,
+            config.export.dtype,
+        )
+
+
+def _agreement(ensemble: Ensemble, fused: FusedEnsemble, written: FastEncoder) -> Figures:
+    """How near the fused ensemble and the written model come to the exact one."""
     first, second = _measured_pairs()
-    figures["random_pairs"] = len(first)
+    figures: Figures = {"random_pairs": len(first)}
     for name, encoder in (("fused_agreement", fused), ("model_agreement", written)):
         figures[name] = round(cosine_agreement(ensemble, encoder, first, second), 4)
     if figures["fused_agreement"] < _ENOUGH:
@@ -103,8 +123,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
             "words by what stands beside them. Measure it on text like yours with "
             "st_static.distill.cosine_agreement."
         )
-    _record_agreement(output, figures)
-    return EnsembleResult(output, figures)
+    return figures
 
 
 def _record_agreement(folder: Path, figures: Figures) -> None:

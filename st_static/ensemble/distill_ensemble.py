@@ -22,7 +22,7 @@ from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
 from st_static.distill.work_directory import read_word_table, write_word_table
 from st_static.encode.encoder import Encoder, check_encoder
-from st_static.ensemble.fused_model import FusedEnsemble
+from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.vectors import sentence_means
@@ -62,16 +62,14 @@ def distill_into(
         config: Steps, batches and so on.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
-        dtype: Number format of the table. In float16 a text without any known word gets NaN from
-            sentence-transformers' Normalize.
+        dtype: Number format of the table, as for `FusedEnsemble.export_calibrated`.
 
     Returns:
         Figures of the training, and `target_agreement` before and after it: Spearman x 100 of
         table's and target's cosines on held-out sentences.
 
     Raises:
-        ValueError: The folder holds something else, the dimension does not fit, or there are too
-            few sentences.
+        ValueError: The folder, the dimension or the number of sentences does not fit.
         TypeError: An argument is of the wrong kind.
 
     Example:
@@ -80,35 +78,48 @@ def distill_into(
     """
     path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
     config = DistillationConfig() if config is None else config
-    check_encoder(target, "the target")
-    check_texts(texts)
-    _check_numbers(fused, dim, held_out, config)
+    _check_arguments(fused, dim, texts, target, config, held_out)
     check_output(path, with_card=True)
-    texts = list(dict.fromkeys(texts))  # else a held-out one may be trained on as well
-    if len(texts) < 2 * held_out:
-        raise ValueError(
-            f"Expected at least {2 * held_out} sentences, twice held_out, but got {len(texts)} "
-            "different ones."
-        )
+    texts = _distinct(texts, 2 * held_out)
+    kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
     ids = sentence_ids(fused.tokenizer, texts)
-    rng = np.random.default_rng(seed)
-    kept = np.sort(rng.choice(len(texts), held_out, replace=False))
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
-    vectors = _vectors_of(target, texts, work_dir)
-    data = TrainingData(ids, vectors)
-    folder = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
-    figures = stage_figures(folder)
-    trained = read_word_table(folder)
+    data = TrainingData(ids, _vectors_of(target, texts, work_dir))
+    trained = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
+    return _write(fused, trained, path, dtype)
+
+
+def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures:
+    """Write what a stage has trained as a model; its figures."""
+    figures = stage_figures(stage)
+    table = read_word_table(stage)
     record = fused.record("distilled") | {"distillation": figures}
     card = fused.card("distilled", path.resolve().name)
-    export_model(path, trained, fused.tokenizer, record, dtype, folder / PCA_FILE, card=card)
+    export_model(path, table, fused.tokenizer, record, dtype, stage / PCA_FILE, card=card)
     return figures
 
 
-def _check_numbers(
-    fused: FusedEnsemble, dim: int, held_out: int, config: DistillationConfig
+def _distinct(texts: Sequence[str], at_least: int) -> list[str]:
+    """Texts without repetitions: of a repeated one, a copy could be trained on and one held out."""
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) < at_least:
+        raise ValueError(
+            f"Expected at least {at_least} sentences, twice held_out, but got {len(distinct)} "
+            "different ones."
+        )
+    return distinct
+
+
+def _check_arguments(
+    fused: FusedEnsemble,
+    dim: int,
+    texts: Sequence[str],
+    target: Encoder,
+    config: DistillationConfig,
+    held_out: int,
 ) -> None:
-    """Check the ensemble and what it is to be distilled with."""
+    check_encoder(target, "the target")
+    check_texts(texts)
     check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
     check_type(config, DistillationConfig, "a DistillationConfig")
     for number, name in ((dim, "the dimension"), (held_out, "held_out")):

@@ -11,7 +11,7 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, save_tiny_teacher
 
-import st_static.ensemble.recipe as recipe
+import st_static.ensemble.build_ensemble as recipe
 from st_static import (
     DistillationConfig,
     Ensemble,
@@ -24,8 +24,8 @@ from st_static import (
 from st_static.cli import main
 from st_static.commands.build import parse_build
 from st_static.distill.config import CorpusConfig
+from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.recipe import build_ensemble
 from st_static.model.export import export_model
 from st_static.model.static_model import read_static_model
 from st_static.tokens.tokenizer import build_tokenizer, split_words
@@ -158,7 +158,7 @@ def test_a_distilled_table_agrees_better_than_its_start(ensemble, tmp_path):
 
 
 def test_an_interrupted_target_goes_on(ensemble, tmp_path, monkeypatch):
-    monkeypatch.setattr("st_static.ensemble.distilled._FILE_TEXTS", 100)
+    monkeypatch.setattr("st_static.ensemble.distill_ensemble._FILE_TEXTS", 100)
 
     class Target:
         encoded = 0

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 import st_static
 from st_static import Ensemble, FastEncoder
-from st_static.ensemble.fuse_tables import token_rows
+from st_static.ensemble.shared_vocabulary import token_rows
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.resolve import read_named

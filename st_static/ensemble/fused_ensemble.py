@@ -39,7 +39,7 @@ class FusedEnsemble:
 
     Args:
         tokenizer: Tokenizer of the vocabulary.
-        table: One row a token, the members' vectors side by side, [V, D_1 + ... + D_L].
+        table: One row per token, the members' vectors side by side, [V, D_1 + ... + D_L].
         members: The members, L of them.
     """
 
