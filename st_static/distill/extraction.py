@@ -27,6 +27,7 @@ from st_static.distill.teacher import (
     padded_tokens,
     token_batches,
 )
+from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
 from st_static.files import Arrays, read_arrays, write_arrays
 from st_static.model.vectors import has_vector
@@ -51,20 +52,6 @@ class Prepared(NamedTuple):
     bags: WordBags
 
 
-class WordVectors(NamedTuple):
-    """What a batch adds to the sums.
-
-    Attributes:
-        word: Distinct words, [U].
-        sums: Sum over sentences of each word's vector, [U, h].
-        counts: Number of those sentences, [U].
-    """
-
-    word: NDArray[np.int64]
-    sums: NDArray[np.float32]
-    counts: NDArray[np.int64]
-
-
 class Encoded(NamedTuple):
     """What the teacher gives for a batch.
 
@@ -75,39 +62,6 @@ class Encoded(NamedTuple):
 
     sentences: NDArray[np.float16]
     words: list[WordVectors]
-
-
-class WordSums:
-    """Sums of word vectors; adding is associative and commutative, up to rounding.
-
-    Batches are added in the order of the sentences, so that the same sentences give the same
-    bytes, also after an interruption. A batch that was halved may round differently.
-
-    Args:
-        n_tokens: Rows, one for each token id of the student, V.
-        dimension: The dimension of token vectors, h.
-
-    Attributes:
-        sums: Sum over sentences of each word's vector, [V, h].
-        counts: Number of those sentences, [V].
-    """
-
-    def __init__(self, n_tokens: int, dimension: int) -> None:
-        # float32 holds sums of some hundred vectors, N per word, to six digits.
-        self.sums = np.zeros((n_tokens, dimension), dtype=np.float32)
-        self.counts = np.zeros(n_tokens, dtype=np.int64)
-
-    def add(self, words: WordVectors) -> None:
-        """Add the sums and counts of distinct words."""
-        # Right only as words are distinct: of a repeated index, `+=` would keep one summand.
-        self.sums[words.word] += words.sums
-        self.counts[words.word] += words.counts
-
-    def means(self) -> NDArray[np.float32]:
-        """The mean vector of each word, [V, h]; zero for a word without a sentence."""
-        counts = np.maximum(self.counts, 1).astype(np.float32)
-        means: NDArray[np.float32] = self.sums / counts[:, None]
-        return means
 
 
 def prepare(

@@ -14,8 +14,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from st_static.distill.alignment import WordBags
 from st_static.distill.extraction import (
-    WordSums,
-    WordVectors,
     extract,
     extract_rows,
     prepare,
@@ -23,6 +21,7 @@ from st_static.distill.extraction import (
 )
 from st_static.distill.pieces import vectors_alone
 from st_static.distill.teacher import Teacher
+from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
 from st_static.files import write_arrays
 from st_static.tokens.ragged import Ragged, offsets_of
