@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from st_static.evaluate.figures import OURS, PEERS, TEACHER, legend_above, new_axes, save
-from st_static.publish.card.labels import Point, label_points
+
+from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, legend_above, new_axes, save
+from st_static.evaluate.point_labels import Point, label_points
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 # Of encoders; unlike colours they can be told apart where points of one model are close.
