@@ -5,6 +5,7 @@ The base install encodes; the extras `build`, `eval` and `publish` bring what ot
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +16,8 @@ MODULES_WITH_EXTRAS = {
     "st_static.commands.recipe_options": "build",
     "st_static.distill": "build",
     "st_static.encode.accelerate": "build",
-    "st_static.ensemble.distilled": "build",
-    "st_static.ensemble.recipe": "build",
+    "st_static.ensemble.distill_ensemble": "build",
+    "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.sources": "build",
     "st_static.evaluate": "eval",
     "st_static.model.segment_normalize": "build",
@@ -62,6 +63,17 @@ def needed_by(user: str, extra: str | None) -> Iterator[None]:
             raise
         install = f'pip install "st-static[{extra}]"'
         raise DependencyError(f"{user} needs {package}: {install}.", name=package) from error
+
+
+def require_packages(*names: str) -> None:
+    """Find out now, without loading them, whether packages are there that are used much later.
+
+    Raises:
+        ModuleNotFoundError: One is missing.
+    """
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def private_name(owner: Any, name: str, tested: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
+from st_static.distill.teacher import Teacher
 
 _SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "no", "pu", "ra", "si", "to"]
 WORDS = [first + second for first in _SYLLABLES for second in _SYLLABLES]
@@ -122,3 +124,10 @@ def build_in_small_shards(config: BuildConfig) -> None:
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()
+
+
+def with_batch_tokens(teacher: Teacher, batch_tokens: int) -> Teacher:
+    """The same teacher with another batch size."""
+    other = copy.copy(teacher)
+    other.batch_tokens = batch_tokens
+    return other

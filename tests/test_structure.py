@@ -51,6 +51,7 @@ USED_BY_LIBRARIES = {
     "add_model_card_callback": "SentenceTransformerTrainer",
     "close": "contextlib.closing",
     "create_optimizer": "Trainer",
+    "dump": "jsonargparse, for --print_config",
     "get_config_dict": "the model card of sentence-transformers",
     "modalities": "sentence_transformers InputModule",
     "on_log": "TrainerCallback",

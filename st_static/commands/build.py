@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.extras import needs_extra
 from st_static.commands.options import with_underscores
 from st_static.commands.publication import BENCHMARK, Publication
 from st_static.commands.terminal import hide_bars_of_libraries, log_to_terminal
+from st_static.dependencies import needed_by
 from st_static.distill.config import BuildConfig
 from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Recipe = BuildConfig | EnsembleConfig
 
 
-@needs_extra("build")
+@needed_by("This command", "build")
 def run(arguments: Sequence[str], default_recipe: str | None = None) -> int:
     """Run `build`.
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.extras import needs_extra, require_packages
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.dependencies import needed_by, require_packages
 from st_static.hub_access import check_repo_id
 from st_static.model.model_name import ModelName
 
@@ -76,7 +76,7 @@ def _add_options_of_place_and_speed(parser: CommandParser) -> None:
     )
 
 
-@needs_extra("publish")
+@needed_by("This command", "publish")
 def run(arguments: Sequence[str]) -> int:
     """Run `card`."""
     values = vars(_parser().read(arguments))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from st_static.commands.extras import needs_extra
 from st_static.commands.options import CommandParser
+from st_static.dependencies import needed_by
 
 
 def _parser() -> CommandParser:
@@ -27,7 +27,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-@needs_extra("eval")
+@needed_by("This command", "eval")
 def run(arguments: Sequence[str]) -> int:
     """Run `compare`."""
     options = _parser().read(arguments)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.extras import needs_extra
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.dependencies import needed_by
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-@needs_extra("eval")
+@needed_by("This command", "eval")
 def run(arguments: Sequence[str]) -> int:
     """Run `evaluate`; the exit status is 1 if a task failed."""
     return evaluate(Evaluation(**vars(_parser().read(arguments))))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.extras import needs_extra
 from st_static.commands.options import CommandParser
+from st_static.dependencies import needed_by
 from st_static.hub_access import require_model
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-@needs_extra("publish")
+@needed_by("This command", "publish")
 def run(arguments: Sequence[str]) -> int:
     """Run `explain`."""
     options = _parser().read(arguments)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from st_static.commands import card, evaluate, publish
-from st_static.commands.extras import needs_extra, require_packages
+from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.hub_access import require_hub
 
@@ -40,7 +40,7 @@ class Publication:
                 allow, what a card states.
             OSError: The Hub cannot be reached.
         """
-        with needs_extra("publish"):
+        with needed_by("This command", "publish"):
             require_packages("mteb", "jinja2", "matplotlib")
         _check_facts(config)
         from st_static.publish.hub.publish import check_request, find_token

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from st_static.commands.extras import needs_extra, require_packages
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import log_to_terminal
+from st_static.dependencies import needed_by, require_packages
 
 if TYPE_CHECKING:
     from st_static.publish.hub.publish import Published
@@ -41,7 +41,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-@needs_extra("publish")
+@needed_by("This command", "publish")
 def run(arguments: Sequence[str]) -> int:
     """Run `publish`."""
     values = vars(_parser().read(arguments))

@@ -5,7 +5,6 @@ Dense layers after the pooling must be linear; `teacher_modules` checks what it 
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -169,12 +168,6 @@ class Teacher:
             hasher.update(name.encode())
             hasher.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy())
         return str(hasher.hexdigest())
-
-    def with_batch_tokens(self, batch_tokens: int) -> Teacher:
-        """The same teacher with another batch size."""
-        other = copy.copy(self)
-        other.batch_tokens = batch_tokens
-        return other
 
     @property
     def max_tokens(self) -> int | None:

@@ -47,34 +47,30 @@ def distill_into(
 ) -> dict[str, Any]:
     """Make one table of the wanted dimension that gives the target's similarities.
 
-    It starts from the sentence PCA of the fused table, each member's part at its mean length, and
-    is trained like any model of st_static. What it writes loads like any other, too.
+    Training starts from the sentence PCA of the fused table, each member at its mean length.
 
     Args:
         fused: The fused ensemble, whose vocabulary it keeps.
         path: Folder to write.
         dim: Output dimension D, at most that of the fused ensemble.
         texts: Sentences to train on, [M]; repetitions are left out.
-        target: Whose similarities: the ensemble itself, the teacher, or `Ensemble([ensemble,
-            teacher])`, whose cosines are the mean of both.
-        work_dir: Folder for the target's vectors and for checkpoints, in folders named by all that
-            determines them; what was interrupted goes on from there.
-        config: Steps, batches and so on.
+        target: Whose similarities: the ensemble, the teacher, or `Ensemble([ensemble, teacher])`.
+        work_dir: For the target's vectors and checkpoints; an interrupted run goes on from there.
+        config: Steps and batches.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
         dtype: Number format of the table, as for `FusedEnsemble.export_calibrated`.
 
     Returns:
-        Figures of the training, and `target_agreement` before and after it: Spearman x 100 of
-        table's and target's cosines on held-out sentences.
+        Figures of the training, and before and after it `target_agreement`, Spearman x 100 of the
+        table's and the target's cosines on held-out sentences.
 
     Raises:
         ValueError: The folder, the dimension or the number of sentences does not fit.
         TypeError: An argument is of the wrong kind.
 
     Example:
-        `distill_into(ensemble.fuse(), "models/small", 256, texts, ensemble, "work/small")`; the
-        whole program is `examples/ensemble.py`.
+        `distill_into(fused, path, 256, texts, ensemble, work_dir)`: `examples/ensemble.py`.
     """
     path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
     config = DistillationConfig() if config is None else config

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from st_static.commands.extras import needs_extra
+from st_static.dependencies import needed_by
 from st_static.model.export import export_model
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -82,5 +82,5 @@ def test_a_command_names_the_extra_that_it_needs(
 
 
 def test_a_missing_module_of_ours_is_no_missing_extra() -> None:
-    with pytest.raises(ModuleNotFoundError), needs_extra("build"):
+    with pytest.raises(ModuleNotFoundError), needed_by("This command", "build"):
         import st_static.nothing  # noqa: F401

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from small_build import model_bytes
+from small_build import model_bytes, with_batch_tokens
 from transformers import AutoModel, AutoTokenizer
 
 from st_static.distill.alignment import WordBags
@@ -192,8 +192,8 @@ def test_sums_equal_a_slow_loop(make_model, student, sentences, wanted_words, fa
 
 def test_sums_do_not_depend_on_the_batch_size(tiny_teacher, student, sentences, wanted_words):
     selected = select(tiny_teacher, sentences, wanted_words)
-    whole, whole_vectors = run(tiny_teacher.with_batch_tokens(10_000), student, selected)
-    alone, alone_vectors = run(tiny_teacher.with_batch_tokens(1), student, selected)
+    whole, whole_vectors = run(with_batch_tokens(tiny_teacher, 10_000), student, selected)
+    alone, alone_vectors = run(with_batch_tokens(tiny_teacher, 1), student, selected)
     np.testing.assert_array_equal(whole.counts, alone.counts)
     np.testing.assert_allclose(whole.sums, alone.sums, atol=1e-4)
     np.testing.assert_allclose(whole_vectors, alone_vectors, atol=2e-3)
@@ -255,7 +255,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> list[int]:
 def test_a_memory_limit_is_met_by_smaller_batches(
     tiny_teacher, student, sentences, wanted_words, monkeypatch, caplog
 ):
-    teacher = tiny_teacher.with_batch_tokens(400)
+    teacher = with_batch_tokens(tiny_teacher, 400)
     selected = select(teacher, sentences, wanted_words)
     expected, expected_vectors = run(teacher, student, selected)
     sizes = limit_memory(monkeypatch, 60)
@@ -343,7 +343,7 @@ def extract_into(make_model, student, sentences, wanted_words, counted):
 @pytest.fixture
 def pieces_into(teachers, counted):
     """Runs the teacher over words on their own, or over the rest of them."""
-    teacher = teachers["byte_level"].with_batch_tokens(30)
+    teacher = with_batch_tokens(teachers["byte_level"], 30)
     words = [f"keeper{i}" for i in range(40)]
 
     def pieces_into(folder: Path) -> None:

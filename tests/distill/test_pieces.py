@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_build import with_batch_tokens
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel
 
@@ -214,8 +215,8 @@ def test_a_partly_known_word_gets_a_vector(teachers):
 
 def test_many_words_in_small_batches_equal_one_batch(teachers, pieces):
     words = [*list(pieces["byte_level"])[:40], "unbelievably", "tokenization"] * 2
-    small = vectors_alone(teachers["byte_level"].with_batch_tokens(20), words)
-    large = vectors_alone(teachers["byte_level"].with_batch_tokens(10_000), words)
+    small = vectors_alone(with_batch_tokens(teachers["byte_level"], 20), words)
+    large = vectors_alone(with_batch_tokens(teachers["byte_level"], 10_000), words)
     np.testing.assert_allclose(small, large, atol=1e-5)
     np.testing.assert_allclose(small[:42], small[42:], atol=1e-5)
 

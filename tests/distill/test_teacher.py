@@ -468,12 +468,6 @@ def test_no_batch_could_take_the_next_sentence(lengths, batch_tokens):
         assert (batch.stop - batch.start + 1) * lengths[batch.stop] > batch_tokens
 
 
-def test_another_batch_size_is_the_same_teacher(tiny_teacher):
-    smaller = tiny_teacher.with_batch_tokens(16)
-    assert (smaller.batch_tokens, tiny_teacher.batch_tokens) == (16, 256)
-    assert smaller.model is tiny_teacher.model
-
-
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

@@ -10,6 +10,7 @@ from typing import Any
 import mteb
 from mteb.abstasks import AbsTask
 
+from st_static.dependencies import private_name
 from st_static.evaluate.compare import compare
 from st_static.evaluate.published import find_published, read_published
 from st_static.evaluate.scores import ModelScores, is_counted, read_results
@@ -42,7 +43,7 @@ def _entries(result: dict[str, Any], tasks: dict[str, AbsTask]) -> Iterator[Resu
             yield ResultEntry(
                 task=name,
                 type=about.type,
-                hub_task=about._hf_task_type()[0],
+                hub_task=private_name(about, "_hf_task_type", "mteb 2.26")()[0],
                 dataset=about.dataset["path"],
                 config=row["hf_subset"],
                 languages=[code.partition("-")[0] for code in row["languages"]],
@@ -66,7 +67,8 @@ def official_results(folder: Path) -> dict[str, str]:
         content = read_json(file)
         if "scores" in content and content["dataset_revision"] != LOCAL_REVISION:
             result = mteb.results.TaskResult.from_disk(file)
-            texts[f"{result.task_name}.yaml"] = str(result._to_hf_benchmark_result().to_yaml())
+            as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
+            texts[f"{result.task_name}.yaml"] = str(as_on_the_hub.to_yaml())
     return texts
 
 
