@@ -37,7 +37,7 @@ np.save(f"{folder}/encoder.npy", encoder.encode(texts))
 ensemble = Ensemble([encoder, encoder], weights=[1.0, 0.5])
 np.save(f"{folder}/ensemble.npy", ensemble.encode(texts))
 fused = ensemble.fuse()
-np.save(f"{folder}/fused.npy", FastEncoder(fused).encode(texts))
+np.save(f"{folder}/fused.npy", fused.encode(texts))
 fused.save_pretrained(f"{folder}/fused")
 fused.export_calibrated(f"{folder}/calibrated", texts)
 calibrated = FastEncoder.from_pretrained(f"{folder}/calibrated")
@@ -93,7 +93,7 @@ def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
     assert result.returncode == 0, result.stderr.decode()
     encoder = FastEncoder.from_pretrained(built / "model")
     ensemble = Ensemble([encoder, encoder], weights=[1.0, 0.5])
-    expected = {"encoder": encoder, "ensemble": ensemble, "fused": FastEncoder(ensemble.fuse())}
+    expected = {"encoder": encoder, "ensemble": ensemble, "fused": ensemble.fuse()}
     for name, encodes in expected.items():
         vectors = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(vectors, encodes.encode(sentences), rtol=0, atol=1e-6)

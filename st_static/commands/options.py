@@ -200,9 +200,7 @@ def values_of(option: str, arguments: Sequence[str]) -> Iterator[str]:
     """What an option is given, each time."""
     for position, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
-        if name != option:
-            continue
-        if equals:
+        if name == option and equals:
             yield value
-        elif position + 1 < len(arguments):
+        elif name == option and position + 1 < len(arguments):
             yield arguments[position + 1]

@@ -133,8 +133,7 @@ def _check_quote(error: str, first: int, last: int, where: Callable[[int], str])
 
 def _next_records(records: Iterator[_Record]) -> list[_Record]:
     """The next records: as many as are few, and not of many characters together."""
-    batch = []
-    size = 0
+    batch, size = [], 0
     for record in itertools.islice(records, file_rows.BATCH_TEXTS):
         batch.append(record)
         size += sum(map(len, record.cells))

@@ -95,8 +95,7 @@ def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -
     """Encode the texts until the time is over; texts per second, without making encoders."""
     n_texts, seconds, begin = 0, 0.0, time.perf_counter()
     while not n_texts or time.perf_counter() - begin < at_least:
-        encode = make()
-        start = time.perf_counter()
+        encode, start = make(), time.perf_counter()
         encode(texts)
         seconds += time.perf_counter() - start
         n_texts += len(texts)
