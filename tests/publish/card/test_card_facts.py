@@ -384,18 +384,18 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def command_of_the_readme():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    [command] = re.findall(r"^st-static (card models/quickstart .*)$", readme, re.MULTILINE)
+def command_of_the_docs():
+    page = (ROOT / "docs/cards.md").read_text("utf-8")
+    command = re.findall(r"^st-static (card models/quickstart .*)$", page, re.MULTILINE)[0]
     arguments = []
     for word in command.split():
         arguments += sorted(map(str, Path().glob(word))) if "*" in word else [word]
     return arguments
 
 
-def test_the_readmes_command_leaves_the_clones_cards_alone(clone):
+def test_the_command_of_the_docs_leaves_the_clones_cards_alone(clone):
     before = contents(clone / "model_cards")
-    assert main(command_of_the_readme()) == 0
+    assert main(command_of_the_docs()) == 0
     assert contents(clone / "model_cards") == before
     assert "# quickstart" in (clone / "models/quickstart/README.md").read_text("utf-8")
     assert {path.name for path in clone.iterdir()} == {"models", "work", "results", "model_cards"}
@@ -403,7 +403,7 @@ def test_the_readmes_command_leaves_the_clones_cards_alone(clone):
 
 def test_another_models_card_is_not_overwritten(clone, capsys):
     before = contents(clone)
-    assert main([*command_of_the_readme(), "--cards", "model_cards"]) == 1
+    assert main([*command_of_the_docs(), "--cards", "model_cards"]) == 1
     said = capsys.readouterr().err
     assert "model_cards/quickstart.md is another model's card: teacher" in said
     assert "--cards OTHER" in said
@@ -412,7 +412,7 @@ def test_another_models_card_is_not_overwritten(clone, capsys):
 
 def test_a_card_without_facts_is_not_overwritten(clone, capsys):
     (clone / "model_cards/quickstart.json").unlink()
-    assert main([*command_of_the_readme(), "--cards", "model_cards"]) == 1
+    assert main([*command_of_the_docs(), "--cards", "model_cards"]) == 1
     assert "does not say whose card model_cards/quickstart.md is" in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from small_model import WORDS
 
 from st_static.cli import main
-from st_static.ensemble import recipe as ensemble_recipe
+from st_static.ensemble import build_ensemble as ensemble_recipe
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.evaluated_model import revision_of

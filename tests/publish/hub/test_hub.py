@@ -613,8 +613,8 @@ def test_the_command_gives_every_option(
 ) -> None:
     calls = []
 
-    def remember(model: Path, **options: object) -> Published:
-        calls.append((model, options))
+    def remember(model: Path, repo_id: str, **options: object) -> Published:
+        calls.append((model, {"repo_id": repo_id, **options}))
         return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
 
     monkeypatch.setattr(hub_module, "publish", remember)
