@@ -11,8 +11,8 @@ random projection: a floor |
 | `sent2vec:FILE` | a binary model of Sent2Vec (needs the package `gensim`) |
 
 To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
-`st-static evaluate`. A kind whose models lie on the Hub is named in `hub_access`, too, so that the
-Hub is asked before work starts.
+`st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
+too, so that the Hub is asked before work starts.
 """
 
 from __future__ import annotations
