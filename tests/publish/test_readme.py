@@ -57,6 +57,8 @@ SUBSTITUTES = {
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
 }
+_ATTEMPTS = 4
+BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 PIP_INSTALL = re.compile(
     r"python -m pip install -c constraints\.txt "
     r'(?:-e "\.\[(?P<extra>\w+)\]"|(?P<package>\w+))(?: && )?'
@@ -181,17 +183,32 @@ def as_run(line: str) -> str:
     return line
 
 
-def run_block(block: Block, folder: Path, reader: dict[str, str]) -> None:
+def commands_of(block: Block) -> list[list[str]]:
     if block.language == "python":
-        commands = [[sys.executable, "-c", block.text]]
-    else:
-        lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
-        commands = [["bash", "-c", line] for line in lines if line]
-    for command in commands:
+        return [[sys.executable, "-c", block.text]]
+    lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
+    return [["bash", "-c", line] for line in lines if line]
+
+
+def run_block(block: Block, folder: Path, reader: dict[str, str]) -> None:
+    """Run a block; again, as a reader would, where speeds were measured beside other work."""
+    for attempt in range(_ATTEMPTS):
+        failure = failure_of(block, folder, reader)
+        if failure is None:
+            return
+        assert attempt < _ATTEMPTS - 1, failure
+        assert BUSY in failure, failure
+
+
+def failure_of(block: Block, folder: Path, reader: dict[str, str]) -> str | None:
+    """What the first command that fails prints, if one does."""
+    for command in commands_of(block):
         result = subprocess.run(
             command, cwd=folder, env=reader, capture_output=True, text=True, check=False
         )
-        assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+        if result.returncode:
+            return f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+    return None
 
 
 @pytest.fixture(scope="module")
