@@ -51,6 +51,7 @@ def _error_of_request(
     errors: list[Exception | None] = []
 
     def request() -> None:
+        """Ask, and leave what was raised, or None, in `errors`."""
         try:
             HfApi(token=token).repo_info(name, revision=revision, repo_type=kind, timeout=_LIMIT)
             errors.append(None)

@@ -85,6 +85,7 @@ def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
     """Whether sources are equal, or are the files or folder that a card's recipe only names."""
 
     def is_found(place: object, name: object) -> bool:
+        """Whether a place is the recipe's, or ends with the bare name that the recipe gives."""
         is_bare = isinstance(name, str) and Path(name).name == name and ":" not in name
         return place == name or (is_bare and Path(str(place)).name == name)
 

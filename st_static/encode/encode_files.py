@@ -84,6 +84,7 @@ def encode_batches(
     n_unknown = 0
 
     def checked() -> Iterator[Encoded]:
+        """The encoded rows, with those of texts without a known word counted or refused."""
         nonlocal n_unknown
         for rows, vectors in _encoded(write_vectors, threads, _cut(texts), rooms):
             zeros = zero_rows(vectors)

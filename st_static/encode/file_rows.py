@@ -76,6 +76,11 @@ def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def check_embedding(names: Iterable[str]) -> None:
+    """Check that no column of the input has the name of the vectors' column.
+
+    Raises:
+        ValueError: One has.
+    """
     if EMBEDDING in names:
         raise ValueError(
             f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it, or leave "
