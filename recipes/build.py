@@ -3,9 +3,7 @@
 The same as `st-static build`; without a recipe it builds `quickstart.yaml`. `--help` lists every
 option of a recipe, `--print_config` prints the whole recipe.
 
-`--publish ORG/NAME` also evaluates the model, writes its card and publishes it on the Hub, as
-`st-static evaluate`, `card` and `publish` do: on the tasks named by `--tasks` (by default those of
-MTEB(eng, v2)), from local copies of their data in `--data DIR`, if that is given.
+`--publish ORG/NAME` also evaluates the model, writes its card and publishes it on the Hub.
 """
 
 import sys
@@ -19,7 +17,7 @@ QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Build, and with `--publish` all that comes after it; stops at the first failure."""
+    """Build, as `st-static build` does."""
     return build.run(arguments, QUICKSTART)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -54,3 +54,23 @@ def modules_beyond(packages: set[str]) -> set[str]:
 def modules_of(packages: set[str]) -> set[str]:
     """The top-level modules of these packages."""
     return metadata.packages_distributions().keys() - modules_beyond(packages)
+
+
+_HIDE = """
+import sys
+class Hiding:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {modules!r}:
+            return None
+        return self.finder.find_spec(name, path, target)
+sys.meta_path[:] = map(Hiding, sys.meta_path)
+"""
+
+
+def hide(modules: Iterable[str]) -> str:
+    """Code after which modules are not found, as if they were not installed."""
+    return _HIDE.format(modules=sorted(modules))

@@ -14,19 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from installs import installed_with, modules_beyond
+from installs import hide, installed_with, modules_beyond
 
 from st_static import Ensemble, FastEncoder
 
 BEYOND_THE_BASE = ("sentence_transformers", "transformers", "sklearn", "scipy", "xxhash")
-HIDE = """
-import sys
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {modules!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Hidden())
-"""
 ENCODE = """
 import numpy as np
 import st_static
@@ -76,7 +68,7 @@ class Base:
 def base(request: pytest.FixtureRequest) -> Base:
     if request.param == "hidden":
         modules = modules_beyond(installed_with())
-        return Base(Path(sys.executable), HIDE.format(modules=sorted(modules)))
+        return Base(Path(sys.executable), hide(modules))
     folder = os.environ.get("ST_STATIC_ENVIRONMENTS")
     if not folder:
         pytest.skip("Set ST_STATIC_ENVIRONMENTS to a folder of environments, as .ci/run does.")

@@ -1,10 +1,13 @@
 """What we use of libraries that they do not promise to keep is there in the installed releases."""
 
 import importlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from st_static.dependencies import DependencyError, private_name
+from st_static.dependencies import DependencyError, needed_by, private_name
 
 # Where each name is, and the release that was tested; the module that uses it says the same.
 PRIVATE = [
@@ -45,4 +48,25 @@ def test_a_name_that_is_gone_tells_the_release_to_install() -> None:
     assert str(error.value) == (
         "The installed release of mteb has no _gone, which st_static needs. 2.26 was tested: "
         'pip install "mteb==2.26.*".'
+    )
+
+
+def test_a_missing_module_of_ours_is_no_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError), needed_by("This command", "build"):
+        import st_static.nothing  # noqa: F401
+
+
+def test_a_package_that_other_code_misses_is_not_ours_to_name(tmp_path: Path) -> None:
+    """Such as the code that a teacher brings: no extra has it."""
+    (tmp_path / "theirs.py").write_text("import package_that_is_nowhere\n")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from st_static.dependencies import needed_by\n"
+        "with needed_by('This command', 'build'):\n"
+        "    import theirs\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stderr.rstrip().endswith(
+        "ModuleNotFoundError: No module named 'package_that_is_nowhere'"
     )

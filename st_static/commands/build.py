@@ -64,6 +64,7 @@ def _parse(
         arguments[:0] = ["--config", default_recipe]
     kind = EnsembleConfig if _names_members(arguments) else BuildConfig
     parser = _parser(kind)
+    arguments = parser.with_values_of_switches(arguments)
     values = parser.instantiate(parser.read(arguments)).as_dict()
     publication = _publication(*(values.pop(name, None) for name in ("publish", "tasks", "data")))
     del values["config"]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Whose published scores stand on a card, unless it is told otherwise.
 PUBLISHED = ("minishlab/potion-base-8M",)
+PACKAGES = ("mteb", "jinja2", "matplotlib")
+"""What a card is made with, beyond the base."""
 
 
 def _parser() -> CommandParser:
@@ -80,7 +82,7 @@ def _add_options_of_place_and_speed(parser: CommandParser) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `card`."""
     values = vars(_parser().read(arguments))
-    require_packages("mteb", "jinja2", "matplotlib")
+    require_packages(*PACKAGES)
     from st_static.publish.card.inputs import CardInputs
 
     folder, cards = values.pop("model"), values.pop("cards")

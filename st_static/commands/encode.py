@@ -208,7 +208,7 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
 
 
 def _counted(n_sentences: int, seconds: float) -> str:
-    """How many sentences, and how many a second if there are several."""
+    """How many sentences, and how many per second if there are several."""
     if n_sentences < 2:
         return "1 sentence" if n_sentences else "0 sentences"
     return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"

@@ -98,7 +98,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2)
 
     def _without_values_of_switches(self, arguments: Iterable[str]) -> list[str]:
-        """The arguments, where a switch before `true` stands alone, and one before `false` not."""
+        """Drop `true` after a switch; drop `false` together with its switch."""
         kept: list[str] = []
         for argument in arguments:
             name, _, value = argument.partition("=")

@@ -41,7 +41,7 @@ class Publication:
             OSError: The Hub cannot be reached.
         """
         with needed_by("This command", "publish"):
-            require_packages("mteb", "jinja2", "matplotlib")
+            require_packages(*card.PACKAGES)
         _check_facts(config)
         from st_static.publish.hub.publish import check_request, find_token
 
@@ -82,7 +82,7 @@ class Publication:
 
 def _check_facts(config: BuildConfig) -> None:
     """Check what the recipe says of its corpus, its teacher and the model's licence."""
-    from st_static.publish.checks.card import check_licence
+    from st_static.publish.checks.card_format import check_licence
     from st_static.publish.checks.record import check_recipe
 
     for problem in check_recipe(config.recipe()):

@@ -37,6 +37,18 @@ class RecipeParser(CommandParser, jsonargparse.ArgumentParser):
         )
         self.add_class_arguments(recipe)
 
+    def with_values_of_switches(self, arguments: Sequence[str]) -> list[str]:
+        """The arguments, where a switch of a recipe that stands alone is `true`."""
+        following = [*arguments[1:], "--"]
+        return [
+            f"{argument}=true" if self._is_bool(argument) and after.startswith("--") else argument
+            for argument, after in zip(arguments, following, strict=False)
+        ]
+
+    def _is_bool(self, name: str) -> bool:
+        action = self._option_string_actions.get(name)
+        return action is not None and type_of(action) is bool
+
     def check(self, arguments: Sequence[str]) -> None:
         """Check the options, and the keys of all recipes and sections that they give."""
         super().check(arguments)

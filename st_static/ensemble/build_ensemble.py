@@ -20,7 +20,7 @@ from st_static.distill.stages import Figures, locked, run_stage
 from st_static.distill.teacher import Teacher
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.card import ensemble_card
+from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.distill_ensemble import distill_into
 from st_static.ensemble.ensemble import Ensemble
@@ -121,7 +121,7 @@ def _agreement(ensemble: Ensemble, fused: FusedEnsemble, written: FastEncoder) -
         logger.warning(
             "Fused, the ensemble is not quite itself: a member tells capitals apart, or splits "
             "words by what stands beside them. Measure it on text like yours with "
-            "st_static.distill.cosine_agreement."
+            "st_static.cosine_agreement."
         )
     return figures
 

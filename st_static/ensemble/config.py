@@ -21,8 +21,8 @@ class EnsembleConfig:
     """A recipe of an ensemble: a YAML file that names `members`.
 
     Args:
-        members: Models by name: a folder, a Hub id, `wordllama:256` or `glove:FILE`. The first
-            one's words are the vocabulary.
+        members: Models by name: a folder, a Hub id, `package:NAME/FOLDER`, `wordllama:256` or
+            `glove:FILE`. The first one's words are the vocabulary.
         weights: Weight of each member; null is 1 for all.
         form: `exact` brings the code of a module and loads with `trust_remote_code=True`;
             `calibrated` uses sentence-transformers' own modules, nearly exactly; `distilled` is a
@@ -40,7 +40,7 @@ class EnsembleConfig:
         export: Number format of the table.
         held_out: Sentences that a distilled table is not trained on.
         seed: Seed of training.
-        workers: Processes that split the corpus into sentences; 0 is one a processor.
+        workers: Processes that split the corpus into sentences; 0 means one per processor.
     """
 
     members: list[str] = field(default_factory=list)

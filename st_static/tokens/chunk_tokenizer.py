@@ -3,7 +3,7 @@
 Tokenisation is most of a static model's running time, and natural text repeats its chunks (the
 strings between spaces). So each distinct chunk goes through the tokenizer once, and its ids are
 copied to every place where it stands. This is exact where the tokenizer never looks across the
-cuts (see `chunking`); other tokenizers are run on the whole text.
+cuts (see `boundaries`); other tokenizers are run on the whole text.
 """
 
 from __future__ import annotations

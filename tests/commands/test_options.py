@@ -245,9 +245,18 @@ def test_a_text_may_begin_like_an_option(capsys: pytest.CaptureFixture[str]) -> 
     assert "models/none" in capsys.readouterr().err
 
 
-def test_the_options_of_the_main_command_are_checked_as_well(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["build", "--teacher.sha", "null"])
-    assert "Did you mean --teacher.sha256?" in capsys.readouterr().err
+@pytest.mark.parametrize("typed", ["", " true", "=true"])
+def test_a_switch_of_a_recipe_needs_no_value(typed: str) -> None:
+    revision = "--teacher.revision " + "a" * 40
+    command = f"--teacher.trust-remote-code{typed} {revision}"
+    assert parse_build(command.split()).teacher.trust_remote_code
+    last = f"{revision} --teacher.trust_remote_code{typed}"
+    assert parse_build(last.split()).teacher.trust_remote_code
+
+
+def test_a_switch_of_a_recipe_can_be_off(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("teacher:\n  trust_remote_code: true\n  revision: " + "a" * 40 + "\n")
+    assert parse_build([str(recipe)]).teacher.trust_remote_code
+    off = [str(recipe), "--teacher.trust_remote_code", "false"]
+    assert not parse_build(off).teacher.trust_remote_code

@@ -18,7 +18,7 @@ from st_static.model.export import export_model
 from st_static.model.resolve import read_named
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.checks.card import check_card
+from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.folder import check_folder
 from st_static.tokens.tokenizer import build_tokenizer
 

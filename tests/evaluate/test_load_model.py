@@ -16,6 +16,7 @@ from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
 from st_static.model.export import export_model
+from st_static.model.resolve import read_named
 from st_static.model.text_vectors import read_word_vectors
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -86,6 +87,11 @@ def test_wordllama_gives_the_vectors_of_its_package():
 def test_wordllama_in_another_dimension_is_not_in_the_package():
     with pytest.raises(ValueError, match=r"no model of '99' dimensions, but of \['256'\]"):
         load_model("wordllama:99")
+
+
+def test_a_kind_without_a_name_says_what_there_is():
+    with pytest.raises(ValueError, match="has no model of '' dimensions, but of"):
+        read_named("wordllama:")
 
 
 def test_glove_is_the_mean_of_lower_cased_words(tmp_path):

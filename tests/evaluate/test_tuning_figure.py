@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from st_static.ensemble.ensemble import Ensemble
+from st_static.evaluate.analysis import lengths, norms
 from st_static.evaluate.figure_style import SIZE, new_axes
 from st_static.evaluate.tuning_figure import draw_tuning
+from st_static.publish.card import figures as card_figures
 
 
 class Fixed:
@@ -29,7 +31,8 @@ def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
     assert again[0].read_bytes() == files[0].read_bytes()
 
 
-def test_the_style_of_all_figures():
+def test_analyses_and_cards_have_one_style():
+    assert card_figures.new_axes is lengths.new_axes is norms.new_axes is new_axes
     figure, axes = new_axes()
     assert tuple(figure.get_size_inches()) == SIZE
     assert not axes.spines["top"].get_visible()

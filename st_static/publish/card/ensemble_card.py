@@ -9,7 +9,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from st_static.ensemble.card import card_metadata, ensemble_body
+from st_static.ensemble.card_text import card_metadata, ensemble_body
 from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of

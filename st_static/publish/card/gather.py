@@ -69,7 +69,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         benchmark=inputs.benchmark,
         published_source=PUBLISHED_SOURCE,
         load=machine_load(),
-        speed=measure_speeds(folder, name, teacher, inputs.peer_models),
+        speed=measure_speeds(folder, model, name, teacher, inputs.peer_models),
         processor=processor_name(),
         threads=n_processors(),
         limits=measure_limits(FastEncoder(model), teacher),

@@ -29,7 +29,7 @@ from st_static.evaluate.speed import (
     speed_texts,
 )
 from st_static.model.model_name import locate
-from st_static.model.static_model import read_static_model
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.publish.card.examples import LIMITS
 from st_static.publish.card.facts import MeasuredLimit
@@ -68,6 +68,7 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
 
 def measure_speeds(
     folder: Path,
+    model: StaticModel,
     name: str,
     teacher: EvaluatedModel | None,
     peers: Sequence[str],
@@ -76,12 +77,13 @@ def measure_speeds(
 
     Args:
         folder: The model.
+        model: The same, read.
         name: Its name.
         teacher: Its teacher, if it can be had.
         peers: Names of other models, as for `load_model`.
     """
     texts = speed_texts()
-    makers = _own_makers(folder, name, texts) | _peer_makers(peers)
+    makers = _own_makers(folder, model, name, texts) | _peer_makers(peers)
     if teacher is not None:
         makers[_Contender(teacher.name, SENTENCE_TRANSFORMERS)] = _always(teacher)
     speeds: list[MeasuredSpeed] = []
@@ -98,9 +100,8 @@ def measure_speeds(
     return speeds
 
 
-def _own_makers(folder: Path, name: str, texts: list[str]) -> _Makers:
+def _own_makers(folder: Path, model: StaticModel, name: str, texts: list[str]) -> _Makers:
     """The encoders of the model itself; one of them has seen the texts before."""
-    model = read_static_model(folder)
     warm = FastEncoder(model)
     warm.encode(texts)
     makers: _Makers = {

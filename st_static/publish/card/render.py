@@ -17,7 +17,7 @@ from st_static.evaluate.speed import is_believable
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.notes import CARD_FILE
 from st_static.publish.card.facts import CardFacts, ResultEntry
-from st_static.publish.checks.card import TERMS_IN_NOTES
+from st_static.publish.checks.card_format import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
 from st_static.publish.checks.record import languages_of
 

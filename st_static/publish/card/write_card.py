@@ -22,7 +22,7 @@ from st_static.publish.card.gather import gather
 from st_static.publish.card.inputs import CardInputs, CardPlan, plan_card
 from st_static.publish.card.render import official_task, render
 from st_static.publish.card.results import official_results
-from st_static.publish.checks.card import check_card, dataset_names
+from st_static.publish.checks.card_format import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"

@@ -11,7 +11,7 @@ from pathlib import Path
 from st_static.arguments import as_path
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.notes import CARD_FILE
-from st_static.publish.checks.card import check_card, check_results_file
+from st_static.publish.checks.card_format import check_card, check_results_file
 from st_static.publish.checks.card_of_model import check_card_of_model
 from st_static.publish.checks.secrets import find_secrets
 from st_static.publish.checks.weights import (

@@ -19,7 +19,7 @@ from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish.card.measurements import load_teacher
 from st_static.publish.card.render import render
-from st_static.publish.checks.card import check_card
+from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.fingerprint import fingerprint, mark
 
 ROOT = Path(__file__).parents[3]

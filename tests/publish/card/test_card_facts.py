@@ -27,7 +27,7 @@ from st_static.publish.card.identity import (
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.card.render import render
 from st_static.publish.card.write_card import write_card
-from st_static.publish.checks.card import check_card
+from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint
 from st_static.publish.checks.folder import check_folder
 from st_static.publish.checks.record import check_recipe

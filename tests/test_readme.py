@@ -29,7 +29,7 @@ from small_build import generated_sentences, save_tiny_teacher
 
 from st_static.tokens.tokenizer import build_tokenizer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 START = "The commands on this page run in a clone, after the [quickstart](../README.md#quickstart)."
 
 

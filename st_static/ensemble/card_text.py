@@ -68,8 +68,8 @@ def ensemble_body(
     parts = [
         f"# {name}",
         f"A static sentence encoder: the weighted ensemble of {len(members)} static models, over "
-        "one table of words. No network runs. A member that tells capitals apart, or splits words "
-        "by what stands beside them, is not quite what it is alone.",
+        "one table of words. No neural network runs. A member that tells capitals apart, or splits "
+        "words by what stands beside them, is not quite what it is alone.",
         "<!-- What stands between the next two comments is kept when the card is written again. "
         f"-->\n{NOTES_START}\n{notes}{chr(10) if notes else ''}{NOTES_END}",
         "## Use it",
