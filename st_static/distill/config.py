@@ -14,6 +14,7 @@ from st_static.distill.corpus.config import (
     SentencesConfig,
     VocabularyConfig,
 )
+from st_static.languages import check_language
 
 __all__ = [
     "BuildConfig",
@@ -218,6 +219,9 @@ class BuildConfig:
     Args:
         output: Folder that the model is written to.
         work_dir: Folder for the stages' files; an interrupted build goes on from there.
+        language: The language of the text as a BCP 47 tag such as `en`, or several. It decides how
+            text is split into sentences and words, and the model card says it. Text of a language
+            that is not named is treated as English.
         seed: Seed of the sentences that the PCA sees and of training. Held-out sentences and
             candidates are drawn by a hash of their text, the same with any seed.
         workers: Processes for the corpus stages; 0 is one per processor.
@@ -225,12 +229,13 @@ class BuildConfig:
 
     Example:
         >>> corpus = CorpusConfig(files="data/*.txt.xz")
-        >>> BuildConfig(output="models/ours", corpus=corpus).vocabulary.size
+        >>> BuildConfig(output="models/ours", language="en", corpus=corpus).vocabulary.size
         150000
     """
 
     output: str = "models/static"
     work_dir: str = "work"
+    language: str | list[str] | None = None
     seed: int = 0
     workers: int = 0
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
@@ -246,6 +251,7 @@ class BuildConfig:
     def __post_init__(self) -> None:
         as_text(self, "output", "work_dir")
         check_fields(self)
+        check_language(self.language)
         require(
             self.workers >= 0, f"workers must be positive, or 0 for all, but it is {self.workers}."
         )

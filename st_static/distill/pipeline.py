@@ -107,8 +107,8 @@ def build(config: BuildConfig) -> BuildResult:
     Example:
         ::
 
-            corpus = CorpusConfig(files="data/*.txt.xz", language="en")
-            result = build(BuildConfig(output="models/ours", work_dir="work/ours", corpus=corpus))
+            corpus = CorpusConfig(files="data/*.txt.xz")
+            result = build(BuildConfig("models/ours", "work/ours", language="en", corpus=corpus))
             encoder = FastEncoder.from_pretrained(result.output)
 
         `examples/build_on_your_documents.py` is a whole program.

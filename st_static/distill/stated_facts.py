@@ -11,7 +11,7 @@ from st_static.distill.config import CorpusConfig, TeacherConfig
 
 # What a recipe states about its own corpus and teacher; of any other it may be false.
 _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
-_CORPUS_FACTS = ("description", "license", "language", "redistributable")
+_CORPUS_FACTS = ("description", "license", "redistributable")
 # How much of it is read, and from which state of a dataset.
 _CORPUS_EXTENT = ("max_documents", "split", "revision")
 _TEACHER_FACTS = ("hub_id", "license", "description")
@@ -27,8 +27,8 @@ def without_false_facts(
 ) -> AnyRecipe:
     """Drop what a recipe states about a corpus or teacher that options have replaced.
 
-    A description, a licence and a language belong to a text, not to a recipe, and so does how
-    much of the text is read. The teacher's licence, and the model's, stay if the teacher is the
+    A description and a licence belong to a text, not to a recipe, and so does how much of the
+    text is read. The teacher's licence, and the model's, stay if the teacher is the
     same model from another place.
 
     Args:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 from st_static.arguments import check_fields, require
-
-LANGUAGE_CODE = "[a-z]{2,3}|code|multilingual"  # as the Hub takes it
 
 
 @dataclass(frozen=True)
@@ -29,12 +26,11 @@ class CorpusConfig:
         max_documents: Stop after this many documents.
         description: What the text is, for the model card: kinds of text and where they come from.
         license: Its licence, for the model card.
-        language: Its language, as an ISO 639 code such as `en`, or several; for the model card.
         redistributable: Whether the text may be passed on. Where it may not, the model card says
             that the model is rebuilt from an open corpus before it is uploaded.
 
     Example:
-        >>> CorpusConfig(files="data/*.txt.xz", language="en", license="cc0-1.0").patterns
+        >>> CorpusConfig(files="data/*.txt.xz", license="cc0-1.0").patterns
         ['data/*.txt.xz']
     """
 
@@ -48,18 +44,10 @@ class CorpusConfig:
     max_documents: int | None = None
     description: str | None = None
     license: str | None = None
-    language: str | list[str] | None = None
     redistributable: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
-        languages = [self.language] if isinstance(self.language, str) else self.language or []
-        for code in languages:
-            require(
-                bool(re.fullmatch(LANGUAGE_CODE, code)),
-                "corpus.language must be an ISO 639 code of two or three letters, such as en, or a "
-                f"list of them, but got {code!r}.",
-            )
         require(
             self.max_documents is None or self.max_documents > 0,
             f"corpus.max_documents must be positive or null, but it is {self.max_documents}.",

@@ -19,7 +19,7 @@ from st_static.model.notes import CARD_FILE
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card_format import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
-from st_static.publish.checks.record import languages_of
+from st_static.publish.checks.record import recorded_languages
 
 _TEMPLATE = "card.md.jinja"
 # Of ISO 639 codes that are met often; of others the code itself is written.
@@ -60,7 +60,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         notes=notes.strip("\n"),
         figures={figure.file.partition(".")[0]: figure for figure in facts.figures},
         model_id=facts.hub_id or f"models/{facts.name}",
-        languages=name_languages(languages_of(facts.recipe["corpus"])),
+        languages=name_languages(recorded_languages(facts.recipe)),
         teacher_name=describe_teacher(facts),
         is_believable=is_believable(facts.speed, facts.name),
         marks=_marks(facts),
@@ -98,7 +98,7 @@ def render_template(name: str, facts: Any, **values: Any) -> str:
 def card_data(facts: CardFacts) -> ModelCardData:
     """The card's YAML."""
     corpus = facts.recipe["corpus"]
-    languages = languages_of(corpus)
+    languages = recorded_languages(facts.recipe)
     from_hub = corpus["dataset"] and not (corpus["files"] or corpus["docstrings"])
     return ModelCardData(
         language=languages[0] if len(languages) == 1 else languages or None,

@@ -14,8 +14,6 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from st_static.distill.corpus.config import LANGUAGE_CODE
-
 # The license_name of a card whose licence is in its notes.
 TERMS_IN_NOTES = "see-model-card"
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
@@ -36,6 +34,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(\n|\Z)", re.DOTALL)
 _PARTS: dict[str, type] = {"task": dict, "dataset": dict, "metrics": list}
 _IMAGE = re.compile(r"!\[(.*?)\]\(")
 _DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as the Hub takes it
 
 
 def check_card(text: str) -> list[str]:
@@ -107,7 +106,7 @@ def _fields(data: dict[str, Any]) -> Iterator[str]:
         yield f"Expected a language, such as en, but got {data['language']!r}."
     else:
         for code in languages:
-            if not re.fullmatch(LANGUAGE_CODE, str(code)):
+            if not _LANGUAGE_CODE.fullmatch(str(code)):
                 yield f"Expected a language's code of two or three letters, but got {code!r}."
     for key, expected in (
         ("library_name", "sentence-transformers"),

@@ -13,7 +13,7 @@ from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
-from st_static.publish.checks.record import check_recipe, languages_of, teacher_id
+from st_static.publish.checks.record import check_recipe, recorded_languages, teacher_id
 from st_static.publish.checks.weights import table_dimension
 
 # A link to a file of the repository, and what an example in the card loads.
@@ -117,7 +117,7 @@ def _contradictions(card: str, recipe: dict[str, Any]) -> list[str]:
     """What the card's YAML says otherwise than the recipe, also where it was changed by hand."""
     said = card_yaml(card)
     stated = {
-        "language": languages_of(recipe["corpus"]),
+        "language": recorded_languages(recipe),
         "license": _as_list(recipe.get("export", {}).get("license")),
         "base_model": _as_list(teacher_id(recipe["teacher"])),
     }

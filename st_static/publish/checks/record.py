@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from st_static.languages import languages_of, primary_of
 from st_static.model.model_name import ModelName
 
 
@@ -47,10 +48,13 @@ def _check_teacher(teacher: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def languages_of(corpus: Mapping[str, Any]) -> list[str]:
-    """The codes of a corpus's languages; none where the recipe does not say them."""
-    language = corpus.get("language")
-    return [language] if isinstance(language, str) else list(language or [])
+def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
+    """The codes of a recipe's languages; none where it does not say them.
+
+    The Hub's codes are those of ISO 639: without script and region.
+    """
+    language = recipe.get("language") or recipe["corpus"].get("language")  # of older models
+    return list(dict.fromkeys(map(primary_of, languages_of(language))))
 
 
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:

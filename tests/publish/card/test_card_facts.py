@@ -36,8 +36,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def with_recipe(facts, **changes):
-    """Facts whose recipe has other values: `corpus={...}`, `teacher={...}`."""
-    recipe = {key: {**facts.recipe[key], **values} for key, values in changes.items()}
+    """Facts whose recipe has other values: `language=...`, `corpus={...}`, `teacher={...}`."""
+    recipe = {
+        key: {**facts.recipe[key], **value} if isinstance(value, dict) else value
+        for key, value in changes.items()
+    }
     return replace(facts, recipe={**facts.recipe, **recipe})
 
 
@@ -61,7 +64,7 @@ def complete_record(model):
 
 def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
     card = (written / "README.md").read_text("utf-8")
-    assert facts_of(written).recipe["corpus"]["language"] is None
+    assert facts_of(written).recipe["language"] is None
     assert ModelCard(card).data.language is None
     said = card.partition("## Scores")[0].replace("a few English sentences", "")
     assert "English" not in said
@@ -75,10 +78,11 @@ def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
         ("ja", "ja", "paragraphs in Japanese,"),
         (["de", "en", "fr"], ["de", "en", "fr"], "for German, English and French:"),
         ("gsw", "gsw", "for `gsw`:"),
+        (["pt-BR", "pt-PT", "zh-Hant"], ["pt", "zh"], "for Portuguese and Chinese:"),
     ],
 )
 def test_a_card_names_the_languages_of_its_text(written, language, in_yaml, says):
-    card = render(with_recipe(facts_of(written), corpus={"language": language}))
+    card = render(with_recipe(facts_of(written), language=language))
     assert ModelCard(card).data.language == in_yaml
     assert says in card
     assert check_card(card) == []
@@ -235,7 +239,7 @@ def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed
     model = shutil.copytree(written, tmp_path / "tiny")
     complete_record(model)
     record = read_json(model / "st_static.json")
-    record["recipe"]["corpus"]["language"] = "ja"
+    record["recipe"]["language"] = "ja"
     write_json(model / "st_static.json", record)
     facts = replace(facts_of(written), recipe=record["recipe"], teacher_id="org/teacher")
     facts = replace(facts, license="mit", fingerprint=fingerprint(model))
