@@ -32,6 +32,7 @@ from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
+from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import Selected
@@ -57,6 +58,7 @@ class Ablation:
         self.selected, self.vectors = model.selected, model.teacher_vectors
         self.held_out = np.flatnonzero(model.is_held_out)
         self.train = np.flatnonzero(~model.is_held_out)
+        self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids = self.tokenize(self.tokenizer)
         settings = digest([asdict(config.distillation), asdict(config.pca), config.seed])
         self.folder = WORK / f"{work.hashes['extraction']}-{settings}"
@@ -73,7 +75,7 @@ class Ablation:
         """Add a row."""
         scores = sts_scores(TableEncoder(table, tokenizer or self.tokenizer), self.data)
         ids = self.ids if tokenizer is None else self.tokenize(tokenizer)
-        teacher = self.vectors[self.held_out]
+        teacher = self.target(self.vectors[self.held_out])
         agreement = table_agreement(table, ids.take(self.held_out), teacher, self.config.seed)
         cells = [f"{value:.2f}" for value in (*scores.values(), agreement)]
         self.table.add_row(name, *cells)
@@ -83,7 +85,7 @@ class Ablation:
         """Add a row for a table, and one for what distillation makes of it."""
         self.score(name, table)
         folder = self.folder / name.replace(" ", "-").replace(",", "")
-        data, config = TrainingData(self.ids, self.vectors), self.config
+        data, config = TrainingData(self.ids, self.vectors, self.target), self.config
         trained, _ = distill(
             table, self.tokenizer, data, self.held_out, config.distillation, folder, config.seed
         )

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from st_static.distill.teacher import TokenBatch
 from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import has_pieces
 
 
 class WordSpans(NamedTuple):
@@ -33,7 +34,8 @@ class WordSpans(NamedTuple):
 def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
     """Find each occurrence of a vocabulary word in sentences [B].
 
-    A word that the tokenizer spells with several pieces is not in the vocabulary and is left out.
+    A word that the tokenizer spells with several pieces is not in the vocabulary and is left out,
+    unless pieces are what has vectors.
     """
     encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
     ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int64)
@@ -43,7 +45,7 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
     sentence = np.repeat(np.arange(len(encodings)), [len(e) for e in encodings])
     begins = np.diff(number_in_sentence, prepend=-1) != 0
     begins |= np.diff(sentence, prepend=-1) != 0
-    whole = begins & np.append(begins[1:], np.True_)
+    whole = begins & np.append(begins[1:], np.True_) | has_pieces(tokenizer)
     return WordSpans(ids[whole], sentence[whole], spans[whole, 0], spans[whole, 1])
 
 

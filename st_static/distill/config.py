@@ -140,6 +140,9 @@ class DistillationConfig:
         n_clusters: Clusters of teacher vectors, for clustered batches.
         groups_per_batch: Groups in a clustered batch, each from one cluster or two.
         temperature: Softmax temperature τ of both similarity distributions.
+        center: Whether to take the mean over the corpus away from the teacher's vectors. `auto`
+            does where the mean cosine of two sentences is above 0.3: where all cosines are high,
+            the student would learn little else.
         learning_rate: Adam's learning rate, at its highest.
         schedule: Course of the learning rate after the warm-up.
         warmup_steps: Steps in which the learning rate rises from 0.
@@ -160,6 +163,7 @@ class DistillationConfig:
     n_clusters: int = 8192
     groups_per_batch: int = 16
     temperature: float = 0.05
+    center: bool | Literal["auto"] = "auto"
     learning_rate: float = 3e-3
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup_steps: int = 0

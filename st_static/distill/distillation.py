@@ -28,6 +28,7 @@ from st_static.distill.batches import batch_sampler
 from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.stages import Figures
+from st_static.distill.target import Target
 from st_static.distill.training_run import train_to_the_end, training_figures
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -96,13 +97,17 @@ class TrainingData:
     Args:
         ids: Token ids of each sentence, [S rows].
         vectors: The teacher's vectors, [S, d]; may be mapped into memory.
+        target: What the student learns of them; by default their cosines as they are.
     """
 
     valid_label_columns: Sequence[str] = ("label",)
 
-    def __init__(self, ids: Ragged, vectors: NDArray[np.float16]) -> None:
+    def __init__(
+        self, ids: Ragged, vectors: NDArray[np.float16], target: Target | None = None
+    ) -> None:
         self.ids = ids
         self.vectors = vectors
+        self.target = target or Target()
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
         """Make a batch of dataset rows [K]: `sentence_input_ids`, `sentence_offsets`, `label`."""
@@ -113,7 +118,7 @@ class TrainingData:
             "sentence_offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
             # A column of zeros changes no cosine; without it MatryoshkaLoss would cut teacher
             # vectors that have the student's dimension.
-            "label": F.pad(torch.from_numpy(self.vectors[index].astype(np.float32)), (0, 1)),
+            "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, 1)),
         }
 
 

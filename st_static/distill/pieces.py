@@ -19,15 +19,16 @@ from st_static.distill.teacher import Teacher, is_out_of_memory, padded_tokens, 
 from st_static.files import read_arrays, write_arrays
 from st_static.tokens.tokenizer import (
     CONTINUATION,
+    ENGLISH,
+    WORD_BEGIN,
+    Normalization,
     build_tokenizer,
     is_punctuation,
     split_words,
 )
 
-_METASPACE = "▁"
 
-
-def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
+def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
     """Spell the teacher's tokens as WordPiece tokens of the student.
 
     WordPiece, Unigram and byte-level BPE vocabularies mark word beginnings each in their own way;
@@ -37,6 +38,7 @@ def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
 
     Args:
         teacher: The teacher's tokenizer.
+        normalization: What becomes of the student's text before it is split.
 
     Returns:
         For each spelling the teacher's token id; the smallest one where several agree.
@@ -45,7 +47,7 @@ def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
     kind = description["model"]["type"]
     byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
     special = {token["id"] for token in description["added_tokens"]}
-    student = build_tokenizer([])
+    student = build_tokenizer([], normalization=normalization)
     decoder = ByteLevel()
     pieces: dict[str, int] = {}
     for token, index in sorted(teacher.get_vocab().items(), key=lambda item: item[1]):
@@ -55,7 +57,7 @@ def teacher_pieces(teacher: Tokenizer) -> dict[str, int]:
             prefix = description["model"]["continuing_subword_prefix"]
             begins, text = not token.startswith(prefix), token.removeprefix(prefix)
         else:
-            text = decoder.decode([token]) if byte_level else token.replace(_METASPACE, " ")
+            text = decoder.decode([token]) if byte_level else token.replace(WORD_BEGIN, " ")
             begins, text = text.startswith(" "), text.strip(" ")
         words = split_words(student, text)
         if len(words) == 1 and not is_punctuation(words[0]):
@@ -122,10 +124,10 @@ def _teacher_ids(teacher: Teacher, tokens: Sequence[str]) -> list[list[int]]:
         """Of one token."""
         if token in pieces:
             return [pieces[token]]
-        text = token.removeprefix(CONTINUATION)
+        text = token.removeprefix(CONTINUATION).removeprefix(WORD_BEGIN)
         ids = teacher.tokenizer.encode(text, add_special_tokens=False).ids
         known = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
-        return ids if any(token and token.strip(_METASPACE) for token in known) else []
+        return ids if any(token and token.strip(WORD_BEGIN) for token in known) else []
 
     return [ids_of(token) for token in tokens]
 

@@ -18,6 +18,7 @@ from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.piece_vocabulary import write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import write_sentences
 from st_static.distill.corpus.vocabulary import write_vocabulary
@@ -33,12 +34,14 @@ from st_static.distill.stages import (
     run_stage,
     stage_folder,
 )
+from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import (
     WorkDirectory,
     read_sentence_vectors,
     write_word_table,
 )
+from st_static.languages import languages_of
 from st_static.model.export import check_output, export_model
 from st_static.tokens.ragged import Ragged
 
@@ -152,6 +155,7 @@ class _Build:
         self.config = config
         self.work = WorkDirectory(Path(config.work_dir))
         self.output = Path(config.output)
+        self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
         check_output(self.output)
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
@@ -171,14 +175,8 @@ class _Build:
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
         config = self.config
-        vocabulary_key = {
-            **asdict(config.vocabulary),
-            "teacher_tokenizer": digest(self.teacher.tokenizer.to_str()),
-        }
-        if config.vocabulary.pieces == "all":  # stages of before there was a choice stay valid
-            del vocabulary_key["pieces"]
         self._stage(*self._sentences_stage(), self._sentences)
-        self._stage("vocabulary", vocabulary_key, self._vocabulary)
+        self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
 
     def run(self) -> None:
@@ -212,6 +210,11 @@ class _Build:
         """The first stage's name and key."""
         return "sentences", asdict(self.config.sentences) | {"corpus": self.corpus.identity()}
 
+    def _vocabulary_key(self) -> dict[str, Any]:
+        """What determines the vocabulary."""
+        tokenizer = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
+        return asdict(self.vocabulary) | tokenizer
+
     def _teacher_key(self) -> dict[str, Any]:
         """What determines the teacher's vectors; `auto` would hide another machine's format."""
         return {
@@ -229,11 +232,12 @@ class _Build:
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:
-        tokenizer = self.teacher.tokenizer
-        shards, pieces = self.work.sentence_shards(), teacher_pieces(tokenizer)
-        return write_vocabulary(
-            folder, shards, tokenizer, pieces, self.config.vocabulary, self.config.workers
-        )
+        shards, config, workers = self.work.sentence_shards(), self.vocabulary, self.config.workers
+        teacher = self.teacher.tokenizer
+        if config.units == "pieces":
+            return write_piece_vocabulary(folder, shards, teacher, config, workers)
+        pieces = teacher_pieces(teacher, config.normalization)
+        return write_vocabulary(folder, shards, teacher, pieces, config, workers)
 
     def _selection(self, folder: Path) -> Figures:
         return write_selection(folder, self.work, self.config.selection, self.config.workers)
@@ -253,16 +257,20 @@ class _Build:
         table = self.work.table("pca")
         # A checkpoint holds the table and two moments; two are kept while one is written.
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
+        vectors, train = self.work.sentence_vectors, np.flatnonzero(~self.work.is_held_out)
+        target = Target.fit(vectors, train, self.config.distillation.center)
         table, figures = distill(
             table,
             self.work.tokenizer,
-            TrainingData(self._ids, self.work.sentence_vectors),
+            TrainingData(self._ids, vectors, target),
             np.flatnonzero(self.work.is_held_out),
             self.config.distillation,
             folder / "checkpoints",
             self.config.seed,
         )
-        return self._write_table(folder, table, self.work.sentence_vectors) | figures
+        return (
+            self._write_table(folder, table, vectors) | figures | {"centered": target.is_centered}
+        )
 
     def _export(self) -> None:
         last = self.stages[-1].name
@@ -288,8 +296,9 @@ class _Build:
         self, folder: Path, table: NDArray[np.float32], vectors: NDArray[np.float16]
     ) -> Figures:
         write_word_table(folder, table)
-        held_out = np.flatnonzero(self.work.is_held_out)
-        agreement = table_agreement(table, self._ids.take(held_out), vectors[held_out])
+        held_out = self.work.is_held_out
+        teacher = Target.fit(vectors, np.flatnonzero(~held_out))(vectors[held_out])
+        agreement = table_agreement(table, self._ids.take(np.flatnonzero(held_out)), teacher)
         return {"teacher_agreement": round(agreement, 2)}
 
     @functools.cached_property

@@ -18,7 +18,7 @@ from st_static.distill.pipeline import BuildResult
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
 from st_static.model.export import RECORD_FILE, own_files
-from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS
+from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces
 
 _SPEED_SENTENCES = 20_000
 _SEARCHED_SENTENCES = 200_000
@@ -106,6 +106,9 @@ def rows_explained(result: BuildResult) -> str:
     """Why the word table has more rows than the vocabulary has words."""
     n_words = result.stage("vocabulary").figures["words"]
     tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    special = f"{len(SPECIAL_TOKENS)} special tokens."
+    if has_pieces(tokenizer):
+        return f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} pieces; {special}"
     first = len(SPECIAL_TOKENS) + n_words
     others = [t.removeprefix(CONTINUATION) for t, i in tokenizer.get_vocab().items() if i >= first]
     n_characters = sum(len(text) == 1 for text in others)
@@ -113,7 +116,7 @@ def rows_explained(result: BuildResult) -> str:
     pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
     text = (
         f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
-        f"single characters, which spell all other words; {len(SPECIAL_TOKENS)} special tokens."
+        f"single characters, which spell all other words; {special}"
     )
     hint = (
         " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "

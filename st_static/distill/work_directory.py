@@ -95,6 +95,11 @@ class WorkDirectory:
         return self.folder("vocabulary") / WORDS_FILE
 
     @property
+    def tokenizer_file(self) -> Path:
+        """The student's tokenizer."""
+        return self.folder("vocabulary") / TOKENIZER_FILE
+
+    @property
     def teacher_tokenizer_file(self) -> Path:
         """The teacher's tokenizer, without truncation and padding."""
         return self.folder("vocabulary") / TEACHER_TOKENIZER_FILE
@@ -107,7 +112,7 @@ class WorkDirectory:
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The student's tokenizer."""
-        return Tokenizer.from_file(str(self.folder("vocabulary") / TOKENIZER_FILE))
+        return Tokenizer.from_file(str(self.tokenizer_file))
 
     @functools.cached_property
     def selected(self) -> Selected:

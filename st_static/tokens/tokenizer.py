@@ -1,26 +1,65 @@
-"""The student's tokenizer: greedy longest match over words, pieces and single characters."""
+"""The student's tokenizer: of words, by greedy longest match, or of pieces, the likeliest ones."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from tokenizers import Tokenizer
-from tokenizers.decoders import WordPiece as WordPieceDecoder
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 PADDING_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
 CONTINUATION = "##"
+WORD_BEGIN = "▁"
 SPECIAL_TOKENS = (PADDING_TOKEN, UNKNOWN_TOKEN)
 # Longer words are [UNK].
 MAX_WORD_CHARACTERS = 100
 ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
+
+
+class Normalization(NamedTuple):
+    """What becomes of a text before it is split.
+
+    Attributes:
+        nfkc: Whether forms of a character that differ in width or composition become one.
+        lowercase: Whether capitals become small letters.
+        strip_accents: Whether combining marks go: é becomes e, and が becomes か.
+    """
+
+    nfkc: bool = True
+    lowercase: bool = True
+    strip_accents: bool = False
+
+    def normalizer_of_words(self) -> normalizers.Normalizer:
+        """The normaliser before BERT's pre-tokenizer."""
+        # None is what it is for lower-casing: the same, in the spelling of BERT's own files.
+        strip = None if self.strip_accents == self.lowercase else self.strip_accents
+        bert = normalizers.BertNormalizer(lowercase=self.lowercase, strip_accents=strip)
+        return normalizers.Sequence([normalizers.NFKC(), bert]) if self.nfkc else bert
+
+    def normalizer_of_pieces(self) -> normalizers.Normalizer:
+        """The normaliser of a Unigram model."""
+        steps: list[normalizers.Normalizer] = [normalizers.NFKC()] if self.nfkc else []
+        if self.strip_accents:
+            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
+        return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
+
+    @classmethod
+    def of_words(cls, tokenizer: Tokenizer) -> Normalization:
+        """That of a tokenizer that `build_tokenizer` made."""
+        steps = json.loads(tokenizer.to_str())["normalizer"]
+        bert = steps["normalizers"][-1] if steps["type"] == "Sequence" else steps
+        lowercase, strip = bert["lowercase"], bert["strip_accents"]
+        return cls(steps is not bert, lowercase, lowercase if strip is None else strip)
+
+
+# As BERT's own English models do it.
+ENGLISH = Normalization(nfkc=False, lowercase=True, strip_accents=True)
 
 
 def is_punctuation(word: str) -> bool:
@@ -36,17 +75,20 @@ def is_punctuation(word: str) -> bool:
     return all(c in ASCII_PUNCTUATION or unicodedata.category(c).startswith("P") for c in word)
 
 
-def build_tokenizer(words: Iterable[str], pieces: Iterable[str] = ()) -> Tokenizer:
-    """Build the English tokenizer of a static model.
+def build_tokenizer(
+    words: Iterable[str], pieces: Iterable[str] = (), normalization: Normalization = ENGLISH
+) -> Tokenizer:
+    """Build the tokenizer of a static model whose language puts spaces between words.
 
     A vocabulary word is one look-up; an unknown word falls back to its longest known prefix and
     `##` pieces (greedy longest match, WordPiece). Nothing goes into `added_tokens`: special
     tokens are never matched in text, and many added tokens would make the tokenizer slow.
 
     Args:
-        words: Lower-cased words, the most frequent first. Word i gets id 2 + i.
+        words: Normalised words, the most frequent first. Word i gets id 2 + i.
         pieces: Word beginnings and `##` continuations for words outside the vocabulary.
             Repetitions, of words too, are dropped.
+        normalization: What becomes of a text before it is split.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words, pieces.
@@ -59,17 +101,64 @@ def build_tokenizer(words: Iterable[str], pieces: Iterable[str] = ()) -> Tokeniz
     tokens = dict.fromkeys([*SPECIAL_TOKENS, *words, *pieces])
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = Tokenizer(
-        WordPiece(
+        models.WordPiece(
             vocabulary,
             unk_token=UNKNOWN_TOKEN,
             continuing_subword_prefix=CONTINUATION,
             max_input_chars_per_word=MAX_WORD_CHARACTERS,
         )
     )
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.decoder = WordPieceDecoder(prefix=CONTINUATION)
+    tokenizer.normalizer = normalization.normalizer_of_words()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
     return tokenizer
+
+
+def build_piece_tokenizer(
+    pieces: Sequence[tuple[str, float]], normalization: Normalization
+) -> Tokenizer:
+    """Build the tokenizer of a static model whose words do not stand between spaces.
+
+    A text is split at white space and around punctuation; each part is spelled by the pieces whose
+    log probabilities have the largest sum (Unigram). Pieces at the beginning of a word of spaced
+    scripts begin with `▁`.
+
+    Args:
+        pieces: Normalised pieces without punctuation, the most frequent first, with the logarithms
+            of their probabilities. Piece i gets id 2 + i.
+        normalization: What becomes of a text before it is split.
+
+    Returns:
+        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, pieces.
+
+    Example:
+        >>> pieces = [("今日", -1.0), ("は", -1.0), ("▁ai", -2.0), ("晴れ", -2.0)]
+        >>> build_piece_tokenizer(pieces, Normalization()).encode("今日は晴れ、AI").tokens
+        ['▁', '今日', 'は', '晴れ', '▁、', '▁ai']
+    """
+    # Their scores count for nothing: no text holds [PAD], and Unigram has a score for the unknown.
+    special = [(token, 0.0) for token in SPECIAL_TOKENS]
+    tokenizer = Tokenizer(models.Unigram([*special, *pieces], unk_id=1, byte_fallback=False))
+    tokenizer.normalizer = normalization.normalizer_of_pieces()
+    tokenizer.pre_tokenizer = split_before_pieces()
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def split_before_pieces() -> pre_tokenizers.PreTokenizer:
+    """How text is split before pieces are looked for: no piece goes across these borders."""
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Punctuation("isolated"),
+            pre_tokenizers.Metaspace(WORD_BEGIN, prepend_scheme="always"),
+        ]
+    )
+
+
+def has_pieces(tokenizer: Tokenizer) -> bool:
+    """Whether a student's tokenizer is one of pieces, not of words."""
+    return isinstance(tokenizer.model, models.Unigram)
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -83,16 +172,20 @@ def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
     return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalised)]
 
 
-def split_all_words(texts: pa.Array) -> pa.ListArray:
+def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
     """`split_words` for many texts [B]: Arrow splits those of printable ASCII, most of English.
+
+    Args:
+        texts: The texts.
+        normalization: That of the tokenizer.
 
     Example:
         >>> split_all_words(pa.array(["Don't!", "Café"])).to_pylist()
         [['don', "'", 't', '!'], ['cafe']]
     """
     plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
-    split = split_plain_words(texts.filter(pa.array(plain)))
-    tokenizer = build_tokenizer([])
+    split = split_plain_words(texts.filter(pa.array(plain)), normalization.lowercase)
+    tokenizer = build_tokenizer([], normalization=normalization)
     others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
     lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])
     places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])

@@ -676,7 +676,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
     folder = tmp_path_factory.mktemp("real")
     with pytest.MonkeyPatch.context() as patch:
         # The 29,000 pieces of its vocabulary would take most of the time; all words are known.
-        patch.setattr(recipe, "teacher_pieces", lambda tokenizer: {})
+        patch.setattr(recipe, "teacher_pieces", lambda tokenizer, normalization: {})
         return build(
             BuildConfig(
                 output=str(folder / "model"),

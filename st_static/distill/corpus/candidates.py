@@ -24,7 +24,13 @@ from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.chunks import split_chunks
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, split_all_words
+from st_static.tokens.tokenizer import (
+    ENGLISH,
+    SPECIAL_TOKENS,
+    Normalization,
+    has_pieces,
+    split_all_words,
+)
 
 # Chunks that a worker remembers: about 60 MB. joblib replaces workers that grow by 300 MB.
 _MEMO_CHUNKS = 400_000
@@ -56,36 +62,84 @@ class Pairs(NamedTuple):
         return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+class Found(NamedTuple):
+    """What a finder tells of sentences [B].
+
+    Attributes:
+        words: The ids of each sentence's vocabulary words, repetitions included, [B rows].
+        teacher_tokens: Each sentence's teacher tokens, [B].
+        n_words: Its words: those between spaces, or its pieces, [B].
+    """
+
+    words: Ragged
+    teacher_tokens: NDArray[np.int64]
+    n_words: NDArray[np.int64]
+
+
+class FinderFiles(NamedTuple):
+    """What a finder is loaded from.
+
+    Attributes:
+        words: The vocabulary.
+        student: The student's tokenizer.
+        teacher: The teacher's tokenizer.
+    """
+
+    words: Path
+    student: Path
+    teacher: Path
+
+
+@functools.lru_cache(maxsize=1)
+def load_finder(files: FinderFiles) -> WordFinder | PieceFinder:
+    """Load a finder, once in a process, so that its memo outlives a shard."""
+    student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
+    if has_pieces(student):
+        return PieceFinder(student, teacher)
+    words = read_table(files.words)["text"].combine_chunks()
+    return WordFinder(words, teacher, Normalization.of_words(student))
+
+
+class PieceFinder:
+    """Finds a student's pieces in sentences, and counts the teacher's tokens.
+
+    Args:
+        student: The student's tokenizer.
+        teacher_tokenizer: The teacher's, without truncation and padding.
+    """
+
+    def __init__(self, student: Tokenizer, teacher_tokenizer: Tokenizer) -> None:
+        self._student = ChunkTokenizer(student, max_chunks=_MEMO_CHUNKS)
+        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
+
+    def __call__(self, texts: pa.Array) -> Found:
+        """Look at sentences [B]."""
+        ids = self._student(texts)
+        pieces = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return Found(pieces, self._teacher(texts).lengths, pieces.lengths)
+
+
 class WordFinder:
     """Finds vocabulary words in sentences, and counts the teacher's tokens.
 
     Args:
         words: The vocabulary; its words follow the special tokens, [V].
         teacher_tokenizer: The teacher's, without truncation and padding.
+        normalization: What becomes of a text before it is split into words.
     """
 
-    def __init__(self, words: pa.Array, teacher_tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, words: pa.Array, teacher_tokenizer: Tokenizer, normalization: Normalization = ENGLISH
+    ) -> None:
         self.words = words
+        self.normalization = normalization
         self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
 
-    @staticmethod
-    @functools.lru_cache(maxsize=1)
-    def from_files(words: Path, teacher_tokenizer: Path) -> WordFinder:
-        """Load words and tokenizer, once in a process, so that the memo outlives a shard."""
-        return WordFinder(
-            read_table(words)["text"].combine_chunks(), Tokenizer.from_file(str(teacher_tokenizer))
-        )
-
-    def __call__(self, texts: pa.Array) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
-        """Look at sentences [B].
-
-        Returns:
-            The ids of each sentence's vocabulary words, repetitions included, [B rows]; each
-            sentence's teacher tokens, [B]; its words by white space, [B].
-        """
+    def __call__(self, texts: pa.Array) -> Found:
+        """Look at sentences [B]."""
         chunks = split_chunks(texts)
         words = self._ids_of(chunks.distinct).take(chunks.codes)
-        return (
+        return Found(
             Ragged(words.values, words.offsets[chunks.offsets]),
             self._teacher(texts).lengths,
             np.diff(chunks.offsets),
@@ -93,7 +147,7 @@ class WordFinder:
 
     def _ids_of(self, chunks: pa.Array) -> Ragged:
         """The ids of each chunk's vocabulary words."""
-        lists = split_all_words(chunks.cast(pa.string()))
+        lists = split_all_words(chunks.cast(pa.string()), self.normalization)
         places = pc.index_in(lists.flatten(), value_set=self.words)
         known = places.is_valid().to_numpy(zero_copy_only=False)
         ids = places.fill_null(0).to_numpy() + np.int32(len(SPECIAL_TOKENS))
@@ -108,7 +162,7 @@ class CandidatePlan:
     Attributes:
         thresholds: For each word, the largest key of a candidate, [V].
         held_out_from: Sentences with this key or a larger one are held out.
-        min_words: Fewest words of a candidate, by white space.
+        min_words: Fewest words, or pieces, of a candidate.
     """
 
     thresholds: NDArray[np.uint64]
@@ -163,7 +217,7 @@ def find_candidates(
     texts: pa.Array,
     keys: NDArray[np.uint64],
     first_sentence: int,
-    finder: WordFinder,
+    finder: WordFinder | PieceFinder,
     plan: CandidatePlan,
 ) -> Pairs:
     """Summarise one shard: its candidate pairs, sorted by word.
@@ -195,7 +249,7 @@ def find_candidates(
 def write_candidates(
     shards: Sequence[Path],
     folder: Path,
-    finder_files: tuple[Path, Path],
+    finder_files: FinderFiles,
     plan: CandidatePlan,
     workers: int,
 ) -> list[Pairs]:
@@ -204,7 +258,7 @@ def write_candidates(
     Args:
         shards: The sentence shards.
         folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
-        finder_files: The vocabulary and the teacher's tokenizer, for `WordFinder.from_files`.
+        finder_files: What finds words.
         plan: Which sentences are candidates.
         workers: Processes; 0 is one per processor.
     """
@@ -218,7 +272,7 @@ def write_candidates(
 
 
 def _write_candidates(
-    item: tuple[Path, int, Path], finder_files: tuple[Path, Path], plan: CandidatePlan
+    item: tuple[Path, int, Path], finder_files: FinderFiles, plan: CandidatePlan
 ) -> None:
     path, first_sentence, file = item
     table = read_table(path)
@@ -226,7 +280,7 @@ def _write_candidates(
         table["text"].combine_chunks(),
         table["key"].to_numpy(),
         first_sentence,
-        WordFinder.from_files(*finder_files),
+        load_finder(finder_files),
         plan,
     )
     write_table(file, pa.table(pairs._asdict()))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
+from st_static.languages import has_spaces, primary_of
+from st_static.tokens.tokenizer import Normalization
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,19 @@ class VocabularyConfig:
     """Which words get a vector of their own.
 
     Args:
-        size: The most frequent words that are kept, V.
+        size: The most frequent words that are kept, V; of pieces, how many at most.
         min_count: Fewest occurrences in the corpus.
-        pieces: Which of the teacher's word pieces get a vector as well, to spell words outside the
-            vocabulary. `used` keeps those that spell some word of the corpus, `none` leaves only
-            single characters. Fewer pieces make a smaller model.
+        units: What stands for a word. `words` are told apart by spaces and punctuation. `pieces`
+            are strings that a Unigram model learns from the corpus, for languages without spaces
+            between words and for several languages at once. `auto` decides by the recipe's
+            languages.
+        pieces: Of units that are words: which of the teacher's word pieces get a vector as well, to
+            spell words outside the vocabulary. `used` keeps those that spell some word of the
+            corpus, `none` leaves only single characters. Fewer pieces make a smaller model.
+        nfkc: Whether forms of a character that differ in width or composition become one (Unicode
+            NFKC); null is true, and false for English.
+        lowercase: Whether capitals become small letters.
+        strip_accents: Whether combining marks go, as from é; null is false, and true for English.
 
     Example:
         >>> VocabularyConfig(size=8000, min_count=3).pieces
@@ -129,11 +140,40 @@ class VocabularyConfig:
 
     size: int = 150_000
     min_count: int = 5
+    units: Literal["auto", "words", "pieces"] = "auto"
     pieces: Literal["all", "used", "none"] = "all"
+    nfkc: bool | None = None
+    lowercase: bool = True
+    strip_accents: bool | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         require(self.size > 0, f"vocabulary.size must be positive, but it is {self.size}.")
+
+    def with_defaults_of(self, languages: Sequence[str]) -> VocabularyConfig:
+        """The same with what the languages decide: units and normalisation.
+
+        Raises:
+            ValueError: The units are words, but a language puts no spaces between them.
+        """
+        english = set(map(primary_of, languages)) <= {"en"}
+        unspaced = [language for language in languages if not has_spaces(language)]
+        units = self.units
+        if units == "auto":
+            units = "pieces" if unspaced or len(languages) > 1 else "words"
+        require(
+            units != "words" or not unspaced,
+            f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "
+            "Take pieces.",
+        )
+        nfkc = not english if self.nfkc is None else self.nfkc
+        strip = english if self.strip_accents is None else self.strip_accents
+        return replace(self, units=units, nfkc=nfkc, strip_accents=strip)
+
+    @property
+    def normalization(self) -> Normalization:
+        """What becomes of a text before it is split."""
+        return Normalization(bool(self.nfkc), self.lowercase, bool(self.strip_accents))
 
 
 @dataclass(frozen=True)

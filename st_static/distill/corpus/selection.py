@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
+    FinderFiles,
     Pairs,
     held_out_threshold,
     key_thresholds,
@@ -59,8 +60,8 @@ def write_selection(
         min_words=config.min_words,
     )
     require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
-    finder_files = (work.words_file, work.teacher_tokenizer_file)
-    candidates = write_candidates(shards, folder, finder_files, plan, workers)
+    files = FinderFiles(work.words_file, work.tokenizer_file, work.teacher_tokenizer_file)
+    candidates = write_candidates(shards, folder, files, plan, workers)
     pairs = select(by_word_range(candidates), len(keys), config)
     held_out = np.flatnonzero(keys >= plan.held_out_from)
     count_tokens = ChunkTokenizer(Tokenizer.from_file(str(work.teacher_tokenizer_file)))

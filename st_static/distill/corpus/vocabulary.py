@@ -6,9 +6,9 @@ and commutative.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,9 @@ from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.chunks import split_chunks
 from st_static.tokens.tokenizer import (
     CONTINUATION,
+    ENGLISH,
     MAX_WORD_CHARACTERS,
+    Normalization,
     build_tokenizer,
     is_punctuation,
     split_all_words,
@@ -34,8 +36,14 @@ COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
 _CHUNKS_AT_A_TIME = 100_000
 
 
-def count_words(texts: Sequence[str] | pa.Array) -> pa.Table:
+def count_words(
+    texts: Sequence[str] | pa.Array, normalization: Normalization = ENGLISH
+) -> pa.Table:
     """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
+
+    Args:
+        texts: The texts.
+        normalization: What becomes of them before they are split.
 
     Returns:
         Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
@@ -44,7 +52,7 @@ def count_words(texts: Sequence[str] | pa.Array) -> pa.Table:
         >>> count_words(["To be or not to be"]).to_pydict()
         {'text': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
     """
-    return words_of_chunks(count_chunks(texts))
+    return words_of_chunks(count_chunks(texts), normalization)
 
 
 def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
@@ -58,9 +66,9 @@ def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
     return pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
 
 
-def words_of_chunks(chunks: pa.Table) -> pa.Table:
+def words_of_chunks(chunks: pa.Table, normalization: Normalization) -> pa.Table:
     """Turn counts of chunks into counts of words."""
-    words = split_all_words(chunks["text"].combine_chunks())
+    words = split_all_words(chunks["text"].combine_chunks(), normalization)
     counts = chunks["count"].to_numpy()[pc.list_parent_indices(words).to_numpy()]
     return merge_counts([pa.table([words.flatten(), counts], schema=COUNTS_SCHEMA)])
 
@@ -92,7 +100,9 @@ def _write_counts(item: tuple[Path, Path]) -> None:
     write_table(file, _count_shard(shard))
 
 
-def count_shards(shards: Sequence[Path], workers: int, folder: Path) -> pa.Table:
+def count_shards(
+    shards: Sequence[Path], workers: int, folder: Path, normalization: Normalization
+) -> pa.Table:
     """Count the words of all sentence shards.
 
     Args:
@@ -100,6 +110,7 @@ def count_shards(shards: Sequence[Path], workers: int, folder: Path) -> pa.Table
         workers: Processes; 0 is one per processor.
         folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
             all are removed at the end.
+        normalization: What becomes of a text before it is split.
 
     Returns:
         Columns `text` (the word) and `count`; the most frequent word first, equals in
@@ -112,7 +123,8 @@ def count_shards(shards: Sequence[Path], workers: int, folder: Path) -> pa.Table
     chunks = _merge_stream(map(read_table, files)).combine_chunks()
     starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)
     parts = [chunks.slice(start, _CHUNKS_AT_A_TIME) for start in starts]
-    words = _merge_stream(map_shards(words_of_chunks, parts, workers, "words", len(parts)))
+    count = functools.partial(words_of_chunks, normalization=normalization)
+    words = _merge_stream(map_shards(count, parts, workers, "words", len(parts)))
     for file in files:
         file.unlink()
     return words.sort_by([("count", "descending"), ("text", "ascending")])
@@ -178,21 +190,25 @@ def write_vocabulary(
         ValueError: The corpus offers too few words, or the disk is too small.
     """
     require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
-    counts = count_shards(shards, workers, folder)
+    counts = count_shards(shards, workers, folder, config.normalization)
     words = choose_words(counts, config)
     vocabulary = words["text"].to_pylist()
-    tokenizer = build_tokenizer(
-        vocabulary, choose_pieces(vocabulary, pieces, counts["text"], config.pieces)
-    )
-    write_table(folder / WORDS_FILE, words)
-    tokenizer.save(str(folder / TOKENIZER_FILE))
-    teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
+    chosen = choose_pieces(vocabulary, pieces, counts["text"], config)
+    tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
+    write_tokenizers(folder, words, tokenizer, teacher)
     return {
         "distinct_words": len(counts),
         "words": len(words),
         "smallest_count": words["count"][-1].as_py(),
         "tokens": tokenizer.get_vocab_size(),
     }
+
+
+def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
+    """Leave a vocabulary, and the tokenizers of student and teacher, in the stage's folder."""
+    write_table(folder / WORDS_FILE, words)
+    student.save(str(folder / TOKENIZER_FILE))
+    teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
 
 
 def single_characters(words: Iterable[str]) -> list[str]:
@@ -213,7 +229,7 @@ def choose_pieces(
     words: Sequence[str],
     pieces: Iterable[str],
     seen: pa.ChunkedArray,
-    kind: Literal["all", "used", "none"],
+    config: VocabularyConfig,
 ) -> list[str]:
     """What spells the words outside the vocabulary: the teacher's pieces and single characters.
 
@@ -224,20 +240,20 @@ def choose_pieces(
         words: The vocabulary.
         pieces: The teacher's pieces.
         seen: All words of the corpus.
-        kind: Which pieces are kept: all, those that the student uses to spell a word of the corpus,
-            or none.
+        config: Which pieces are kept: all, those that the student uses to spell a word of the
+            corpus, or none.
 
     Returns:
         Pieces, then single characters.
     """
     pieces = list(pieces)
     characters = single_characters(seen.to_pylist())
-    if kind == "all":
+    if config.pieces == "all":
         return [*pieces, *characters]
     characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
-    if kind == "none":
+    if config.pieces == "none":
         return characters
-    tokenizer = build_tokenizer(words, [*pieces, *characters])
+    tokenizer = build_tokenizer(words, [*pieces, *characters], config.normalization)
     ids_of, used = ChunkTokenizer(tokenizer), set[int]()
     for start in range(0, len(seen), _CHUNKS_AT_A_TIME):
         part = seen.slice(start, _CHUNKS_AT_A_TIME).combine_chunks()

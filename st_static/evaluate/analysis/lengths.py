@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from st_static.distill.agreement import teacher_agreement
+from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.figure_style import OURS, new_axes, save_both
 from st_static.model.vectors import sentence_means
@@ -23,7 +24,9 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     rows = np.flatnonzero(model.is_held_out)
     texts = model.selected.texts.take(rows)
     student = sentence_means(model.table, model.tokenize(texts))
-    return agreement_by_length(student, model.teacher_vectors[rows], model.selected.lengths[rows])
+    target = Target.fit(model.teacher_vectors, np.flatnonzero(~model.is_held_out))
+    teacher = target(model.teacher_vectors[rows])
+    return agreement_by_length(student, teacher, model.selected.lengths[rows])
 
 
 def agreement_by_length(

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
+    FinderFiles,
     Pairs,
     WordFinder,
     find_candidates,
@@ -395,6 +396,7 @@ def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> 
     """The sentence shards, the vocabulary and the teacher's tokenizer."""
     folder.mkdir()
     write_table(folder / "words.arrow", pa.table({"text": pa.array(setting.words)}))
+    build_tokenizer(setting.words).save(str(folder / "student.json"))
     setting.teacher.save(str(folder / "teacher.json"))
     files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
     for file, texts in zip(files, shards, strict=True):
@@ -407,8 +409,8 @@ def candidate_files(
     setting: Setting, shards: Sequence[Path], workers: int
 ) -> tuple[list[Pairs], dict[str, bytes]]:
     folder = shards[0].parent
-    finder_files = (folder / "words.arrow", folder / "teacher.json")
-    pairs = write_candidates(shards, folder, finder_files, setting.plan(CONFIG), workers)
+    files = FinderFiles(folder / "words.arrow", folder / "student.json", folder / "teacher.json")
+    pairs = write_candidates(shards, folder, files, setting.plan(CONFIG), workers)
     return pairs, {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
 
 

@@ -24,7 +24,7 @@ from st_static.distill.corpus.vocabulary import (
     single_characters,
 )
 from st_static.files import write_table
-from st_static.tokens.tokenizer import build_tokenizer, split_words
+from st_static.tokens.tokenizer import ENGLISH, build_tokenizer, split_words
 
 
 def reference_counts(texts: Iterable[str]) -> Counter[str]:
@@ -124,7 +124,7 @@ def test_shards_are_counted_in_the_order_of_frequency_then_alphabet(
     tmp_path: Path, workers: int
 ) -> None:
     shards = [["b a c", "d b"], [], ["a b c e"], ["f f f f"]]
-    counts = count_shards(write_shards(tmp_path, shards), workers, tmp_path)
+    counts = count_shards(write_shards(tmp_path, shards), workers, tmp_path, ENGLISH)
     assert counts.to_pydict() == {
         "text": ["f", "b", "a", "c", "d", "e"],
         "count": [4, 3, 2, 2, 1, 1],
@@ -136,7 +136,7 @@ def test_the_cut_into_shards_makes_no_difference(tmp_path: Path, cut: int) -> No
     sentences = split_sentences(read_docstrings(["json"]))[:200]
     whole = table_of(reference_counts(sentences))
     shards = [sentences[start::cut] for start in range(cut)]
-    counts = count_shards(write_shards(tmp_path, shards), 1, tmp_path)
+    counts = count_shards(write_shards(tmp_path, shards), 1, tmp_path, ENGLISH)
     assert counts.to_pydict() == whole.to_pydict()
 
 
@@ -155,8 +155,8 @@ def test_counting_that_was_interrupted_goes_on(
 
     monkeypatch.setattr(vocabulary, "count_chunks", interrupt_third)
     with pytest.raises(KeyboardInterrupt):
-        count_shards(shards, 1, tmp_path)
-    counts = count_shards(shards, 1, tmp_path)
+        count_shards(shards, 1, tmp_path, ENGLISH)
+    counts = count_shards(shards, 1, tmp_path, ENGLISH)
     assert counted == [2, 0, 1, 1, 1]
     assert dict(zip(*counts.to_pydict().values(), strict=True))["b"] == 3
     assert sorted(tmp_path.iterdir()) == shards
@@ -232,8 +232,9 @@ PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
 
 
 def spelling(kind: Literal["all", "used", "none"]) -> Tokenizer:
+    config = VocabularyConfig(pieces=kind).with_defaults_of(["en"])
     return build_tokenizer(
-        ["walk"], choose_pieces(["walk"], PIECES, pa.chunked_array([SEEN]), kind)
+        ["walk"], choose_pieces(["walk"], PIECES, pa.chunked_array([SEEN]), config)
     )
 
 

@@ -1,0 +1,179 @@
+"""Sentences to a vocabulary of pieces: a Unigram model that is learnt from a sample of the corpus.
+
+For languages without spaces between words, and for several languages in one table.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.corpus.vocabulary import write_tokenizers
+from st_static.distill.corpus.workers import map_shards
+from st_static.distill.stages import Figures
+from st_static.files import read_table
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.tokenizer import (
+    SPECIAL_TOKENS,
+    WORD_BEGIN,
+    Normalization,
+    build_piece_tokenizer,
+    is_punctuation,
+    split_before_pieces,
+)
+
+logger = logging.getLogger(__name__)
+
+# Of a sample: more text finds few other pieces, but takes the trainer proportionally longer.
+_SAMPLE_CHARACTERS = 5_000_000
+_LONGEST_PIECE = 16
+# Pieces end where a Japanese word usually does, and never join a number to what is counted.
+_BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
+# Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
+_SPACED = r"^▁[^\P{L}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+
+
+def sample_texts(shards: Sequence[Path], n_characters: int) -> pa.ChunkedArray:
+    """A fair sample of the sentences: those with the smallest keys, the same however it is cut."""
+    tables = [read_table(shard) for shard in shards]
+    keys = np.concatenate([table["key"].to_numpy() for table in tables])
+    lengths = np.concatenate([pc.utf8_length(table["text"]).to_numpy() for table in tables])
+    order = np.argsort(keys)
+    n_sentences = np.searchsorted(np.cumsum(lengths[order]), n_characters, side="right")
+    texts = pa.chunked_array([chunk for table in tables for chunk in table["text"].chunks])
+    return texts.take(order[:n_sentences])
+
+
+def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
+    """Learn the pieces of texts, with the logarithms of their probabilities.
+
+    Args:
+        texts: Sentences.
+        size: How many pieces at most; all characters that occur are pieces in any case.
+        normalization: What becomes of a text before it is split.
+    """
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalization.normalizer_of_pieces()
+    borders = [pre_tokenizers.Split(border, "isolated") for border in _BORDERS]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*borders, split_before_pieces()])
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIAL_TOKENS),
+        unk_token=SPECIAL_TOKENS[1],
+        max_piece_length=_LONGEST_PIECE,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
+    return merge_spellings((p, score) for p, score in learnt if p not in SPECIAL_TOKENS)
+
+
+def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Leave `▁` to words of spaced scripts, and leave out punctuation, whose rows would be zero.
+
+    Example:
+        >>> merge_spellings([("▁ai", -2.0), ("▁今日", -2.0), ("今日", -2.0), ("、", -1.0)])
+        {'▁ai': -2.0, '今日': -1.3068528194400546}
+    """
+    merged: dict[str, float] = {}
+    texts, scores = zip(*pieces, strict=True)
+    keeps_mark = pc.match_substring_regex(pa.array(texts), _SPACED).to_pylist()
+    for text, score, marked in zip(texts, scores, keeps_mark, strict=True):
+        text = text if marked else text.removeprefix(WORD_BEGIN)
+        if text and not is_punctuation(text):
+            # Probabilities of two spellings of one piece add up.
+            merged[text] = float(np.logaddexp(merged.get(text, -math.inf), score))
+    return merged
+
+
+def count_pieces(shards: Sequence[Path], tokenizer: Tokenizer, workers: int) -> NDArray[np.int64]:
+    """How often each token occurs in the corpus, [V]."""
+    count = functools.partial(_count_shard, tokenizer=tokenizer.to_str())
+    total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
+    for counts in map_shards(count, shards, workers, "piece counts", len(shards)):
+        total += counts
+    return total
+
+
+def _count_shard(shard: Path, tokenizer: str) -> NDArray[np.int64]:
+    ids_of = _load(tokenizer)
+    ids = ids_of(read_table(shard)["text"].combine_chunks()).values
+    return np.bincount(ids, minlength=ids_of.tokenizer.get_vocab_size())
+
+
+@functools.lru_cache(maxsize=1)
+def _load(tokenizer: str) -> ChunkTokenizer:
+    """A tokenizer, once in a process."""
+    return ChunkTokenizer(Tokenizer.from_str(tokenizer))
+
+
+def write_piece_vocabulary(
+    folder: Path,
+    shards: Sequence[Path],
+    teacher: Tokenizer,
+    config: VocabularyConfig,
+    workers: int,
+) -> Figures:
+    """The stage: learn pieces, keep those that the corpus uses, and make the student's tokenizer.
+
+    Args:
+        folder: Where the stage's files go.
+        shards: The sentence shards.
+        teacher: The teacher's tokenizer, which is kept beside the student's.
+        config: Size, least count and normalisation.
+        workers: Processes; 0 is one per processor.
+
+    Returns:
+        How many pieces and tokens there are.
+
+    Raises:
+        ValueError: The corpus offers no pieces.
+    """
+    texts = sample_texts(shards, _SAMPLE_CHARACTERS)
+    logger.info("learning pieces from %s sentences", f"{len(texts):,}")
+    learnt = train_pieces(texts.to_pylist(), config.size, config.normalization)
+    tokenizer = build_piece_tokenizer(list(learnt.items()), config.normalization)
+    counts = count_pieces(shards, tokenizer, workers)[len(SPECIAL_TOKENS) :]
+    words = choose_used(learnt, counts, config.min_count)
+    scored = [(piece, learnt[piece]) for piece in words["text"].to_pylist()]
+    student = build_piece_tokenizer(scored, config.normalization)
+    write_tokenizers(folder, words, student, teacher)
+    return {
+        "learnt_pieces": len(learnt),
+        "words": len(words),
+        "smallest_count": words["count"][-1].as_py(),
+        "tokens": student.get_vocab_size(),
+    }
+
+
+def choose_used(learnt: dict[str, float], counts: NDArray[np.int64], min_count: int) -> pa.Table:
+    """Keep the pieces with at least `min_count` occurrences, and all single characters.
+
+    Args:
+        learnt: The pieces with their scores.
+        counts: How often each occurs in the corpus, [V].
+        min_count: Fewest occurrences.
+
+    Returns:
+        Columns `text` and `count`; the most frequent piece first, equals in alphabetical order.
+
+    Raises:
+        ValueError: None is left.
+    """
+    table = pa.table({"text": pa.array(learnt, pa.string()), "count": pa.array(counts)})
+    single = pc.less_equal(pc.utf8_length(table["text"]), 1)
+    used = table.filter(pc.or_(single, pc.greater_equal(table["count"], min_count)))
+    if not len(used):
+        raise ValueError("The corpus offers no pieces of letters. Check corpus.* and sentences.*.")
+    return used.sort_by([("count", "descending"), ("text", "ascending")])

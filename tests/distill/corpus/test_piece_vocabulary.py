@@ -1,0 +1,197 @@
+"""A vocabulary of pieces: what is learnt, what is kept, and how it spells."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.corpus.piece_vocabulary import (
+    choose_used,
+    count_pieces,
+    merge_spellings,
+    sample_texts,
+    train_pieces,
+    write_piece_vocabulary,
+)
+from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.files import read_table, write_table
+from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
+
+NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
+PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
+VERBS = [
+    "読みます",
+    "書きました",
+    "見ていました",
+    "がんばって直した",
+    "がんばって買う",
+    "がんばった",
+]
+RNG = np.random.default_rng(0)
+JAPANESE = [
+    "".join(f"{RNG.choice(NOUNS)}{RNG.choice(PARTICLES)}" for _ in range(3)) + f"{verb}。"
+    for verb in VERBS
+    for _ in range(100)
+]
+CONFIG = VocabularyConfig(size=300, min_count=2).with_defaults_of(["ja"])
+
+
+def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
+    files = []
+    for number, texts in enumerate(shards):
+        keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
+        files.append(folder / f"sentences-{number:05d}.arrow")
+        write_table(files[-1], pa.table([pa.array(texts, pa.string()), keys], schema=SCHEMA))
+    return files
+
+
+@pytest.fixture(scope="module")
+def learnt() -> dict[str, float]:
+    return train_pieces(JAPANESE, 300, Normalization())
+
+
+@pytest.fixture(scope="module")
+def tokenizer(learnt: dict[str, float]) -> Tokenizer:
+    return build_piece_tokenizer(list(learnt.items()), Normalization())
+
+
+# -- the recipe ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("languages", "units"),
+    [
+        ([], "words"),
+        (["en"], "words"),
+        (["de"], "words"),
+        (["ja"], "pieces"),
+        (["zh-Hant"], "pieces"),
+        (["th"], "pieces"),
+        (["en", "de"], "pieces"),
+    ],
+)
+def test_the_languages_decide_the_units(languages: list[str], units: str) -> None:
+    assert VocabularyConfig().with_defaults_of(languages).units == units
+
+
+def test_words_need_spaces() -> None:
+    with pytest.raises(ValueError, match="ja has no spaces between words"):
+        VocabularyConfig(units="words").with_defaults_of(["en", "ja"])
+    assert VocabularyConfig(units="words").with_defaults_of(["en", "de"]).units == "words"
+
+
+def test_accents_go_in_english_only_and_what_a_recipe_says_holds() -> None:
+    english = VocabularyConfig().with_defaults_of([]).normalization
+    assert english == Normalization(nfkc=False, lowercase=True, strip_accents=True)
+    german = VocabularyConfig().with_defaults_of(["de"]).normalization
+    assert german == Normalization(nfkc=True, lowercase=True, strip_accents=False)
+    stated = VocabularyConfig(nfkc=False, lowercase=False, strip_accents=True)
+    assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, False, True)
+    assert BuildConfig(language="ja").vocabulary.nfkc is None  # as the recipe has it
+
+
+# -- what is learnt --------------------------------------------------------------------
+
+
+def test_frequent_strings_become_pieces_and_every_character_is_one(
+    learnt: dict[str, float],
+) -> None:
+    assert {"東京タワー", "がんばっ", "を", "▁iphone"} <= learnt.keys()
+    characters = {c for text in JAPANESE for c in text.lower() if not is_punctuation(c)}
+    assert characters <= learnt.keys()
+
+
+def test_no_piece_goes_from_hiragana_to_other_letters(learnt: dict[str, float]) -> None:
+    """So that texts can be cut there, and particles do not stick to the next word."""
+    borders = re.compile("[ぁ-ゖ][^ぁ-ゖ]")
+    assert not [piece for piece in learnt if borders.search(piece)]
+
+
+def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(
+    learnt: dict[str, float],
+) -> None:
+    assert all(piece[1].isascii() for piece in learnt if piece.startswith("▁"))
+    assert not [piece for piece in learnt if is_punctuation(piece.removeprefix("▁"))]
+    marked = merge_spellings([("▁слово", -1.0), ("▁ไทย", -1.0), ("▁12", -1.0), ("▁", -1.0)])
+    assert marked.keys() == {"▁слово", "ไทย", "12"}
+
+
+def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities() -> None:
+    merged = merge_spellings([("▁今日", np.log(0.2)), ("は", -1.0), ("今日", np.log(0.3))])
+    assert merged == {"今日": pytest.approx(np.log(0.5)), "は": -1.0}
+
+
+# -- what is kept ----------------------------------------------------------------------
+
+
+def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    shards = write_shards(tmp_path, [JAPANESE[:100], [], JAPANESE[100:]])
+    expected = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
+    for text in JAPANESE:
+        for index in tokenizer.encode(text).ids:
+            expected[index] += 1
+    np.testing.assert_array_equal(count_pieces(shards, tokenizer, 1), expected)
+
+
+def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
+    learnt = dict.fromkeys(["ab", "cd", "e", "f", "gh"], -1.0)
+    kept = choose_used(learnt, np.array([5, 1, 0, 9, 5]), 2)
+    assert kept.to_pydict() == {"text": ["f", "ab", "gh", "e"], "count": [9, 5, 5, 0]}
+    with pytest.raises(ValueError, match="no pieces of letters"):
+        choose_used({"ab": -1.0}, np.array([1]), 2)
+
+
+def test_a_sample_is_the_same_however_the_corpus_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = sample_texts(write_shards(tmp_path / "one", [JAPANESE]), 500)
+    two = sample_texts(write_shards(tmp_path / "two", [JAPANESE[90:], JAPANESE[:90]]), 500)
+    assert one.to_pylist() == two.to_pylist()
+    assert 400 < sum(map(len, one.to_pylist())) <= 500
+
+
+def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path) -> None:
+    shards = write_shards(tmp_path, [JAPANESE])
+    teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
+    figures = write_piece_vocabulary(tmp_path, shards, teacher, CONFIG, 1)
+    words = read_table(tmp_path / "words.arrow")
+    student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert figures["words"] == len(words) == student.get_vocab_size() - 2
+    texts = words["text"].to_pylist()
+    assert [student.id_to_token(2 + i) for i in range(len(texts))] == texts
+    assert words["count"].to_pylist() == sorted(words["count"].to_pylist(), reverse=True)
+    tokens = student.encode("先生はがんばって手紙を書きました。").tokens
+    assert "".join(tokens).replace("▁", "") == "先生はがんばって手紙を書きました。"
+    assert "がんばっ" in tokens
+
+
+# -- how it spells ---------------------------------------------------------------------
+
+
+@given(st.text(st.sampled_from("今日はがﾊﾞば\uff21aée\u0301。、 \u3000▁1ไท")))
+def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text: str) -> None:
+    pieces = [(c, -1.0) for c in "今日はがばaé1ไท"]
+    tokenizer = build_piece_tokenizer(pieces, Normalization())
+    encoding = tokenizer.encode(text)
+    known = [token for token in encoding.tokens if token in dict(pieces)]
+    normalised = tokenizer.normalizer.normalize_str(text)
+    assert known == [character for character in normalised if character in dict(pieces)]
+    ends = [end for _, end in encoding.offsets]
+    assert ends == sorted(ends)
+    assert all(0 <= start <= end <= len(text) for start, end in encoding.offsets)
+
+
+def test_the_published_description_is_of_three_steps(tokenizer: Tokenizer) -> None:
+    description = json.loads(tokenizer.to_str())
+    assert [s["type"] for s in description["normalizer"]["normalizers"]] == ["NFKC", "Lowercase"]
+    steps = description["pre_tokenizer"]["pretokenizers"]
+    assert [s["type"] for s in steps] == ["WhitespaceSplit", "Punctuation", "Metaspace"]
+    assert description["model"]["unk_id"] == 1
+    assert description["added_tokens"] == []
