@@ -78,8 +78,9 @@ class SentencesConfig:
     """Which sentences are kept.
 
     Args:
-        min_words: Fewest words, counted by white space.
-        max_words: Most words, counted by white space.
+        min_words: Fewest words, counted by white space; in languages other than English, two
+            characters of a script that is written without spaces are a word, too.
+        max_words: Most words, counted in the same way.
         min_letters: Least share of letters among the characters, 0 to 1.
         max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
             Beyond it the oldest are forgotten, so that a repetition of them may stay.
