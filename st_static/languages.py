@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from st_static.arguments import require
 
@@ -10,6 +11,43 @@ from st_static.arguments import require
 _TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?|code|multilingual")
 # Written without spaces between words.
 _UNSPACED = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
+# Unicode's names of the scripts that a tag may name, and of those that are not Latin.
+_SCRIPTS_OF_TAGS = {
+    **{"Arab": "Arabic", "Cyrl": "Cyrillic", "Deva": "Devanagari", "Latn": "Latin"},
+    **{"Hans": "Han", "Hant": "Han"},
+}
+_LANGUAGES_OF_SCRIPTS = {
+    "Arabic": "ar ary arz ckb fa ps sd ug ur",
+    "Armenian": "hy",
+    "Bengali": "as bn",
+    "Cyrillic": "ab av ba be bg ce cv kk ky mk mn os ru sr tg tt uk",
+    "Devanagari": "bho gom hi mai mr ne sa",
+    "Ethiopic": "am ti",
+    "Georgian": "ka",
+    "Greek": "el grc",
+    "Gujarati": "gu",
+    "Gurmukhi": "pa",
+    "Han": "lzh wuu yue zh",
+    "Hangul": "ko",
+    "Hebrew": "he yi",
+    "Hiragana": "ja",
+    "Kannada": "kn",
+    "Khmer": "km",
+    "Lao": "lo",
+    "Malayalam": "ml",
+    "Myanmar": "my",
+    "Oriya": "or",
+    "Sinhala": "si",
+    "Tamil": "ta",
+    "Telugu": "te",
+    "Thai": "th",
+    "Tibetan": "bo dz",
+}
+_SCRIPTS = {
+    language: script
+    for script, languages in _LANGUAGES_OF_SCRIPTS.items()
+    for language in languages.split()
+}
 
 
 def languages_of(language: str | list[str] | None) -> list[str]:
@@ -56,3 +94,25 @@ def has_spaces(tag: str) -> bool:
         (True, False)
     """
     return primary_of(tag) not in _UNSPACED
+
+
+def is_english(language: str | Sequence[str] | None) -> bool:
+    """Whether text of a recipe's `language` is treated as English: where nothing else is named.
+
+    Example:
+        >>> is_english(None), is_english("en-GB"), is_english(["en", "ja"])
+        (True, True, False)
+    """
+    tags = [language] if isinstance(language, str) else language or []
+    return {primary_of(tag) for tag in tags} <= {"en", "code"}
+
+
+def script_of(tag: str) -> str:
+    """Unicode's name of the script of a language; of Japanese, which has three, Hiragana.
+
+    Example:
+        >>> script_of("sr"), script_of("sr-Latn"), script_of("fi"), script_of("zh-TW")
+        ('Cyrillic', 'Latin', 'Latin', 'Han')
+    """
+    named = _SCRIPTS_OF_TAGS.get(tag.partition("-")[2][:4])
+    return named or _SCRIPTS.get(primary_of(tag), "Latin")

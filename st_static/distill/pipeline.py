@@ -21,6 +21,7 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import write_sentences
+from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.extraction import extract_table
@@ -41,7 +42,7 @@ from st_static.distill.work_directory import (
     read_sentence_vectors,
     write_word_table,
 )
-from st_static.languages import languages_of
+from st_static.languages import is_english, languages_of
 from st_static.model.export import check_output, export_model
 from st_static.tokens.ragged import Ragged
 
@@ -208,7 +209,9 @@ class _Build:
 
     def _sentences_stage(self) -> tuple[str, dict[str, Any]]:
         """The first stage's name and key."""
-        return "sentences", asdict(self.config.sentences) | {"corpus": self.corpus.identity()}
+        key = asdict(self.config.sentences) | {"corpus": self.corpus.identity()}
+        languages = languages_of(self.config.language)
+        return "sentences", key if is_english(languages) else key | {"languages": languages}
 
     def _vocabulary_key(self) -> dict[str, Any]:
         """What determines the vocabulary."""
@@ -228,7 +231,9 @@ class _Build:
 
     def _sentences(self, folder: Path) -> Figures:
         require_disk(folder, self.corpus.text_bytes(), "The sentences of the corpus")
-        figures = write_sentences(self.corpus, folder, self.config.sentences, self.config.workers)
+        config, languages = self.config, languages_of(self.config.language)
+        warn_without_rules(languages)
+        figures = write_sentences(self.corpus, folder, config.sentences, config.workers, languages)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:

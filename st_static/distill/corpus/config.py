@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
-from st_static.languages import has_spaces, primary_of
+from st_static.languages import has_spaces, is_english
 from st_static.tokens.tokenizer import Normalization
 
 
@@ -81,8 +81,9 @@ class SentencesConfig:
     """Which sentences are kept.
 
     Args:
-        min_words: Fewest words, counted by white space.
-        max_words: Most words, counted by white space.
+        min_words: Fewest words, counted by white space; in languages other than English, two
+            characters of a script that is written without spaces are a word, too.
+        max_words: Most words, counted in the same way.
         min_letters: Least share of letters among the characters, 0 to 1.
         max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
             Beyond it the oldest are forgotten, so that a repetition of them may stay.
@@ -156,7 +157,7 @@ class VocabularyConfig:
         Raises:
             ValueError: The units are words, but a language puts no spaces between them.
         """
-        english = set(map(primary_of, languages)) <= {"en"}
+        english = is_english(languages)
         unspaced = [language for language in languages if not has_spaces(language)]
         units = self.units
         if units == "auto":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from ctypes import create_string_buffer, string_at
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -13,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
-from blingfire import blingfire
 from numpy.typing import NDArray
 
 from st_static.distill.corpus.config import SentencesConfig
+from st_static.distill.corpus.scripts import count_words, share_of_letters
+from st_static.distill.corpus.splitting import split_paragraphs
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.stages import Figures
 from st_static.files import read_json, read_table, write_json, write_table
@@ -30,62 +30,47 @@ def sentence_key(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.lower().encode("utf-8", "surrogatepass"))
 
 
-@functools.cache
-def _is_letter() -> NDArray[np.bool_]:
-    """For every code point, whether it is a letter (Unicode categories L*)."""
-    return np.fromiter((chr(i).isalpha() for i in range(0x110000)), np.bool_, 0x110000)
-
-
-def share_of_letters(texts: pa.Array) -> NDArray[np.float64]:
-    """The share of letters among each text's characters, [B]."""
-    lengths = pc.utf8_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
-    joined = "".join(texts.to_pylist()).encode("utf-32-le", errors="surrogatepass")
-    letters = _is_letter()[np.frombuffer(joined, dtype="<u4")]
-    totals = np.concatenate([[0], np.cumsum(letters, dtype=np.int64)])
-    ends = np.cumsum(lengths)
-    shares: NDArray[np.float64] = (totals[ends] - totals[ends - lengths]) / np.maximum(lengths, 1)
-    return shares
-
-
-def split_sentences(documents: Iterable[str]) -> list[str]:
+def split_sentences(documents: Iterable[str], languages: Sequence[str] = ()) -> list[str]:
     """Split documents into sentences, with white space collapsed.
 
     A line of a document is a paragraph: no sentence goes across its end.
+
+    Args:
+        documents: The documents; half of a surrogate pair, which is no text, becomes `?`.
+        languages: Tags of their languages; without any, they are English.
     """
-    lines = (line for document in documents for line in document.split("\n"))
+    lines = (line for document in documents for line in _as_text(document).split("\n"))
     paragraphs = (" ".join(line.replace("\x00", " ").split()) for line in lines)
-    return _split_paragraphs([paragraph.encode() for paragraph in paragraphs if paragraph])
+    return split_paragraphs([paragraph for paragraph in paragraphs if paragraph], languages)
 
 
-def _split_paragraphs(paragraphs: list[bytes]) -> list[str]:
-    """Split paragraphs in UTF-8, as `blingfire.text_to_sentences` does one.
-
-    One buffer serves them all: the package's own function makes a new one each time, which
-    takes as long as splitting.
-    """
-    size = 2 * max(map(len, paragraphs), default=0) + 1
-    buffer = create_string_buffer(size)
-    parts = []
-    for paragraph in paragraphs:
-        written = blingfire.TextToSentences(paragraph, len(paragraph), buffer, size)
-        # The count includes a closing zero byte; -1 says that the text could not be split.
-        parts.append(string_at(buffer, written - 1) if 0 < written <= size else paragraph)
-    return b"\n".join(parts).decode().split("\n") if parts else []
+def _as_text(document: str) -> str:
+    """The document without halves of surrogate pairs, which UTF-8 cannot spell."""
+    try:
+        document.encode()
+    except UnicodeEncodeError:
+        return document.encode("utf-8", "replace").decode()
+    return document
 
 
 def filter_sentences(
-    sentences: list[str], config: SentencesConfig
+    sentences: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
     """Keep the sentences that look like prose.
+
+    Args:
+        sentences: The sentences, with white space collapsed.
+        config: How long they may be, and how many letters they need.
+        languages: Tags of their languages; without any, they are English.
 
     Returns:
         The kept sentences with their keys (columns `text` and `key`), and how many were read and
         dropped, by reason.
     """
     texts = pa.array(sentences, pa.string())
-    words = pc.count_substring(texts, " ").to_numpy(zero_copy_only=False) + 1
+    words = count_words(texts, languages)
     short, long = words < config.min_words, words > config.max_words
-    few_letters = ~short & ~long & (share_of_letters(texts) < config.min_letters)
+    few_letters = ~short & ~long & (share_of_letters(texts, languages) < config.min_letters)
     kept = texts.filter(pa.array(~short & ~long & ~few_letters))
     keys = np.fromiter(map(sentence_key, kept.to_pylist()), np.uint64, len(kept))
     counts = Counter(
@@ -97,9 +82,11 @@ def filter_sentences(
     return pa.table([kept, pa.array(keys)], schema=SCHEMA), counts
 
 
-def split_block(documents: list[str], config: SentencesConfig) -> tuple[pa.Table, Counter[str]]:
+def split_block(
+    documents: list[str], config: SentencesConfig, languages: Sequence[str] = ()
+) -> tuple[pa.Table, Counter[str]]:
     """Split and filter one block of documents: the work of one process."""
-    table, counts = filter_sentences(split_sentences(documents), config)
+    table, counts = filter_sentences(split_sentences(documents, languages), config, languages)
     counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
     return table, counts
 
@@ -160,7 +147,11 @@ def sentence_shards(folder: Path) -> list[Path]:
 
 
 def write_sentences(
-    documents: Iterable[str], folder: Path, config: SentencesConfig, workers: int
+    documents: Iterable[str],
+    folder: Path,
+    config: SentencesConfig,
+    workers: int,
+    languages: Sequence[str] = (),
 ) -> Figures:
     """Split, filter and deduplicate documents into shards of distinct sentences.
 
@@ -172,6 +163,7 @@ def write_sentences(
         folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
         config: Which sentences are kept.
         workers: Processes; 0 is one per processor.
+        languages: Tags of the corpus's languages; without any, it is English.
 
     Returns:
         How many sentences were read, dropped (by reason) and kept, and how many characters.
@@ -183,9 +175,8 @@ def write_sentences(
     done = [p for p in sentence_shards(folder) if p.with_suffix(".json").exists()]
     for path in done:
         seen.add(read_table(path)["key"].to_numpy())
-    blocks = in_blocks(documents, BLOCK_CHARACTERS)
-    blocks = islice(blocks, len(done), None)
-    split = functools.partial(split_block, config=config)
+    blocks = islice(in_blocks(documents, BLOCK_CHARACTERS), len(done), None)
+    split = functools.partial(split_block, config=config, languages=languages)
     for number, (table, counts) in enumerate(
         map_shards(split, blocks, workers, "sentences"), len(done)
     ):

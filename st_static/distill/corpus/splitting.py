@@ -1,0 +1,102 @@
+"""Paragraphs to sentences, by the rules of their language.
+
+BlingFire splits English. sentencex has rules for other languages; it splits at the marks of all
+scripts (`。`, `؟`, `।`, …), and knows the abbreviations and ordinals of some forty languages.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from ctypes import create_string_buffer, string_at
+from itertools import groupby
+
+import pyarrow as pa
+import sentencex
+from blingfire import blingfire
+
+from st_static.distill.corpus.scripts import fit_languages
+from st_static.languages import is_english, primary_of
+
+logger = logging.getLogger(__name__)
+
+# sentencex has rules of these, or takes those of a relative.
+_WITH_RULES = (
+    "ab am an ar av ay ba bg bm bn ca ce co cs cv da de el en es fi fr gl gn gu hi ht hy it ja kk "
+    "kl kn kv lb li ln mg ml mr my nl oc os pa pl pt qu rm ru sa sg sk ta te tt ty uk wa wo"
+)
+# Here it misses the marks, or there are none: Thai and Lao put a space between clauses.
+_WITH_OWN_STOPS = {"bo", "dz", "km", "lo", "th"}
+_OWN_STOPS = re.compile(r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff]) (?=[\u0e00-\u0eff])")
+# Chinese has no abbreviations that end in its full stop.
+_WITHOUT_NEED = {"code", "lzh", "multilingual", "wuu", "yue", "zh"}
+# sentencex takes time that grows with the square of the text's length.
+_WINDOW = 1_000
+
+
+def warn_without_rules(languages: Sequence[str]) -> None:
+    """Warn of languages that are split by the rules for English, since there are no others."""
+    known = {*_WITH_RULES.split(), *_WITH_OWN_STOPS, *_WITHOUT_NEED}
+    if unknown := [tag for tag in languages if primary_of(tag) not in known]:
+        logger.warning(
+            "There are no rules for splitting %s into sentences, so that those for English are "
+            "used: an abbreviation may end a sentence too early.",
+            " and ".join(unknown),
+        )
+
+
+def split_paragraphs(paragraphs: Sequence[str], languages: Sequence[str]) -> list[str]:
+    """Split paragraphs into sentences.
+
+    Args:
+        paragraphs: Texts in which single spaces are the only white space, and none at the ends.
+        languages: Tags of the text's languages; without any, it is English. Of several, each
+            paragraph is split by the rules of the one that fits its script: `fit_languages`.
+    """
+    if is_english(languages):
+        return _split_english(paragraphs)
+    fitting = fit_languages(pa.array(paragraphs, pa.large_string()), languages)
+    return [
+        sentence
+        for tag, run in groupby(zip(fitting, paragraphs, strict=True), key=lambda pair: pair[0])
+        for sentence in _split_one_language([text for _, text in run], tag)
+    ]
+
+
+def _split_one_language(paragraphs: list[str], tag: str) -> list[str]:
+    if is_english(tag):
+        return _split_english(paragraphs)
+    language = primary_of(tag)
+    sentences = (part for text in paragraphs for part in _segment(text, language))
+    if language in _WITH_OWN_STOPS:
+        sentences = (part for text in sentences for part in _OWN_STOPS.split(text))
+    return [stripped for text in sentences if (stripped := text.strip())]
+
+
+def _segment(paragraph: str, language: str) -> Iterator[str]:
+    """Split a paragraph with sentencex, a window at a time; the sentence at its end goes on."""
+    size = _WINDOW
+    while len(paragraph) > size:
+        *whole, _ = sentencex.segment(language, paragraph[:size])
+        yield from whole
+        paragraph = paragraph[sum(map(len, whole)) :]
+        size = _WINDOW if whole else 2 * size
+    yield from sentencex.segment(language, paragraph)
+
+
+def _split_english(paragraphs: Sequence[str]) -> list[str]:
+    """Split paragraphs as `blingfire.text_to_sentences` does one.
+
+    One buffer serves them all: the package's own function makes a new one each time, which
+    takes as long as splitting.
+    """
+    encoded = [paragraph.encode() for paragraph in paragraphs]
+    size = 2 * max(map(len, encoded), default=0) + 1
+    buffer = create_string_buffer(size)
+    parts = []
+    for paragraph in encoded:
+        written = blingfire.TextToSentences(paragraph, len(paragraph), buffer, size)
+        # The count includes a closing zero byte; -1 says that the text could not be split.
+        parts.append(string_at(buffer, written - 1) if 0 < written <= size else paragraph)
+    return b"\n".join(parts).decode().split("\n") if parts else []
