@@ -48,7 +48,7 @@ _PENALTY = 10.0
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
 # Slots for each pair of characters: a pair in another's slot is taken for one that a piece holds.
-_SLOTS = 32
+_SLOTS, _FEWEST_BITS = 32, 16
 _FACTOR_LEFT, _FACTOR_RIGHT = 0x9E3779B1, 0x85EBCA6B
 # A letter that nothing is normalised to: it stands beside others to see what is split off.
 _LETTER = "\U0010fffd"
@@ -143,7 +143,7 @@ class UnigramCuts:
         self._kinds[_N_CHARACTERS] = _OPAQUE
         # Of each character the hashes of what it ends and begins with.
         self._left, self._right = np.zeros((2, _N_CHARACTERS + 1), np.uint32)
-        self._held = _held_pairs(pieces)
+        self._held = _held_pairs(list(filter(None, pieces)))
         self._bits = len(self._held).bit_length() - 1
 
     def cut(self, texts: pa.Array) -> tuple[Spans, NDArray[np.int64]]:
@@ -280,13 +280,13 @@ def _second_ones() -> frozenset[str]:
 
 def _held_pairs(pieces: list[str]) -> NDArray[np.bool_]:
     """The slots of all pairs of characters that stand side by side in a piece."""
-    points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
-    n_slots = 1 << (_SLOTS * len(points)).bit_length()
-    bits = n_slots.bit_length() - 1
-    slots = _slots(points[:-1], _FACTOR_LEFT, bits) ^ _slots(points[1:], _FACTOR_RIGHT, bits)
+    points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32).astype(np.uint64)
     ends = np.cumsum([len(piece) for piece in pieces])[:-1]
-    held = np.zeros(n_slots, np.bool_)
-    held[np.delete(slots, ends - 1)] = True
+    pairs = np.unique(np.delete(points[:-1] << np.uint64(32) | points[1:], ends - 1))
+    bits = max(_FEWEST_BITS, (_SLOTS * len(pairs)).bit_length())
+    held = np.zeros(1 << bits, np.bool_)
+    left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+    held[_slots(left, _FACTOR_LEFT, bits) ^ _slots(right, _FACTOR_RIGHT, bits)] = True
     return held
 
 
