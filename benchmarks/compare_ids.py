@@ -1,9 +1,10 @@
 """Token ids of a whole corpus, from the fast way and from the tokenizer itself.
 
-    python benchmarks/compare_ids.py TOKENIZER_JSON FILE [FILE ...]
+    python benchmarks/compare_ids.py [--whole] TOKENIZER_JSON FILE [FILE ...]
 
-splits the files (.txt or .xz, a paragraph a line) into sentences, encodes each one both ways, and
-prints how many were compared. Ends with an error and the first sentence whose ids differ.
+splits the files (.txt or .xz, a paragraph a line) into sentences, or with `--whole` takes their
+lines as they are, encodes each text both ways, and prints how many were compared. Ends with an
+error and the first text whose ids differ.
 """
 
 import argparse
@@ -42,17 +43,18 @@ def main() -> None:
     )
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("files", nargs="+")
+    parser.add_argument("--whole", action="store_true", help="lines, not their sentences")
     options = parser.parse_args()
     fast = ChunkTokenizer(Tokenizer.from_file(str(options.tokenizer)))
     if fast.chunking.cut is None:
         raise SystemExit(f"Texts are not cut for this tokenizer: {fast.chunking.reason}.")
-    n_sentences = 0
+    n_texts = 0
     paragraphs = iter(tqdm(Corpus(CorpusConfig(files=options.files)), unit=" paragraphs"))
     while batch := list(itertools.islice(paragraphs, BATCH)):
-        sentences = split_sentences(batch)
-        check(fast, sentences)
-        n_sentences += len(sentences)
-    print(f"{n_sentences:,} sentences have the same ids both ways")
+        texts = batch if options.whole else split_sentences(batch)
+        check(fast, texts)
+        n_texts += len(texts)
+    print(f"{n_texts:,} texts have the same ids both ways")
 
 
 if __name__ == "__main__":

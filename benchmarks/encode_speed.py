@@ -4,9 +4,12 @@ Static models on many texts, on models with random tables of 30,000 and 150,000 
 
     python benchmarks/encode_speed.py --corpus 'corpus/*.txt.xz' [--tagged brown.txt.xz]
 
-takes sentences from each file, 100,000 in all by default (and as many as there are from a file of
+takes sentences from each file, 100,000 in all by default (and half of those in a file of
 `word/TAG` tokens), and prints the median of five turns, in which the encoders take part one after
 the other: sentences a second, the times of the steps inside, and the latency of one short sentence.
+"Stream" is an encoder that has read as many other sentences before, "cold" one that has read none.
+`--model FOLDER` takes that model instead, and `--whole` lines as they are, for text of a language
+that is not split here: both for Japanese.
 `--lines 10000000` also measures the memory of `st-static encode` on so many lines of the corpus,
 all of them and then from the first again.
 
@@ -144,19 +147,19 @@ def _in_process(spec: str, task: str, data: Path, visible_gpus: str) -> dict[str
 # -- many texts ------------------------------------------------------------------------
 
 
-def read_sentences(patterns: list[str], n: int) -> list[str]:
-    """`n` sentences, as many from each file, in random order."""
+def read_sentences(patterns: list[str], n: int, whole: bool) -> list[str]:
+    """`n` sentences or whole lines, as many from each file, in random order."""
     files = find_files(patterns)
-    sentences = [s for file in files for s in _some_sentences(file, -(-n // len(files)))]
+    sentences = [s for file in files for s in _some_sentences(file, -(-n // len(files)), whole)]
     np.random.default_rng(0).shuffle(sentences)
     return sentences[:n]
 
 
-def _some_sentences(file: Path, n: int) -> list[str]:
-    """The first `n` sentences of a file."""
+def _some_sentences(file: Path, n: int, whole: bool) -> list[str]:
+    """The first `n` sentences of a file, or its lines."""
     found: list[str] = []
     for paragraph in Corpus(CorpusConfig(files=str(file))):
-        found += [s for s in split_sentences([paragraph]) if s.strip()]
+        found += [s for s in ([paragraph] if whole else split_sentences([paragraph])) if s.strip()]
         if len(found) >= n:
             break
     return found[:n]
@@ -195,8 +198,8 @@ def seconds_of(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure_throughput(model: Path, texts: list[str]) -> dict[str, float]:
-    """Sentences a second of each encoder, median of several turns."""
+def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict[str, float]:
+    """Sentences a second of each encoder, median of several turns; `before` are other texts."""
     some = texts[::WORDLLAMA_SHARE]
     warm = FastEncoder.from_pretrained(model)
     half = FastEncoder.from_pretrained(model, dtype="float16")
@@ -210,15 +213,18 @@ def measure_throughput(model: Path, texts: list[str]) -> dict[str, float]:
     wordllama = make_encoder("wordllama:256")
     for encode in (*encoders.values(), wordllama):
         encode(texts[: len(some)])
-    times: dict[str, list[float]] = {name: [] for name in [*encoders, "FastEncoder, cold"]}
+    ours = ["FastEncoder, stream", "FastEncoder, cold"]
+    times: dict[str, list[float]] = {name: [] for name in [*encoders, *ours]}
     times["WordLlama"] = []
     for encode in (warm.encode, half.encode, encoders["accelerated"]):
         encode(texts)
     for _ in range(TURNS):
         for name, encode in encoders.items():
             times[name].append(seconds_of(lambda encode=encode: encode(texts)))
-        cold = FastEncoder.from_pretrained(model)
-        times["FastEncoder, cold"].append(seconds_of(lambda cold=cold: cold.encode(texts)))
+        for name, earlier in zip(ours, (before, []), strict=True):
+            encoder = FastEncoder.from_pretrained(model)
+            encoder.encode(earlier)
+            times[name].append(seconds_of(lambda encoder=encoder: encoder.encode(texts)))
         seconds = seconds_of(lambda: wordllama(some))
         times["WordLlama"].append(seconds * len(texts) / len(some))
     return {name: len(texts) / statistics.median(values) for name, values in times.items()}
@@ -311,12 +317,12 @@ def _peak_of(command: list[str], source: Path) -> int:
     return peak
 
 
-def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) -> None:
-    """The tables of one vocabulary, whose model stays in the folder."""
-    model = make_model(folder / f"words-{n_words}", texts, n_words)
-    print(f"\n## {len(texts):,} sentences of {name}, {n_words:,} words x {DIMENSION}\n")
+def print_throughput(texts: list[str], name: str, model: Path) -> None:
+    """The tables of one model, on one half of the texts; the others are read before."""
+    before, texts = texts[len(texts) // 2 :], texts[: len(texts) // 2]
+    print(f"\n## {len(texts):,} sentences of {name}, {model.name} x {DIMENSION}\n")
     print("| encoder | sentences/s | x Model2Vec | x StaticEmbedding |\n|---|---|---|---|")
-    speeds = measure_throughput(model, texts)
+    speeds = measure_throughput(model, texts, before)
     for encoder, speed in speeds.items():
         ratios = [speed / speeds[peer] for peer in ("Model2Vec", "StaticEmbedding")]
         print(f"| {encoder} | {speed:,.0f} | {ratios[0]:.1f} | {ratios[1]:.1f} |")
@@ -324,6 +330,13 @@ def print_throughput(texts: list[str], name: str, n_words: int, folder: Path) ->
         print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
     for step, value in measure_steps(model, texts).items():
         print(f"\n{step}: {value:.3f}")
+
+
+def _models(options: argparse.Namespace, folder: Path, texts: list[str]) -> list[Path]:
+    """The model that the options name, else those with random tables."""
+    if options.model:
+        return [options.model]
+    return [make_model(folder / f"words-{n}", texts, n) for n in options.words]
 
 
 def main() -> None:
@@ -337,6 +350,8 @@ def main() -> None:
     parser.add_argument(
         "--words", nargs="+", type=int, default=[30_000, 150_000], help="table sizes"
     )
+    parser.add_argument("--model", type=Path, help="a model's folder, for tables of random words")
+    parser.add_argument("--whole", action="store_true", help="lines of the corpus as they are")
     parser.add_argument("--lines", type=int, default=0, help="measure memory on so many lines")
     parser.add_argument("--data", type=Path, help="folder of STS tasks")
     parser.add_argument("--task", default="STS15", help="of DIR")
@@ -355,15 +370,16 @@ def main() -> None:
         print_paper_table(options.models, options.task, options.data)
     corpora = {}
     if options.corpus:
-        corpora["the corpus"] = read_sentences(options.corpus, options.sentences)
+        n_read = 2 * options.sentences
+        corpora["the corpus"] = read_sentences(options.corpus, n_read, options.whole)
     if options.tagged:
         corpora["tagged text"] = read_tagged(options.tagged)
     with tempfile.TemporaryDirectory() as temporary:
         for name, texts in corpora.items():
-            for n_words in options.words:
-                print_throughput(texts, name, n_words, Path(temporary) / name)
+            for model in _models(options, Path(temporary) / name, texts):
+                print_throughput(texts, name, model)
         if options.lines:
-            model = Path(temporary) / "the corpus" / f"words-{options.words[0]}"
+            model = options.model or Path(temporary) / "the corpus" / f"words-{options.words[0]}"
             memory = measure_memory(model, options.corpus, options.lines, Path(temporary))
             for what, value in memory.items():
                 print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")

@@ -53,8 +53,8 @@ class Chunking:
 
 def chunking_of(description: Part) -> Chunking:
     """Decide from a tokenizer's description, the parsed content of its tokenizer.json."""
-    normalizers = _flat(description["normalizer"], "normalizers")
-    pre_tokenizers = _flat(description["pre_tokenizer"], "pretokenizers")
+    normalizers = flat(description["normalizer"], "normalizers")
+    pre_tokenizers = flat(description["pre_tokenizer"], "pretokenizers")
     cut = _cut_of(pre_tokenizers)
     if cut is None:
         names = ", ".join(part["type"] for part in pre_tokenizers) or "none"
@@ -94,12 +94,12 @@ def _stays_visible(content: str, normalizers: set[str]) -> bool:
     return visible and normalizers.isdisjoint(["Precompiled", "Replace"])
 
 
-def _flat(part: Part | None, members: str) -> list[Part]:
+def flat(part: Part | None, members: str) -> list[Part]:
     """A part of a tokenizer, or the members of a sequence of them."""
     if part is None:
         return []
     if part["type"] == "Sequence":
-        return [inner for member in part[members] for inner in _flat(member, members)]
+        return [inner for member in part[members] for inner in flat(member, members)]
     return [part]
 
 

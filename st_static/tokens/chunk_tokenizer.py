@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -22,12 +21,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.tokens import arrow
-from st_static.tokens.boundaries import Chunking, chunking_of
+from st_static.tokens.borders import AFTER_PUNCTUATION, AT_BERTS_BORDERS, border, overlong_words
+from st_static.tokens.boundaries import chunking_of
 from st_static.tokens.chunks import Cut, Spans, cut_texts
 from st_static.tokens.columns import text_column
 from st_static.tokens.memo import Memo
-from st_static.tokens.ragged import Ragged, concatenate, offsets_of
+from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of
 from st_static.tokens.tokenizer import split_plain_words
+from st_static.tokens.unigram_cuts import unigram_cuts
 
 # Fewer spend more on each call of the tokenizer, more on its long strings.
 _CHUNKS_IN_A_TEXT = 50
@@ -39,19 +40,7 @@ _MAX_ADDED = 16
 _BYTES_AT_A_TIME = 8_000_000
 # Longer texts are cut into pieces of about so many bytes.
 _PIECE_BYTES = 1_000_000
-# Where long texts are cut: at chunks' borders; of SentencePiece's, at those between characters that
-# surely do not belong together; BERT also splits at punctuation and around Chinese characters.
-_AT_SPACES = re.compile(rb" ")
-_BEFORE_SPACES = re.compile(rb"(?<=[!-~]) ")
-_BETWEEN_LETTERS = re.compile(rb"(?<=[!-~]) (?=[!-~\xc3\xd0\xd1\xe4-\xe9])")
-_AT_BERTS_BORDERS = re.compile(
-    rb" |(?<=[0-9A-Za-z])[!-/:-@\[-`{-~]"
-    rb"|(?:\xe4[\xb8-\xbf]|[\xe5-\xe9][\x80-\xbf])[\x80-\xbf]"  # U+4E00 to U+9FFF
-)
-# Bytes of letters and digits that BERT neither splits nor drops: ASCII, U+00C0 to U+023F and U+0400
-# to U+047F. A class of bytes, for a choice of strings would take memory for each that it finds.
-_FIRST_BYTES = rb"0-9A-Za-z\xc3-\xc8\xd0\xd1"
-_MORE_BYTES = rb"\x80-\xbf"
+Encode = Callable[[pa.Array], Ragged]
 
 
 class ChunkTokenizer:
@@ -85,13 +74,17 @@ class ChunkTokenizer:
         if self._max_tokens is not None:  # of texts, not of the chunks put together into one
             self._whole_chunks = Tokenizer.from_str(tokenizer.to_str())
             self._whole_chunks.no_truncation()
+            description = json.loads(self._whole_chunks.to_str())  # scores may have changed a bit
+        self._inner = unigram_cuts(self._whole_chunks, description)
         self._lowercase = _lowercase_of_bert(description)
         self._added = [token["content"] for token in description["added_tokens"]]
         bert = self._lowercase is not None
-        self._border = _border(self.chunking)
+        self._border = border(self.chunking)
         chinese = bert and description["normalizer"]["handle_chinese_chars"]
-        self._border_without_added = _AT_BERTS_BORDERS if chinese else self._border
-        self._overlong = _overlong_words(description["model"]) if bert else None
+        self._border_without_added = AT_BERTS_BORDERS if chinese else self._border
+        if self._inner is not None and self._inner.splits_punctuation:
+            self._border_without_added = AFTER_PUNCTUATION
+        self._overlong = overlong_words(description["model"]) if bert else None
         self._memo = Memo(max_chunks, max_bytes, _known_words(description))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -173,25 +166,30 @@ class ChunkTokenizer:
             start = stop
 
     def _encode(self, array: pa.Array) -> Ragged:
+        inner = self._inner
+        if inner is None or array.nbytes > inner.longest:
+            return self._encode_at_spaces(array)
+        return _in_two_ways(
+            array,
+            _contain_any(array, self._added),
+            lambda texts: self._encode_cut(*inner.cut(texts.cast(pa.large_string()))),
+            self._encode_at_spaces,
+        )
+
+    def _encode_at_spaces(self, array: pa.Array) -> Ragged:
         cut = self.chunking.cut
         if cut is None:
             return self._encode_whole(array)
-        whole = self._kept_whole(array)
-        if not whole.any():
-            return self._encode_cut(array, cut)
-        if whole.all():
-            return self._encode_whole(array)
-        rows = concatenate(
-            [
-                self._encode_cut(array.filter(arrow.of_mask(~whole)), cut),
-                self._encode_whole(array.filter(arrow.of_mask(whole))),
-            ]
+        return _in_two_ways(
+            array,
+            self._kept_whole(array),
+            lambda texts: self._encode_cut(*cut_texts(texts, cut)),
+            self._encode_whole,
         )
-        places = np.concatenate([np.flatnonzero(~whole), np.flatnonzero(whole)])
-        return rows.take(np.argsort(places))
 
-    def _encode_cut(self, texts: pa.Array, cut: Cut) -> Ragged:
-        chunks, offsets = cut_texts(texts, cut)
+    def _encode_cut(self, chunks: Spans, offsets: NDArray[np.int64]) -> Ragged:
+        if self._inner is not None and chunks.inside is None:
+            chunks = Spans(*chunks[:3], np.zeros(len(chunks.starts), np.bool_))
         rows, ids = self._memo.look_up(chunks, self._encode_new)
         taken = ids.take(rows)
         of_texts = Ragged(taken.values, taken.offsets[offsets])
@@ -210,27 +208,40 @@ class ChunkTokenizer:
 
     def _encode_new(self, chunks: list[str]) -> Ragged:
         """Encode chunks, those of plain words through their words."""
+        if self._inner is not None:
+            return self._encode_marked(chunks, self._inner.tokenizer)
         if self._lowercase is None:
-            return self._encode_in_groups(chunks)
+            return self._encode_in_groups(chunks, self._whole_chunks)
         array = arrow.strings(chunks)
         plain = arrow.mask(pc.match_substring_regex(array, _PRINTABLE))
         plain = plain & ~_contain_any(array, self._added)
         words = split_plain_words(array.filter(arrow.of_mask(plain)), self._lowercase)
-        rows, ids = self._memo.look_up(Spans.of(words.flatten()), self._encode_in_groups)
+        rows, ids = self._memo.look_up(
+            Spans.of(words.flatten()), lambda new: self._encode_in_groups(new, self._whole_chunks)
+        )
         of_words = ids.take(rows)
         bounds = offsets_of(arrow.numbers(pc.list_value_length(words)))
         of_plain = Ragged(of_words.values, of_words.offsets[bounds])
-        others = self._encode_in_groups([chunks[i] for i in np.flatnonzero(~plain)])
-        places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
-        return concatenate([of_plain, others]).take(np.argsort(places))
+        others = [chunks[i] for i in np.flatnonzero(~plain)]
+        return interleave(plain, [self._encode_in_groups(others, self._whole_chunks), of_plain])
 
-    def _encode_in_groups(self, chunks: list[str]) -> Ragged:
+    def _encode_marked(self, chunks: list[str], inside: Tokenizer) -> Ragged:
+        """Encode chunks after "1" if they are inside of words, else after "0"."""
+        marks = np.array([chunk[0] == "1" for chunk in chunks])
+        groups: list[list[str]] = [[], []]
+        for chunk in chunks:
+            groups[chunk[0] == "1"].append(chunk[1:])
+        tokenizers = [self._whole_chunks, inside]
+        return interleave(marks, list(map(self._encode_in_groups, groups, tokenizers)))
+
+    def _encode_in_groups(self, chunks: list[str], tokenizer: Tokenizer) -> Ragged:
         """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
         if not self.chunking.joinable:
-            return self._encode_one_by_one(chunks)
+            encodings = tokenizer.encode_batch_fast(chunks, add_special_tokens=False)
+            return _rows(encoding.ids for encoding in encodings)
         firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
         texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
-        encodings = self._whole_chunks.encode_batch(texts, add_special_tokens=False)
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         # All texts on one line, a space after each: a token belongs to the chunk that it starts in.
         begins = offsets_of(np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1)
         starts = [
@@ -241,9 +252,23 @@ class ChunkTokenizer:
         ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32)
         return Ragged(ids, offsets_of(np.bincount(chunk_of_token, minlength=len(chunks))))
 
-    def _encode_one_by_one(self, chunks: list[str]) -> Ragged:
-        encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
-        return _rows(encoding.ids for encoding in encodings)
+
+def _in_two_ways(
+    texts: pa.Array,
+    second: NDArray[np.bool_],
+    encode_first: Encode,
+    encode_second: Encode,
+) -> Ragged:
+    """Encode texts [B], those that `second` [B] names in the second way."""
+    if not second.any():
+        return encode_first(texts)
+    if second.all():
+        return encode_second(texts)
+    rows = [
+        encode_first(texts.filter(arrow.of_mask(~second))),
+        encode_second(texts.filter(arrow.of_mask(second))),
+    ]
+    return interleave(second, rows)
 
 
 def _as_array(texts: Sequence[str]) -> pa.Array:
@@ -253,24 +278,6 @@ def _as_array(texts: Sequence[str]) -> pa.Array:
     except (AttributeError, UnicodeEncodeError):
         text_column(texts)  # says what is wrong with which
         raise
-
-
-def _border(chunking: Chunking) -> re.Pattern[bytes]:
-    """Where long texts can be cut."""
-    if chunking.ascii_only:
-        return _BETWEEN_LETTERS
-    return _AT_SPACES if chunking.cut is Cut.AT_SPACES else _BEFORE_SPACES
-
-
-def _overlong_words(model: dict[str, Any]) -> re.Pattern[bytes] | None:
-    """Finds parts of words that are too long for the model, and are so without all that follows."""
-    if model["type"] != "WordPiece":
-        return None
-    kept = 2 * (model["max_input_chars_per_word"] + 1)  # in bytes, of which a letter has one or two
-    letters = _FIRST_BYTES + _MORE_BYTES
-    return re.compile(
-        rb"([%b][%b]{%d}[%b]?)[%b]+" % (_FIRST_BYTES, letters, kept, _MORE_BYTES, letters)
-    )
 
 
 def _rows(rows: Iterable[list[int]]) -> Ragged:

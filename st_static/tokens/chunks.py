@@ -35,24 +35,30 @@ class Spans(NamedTuple):
         data: The longer string's bytes, and `PADDING` zeros, [bytes + PADDING].
         starts: Where each string begins, [C].
         lengths: Its bytes, [C].
+        inside: Whether it is part of a word that begins before it, [C]; None where none ever is.
     """
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    inside: NDArray[np.bool_] | None = None
 
     @staticmethod
     def of(strings: pa.Array) -> Spans:
         """The strings of an Arrow array, [C]."""
         offsets, data = arrow.bytes_of_strings(strings.cast(pa.large_string()))
-        return Spans(_padded(data), offsets[:-1], np.diff(offsets))
+        return Spans(padded(data), offsets[:-1], np.diff(offsets))
 
     def strings(self, which: NDArray[np.int64]) -> pa.Array:
-        """Some of them as a large_string array, [n]."""
+        """Some of them as a large_string array, [n], after "1" or "0" if `inside` says which."""
         lengths = self.lengths[which]
         offsets = offsets_of(lengths)
         places = np.repeat(self.starts[which] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return arrow.strings_of_bytes(offsets, self.data[places])
+        data = self.data[places]
+        if self.inside is not None:
+            data = np.insert(data, offsets[:-1], self.inside[which] + np.uint8(ord("0")))
+            offsets += np.arange(len(offsets))
+        return arrow.strings_of_bytes(offsets, data)
 
 
 class Chunks(NamedTuple):
@@ -95,7 +101,7 @@ def cut_texts(texts: pa.Array, cut: Cut) -> tuple[Spans, NDArray[np.int64]]:
     lengths = np.diff(bounds)
     if cut is Cut.AT_SPACES:
         lengths -= 1
-    return Spans(_padded(data), bounds[:-1], lengths), np.searchsorted(bounds, offsets)
+    return Spans(padded(data), bounds[:-1], lengths), np.searchsorted(bounds, offsets)
 
 
 def split_chunks(texts: Sequence[str] | pa.Array) -> Chunks:
@@ -109,5 +115,6 @@ def split_chunks(texts: Sequence[str] | pa.Array) -> Chunks:
     return Chunks(distinct, arrow.numbers(encoded.indices), offsets)
 
 
-def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Bytes with `PADDING` zeros after them."""
     return np.concatenate([data, np.zeros(PADDING, np.uint8)])

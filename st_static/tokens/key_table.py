@@ -28,6 +28,7 @@ _BYTES = np.arange(PADDING) < np.arange(PADDING)[:, None]
 _MASKS = np.where(_BYTES, np.uint8(255), np.uint8(0)).view("<u8")
 _MASK_LOW, _MASK_HIGH = np.ascontiguousarray(_MASKS.T)
 _LENGTHS = np.arange(1, PADDING + 1, dtype=np.uint64) << np.uint64(56)
+_INSIDE = np.uint64(61)  # the bit of those inside of words
 _NO_STRING = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -36,7 +37,7 @@ class Keys(NamedTuple):
 
     Attributes:
         low: Bytes 0 to 7, [C].
-        high: Bytes 8 to 14, and the length + 1 in the topmost byte, [C].
+        high: Bytes 8 to 14; in the topmost byte the length + 1, and whether it is inside, [C].
     """
 
     low: NDArray[np.uint64]
@@ -61,6 +62,8 @@ def keys_of(strings: Spans) -> Keys:
     lengths = np.minimum(strings.lengths, LONGEST)
     low = words[:, 0] & np.take(_MASK_LOW, lengths)
     high = words[:, 1] & np.take(_MASK_HIGH, lengths) | np.take(_LENGTHS, lengths)
+    if strings.inside is not None:
+        high |= strings.inside.astype(np.uint64) << _INSIDE
     high[strings.lengths > LONGEST] = _NO_STRING
     return Keys(low, high)
 

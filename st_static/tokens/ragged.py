@@ -83,3 +83,9 @@ def concatenate(parts: list[Ragged]) -> Ragged:
         return Ragged(np.empty(0, np.int32), np.zeros(1, np.int64))
     values = np.concatenate([part.values for part in parts])
     return Ragged(values, offsets_of(np.concatenate([part.lengths for part in parts])))
+
+
+def interleave(second: NDArray[np.bool_], rows: list[Ragged]) -> Ragged:
+    """Two groups of rows in one order: `second` [B] tells which rows are of the second group."""
+    order = np.concatenate([np.flatnonzero(~second), np.flatnonzero(second)])
+    return concatenate(rows).take(np.argsort(order))

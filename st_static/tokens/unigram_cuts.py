@@ -1,0 +1,295 @@
+"""Where texts can be cut for a Unigram tokenizer, inside of words too.
+
+In Japanese or Chinese the strings between spaces are whole sentences, which do not come again. Two
+more places are exact for a Unigram model, which takes the pieces with the largest sum of scores:
+
+- where a word begins for the pre-tokenizer: at white space and punctuation;
+- between two characters that no piece of the vocabulary holds side by side, so that a piece ends
+  there in every way of splitting the word. Both must be pieces, as unknown characters in a row make
+  one token. What comes after such a cut is inside of a word, and gets no mark of a beginning.
+
+The model adds scores in floating point. If sums were rounded, what stands before a part of a word
+could decide how that is split: `a aa` and `aa a` have the same sum, or differ in its last bit. So
+the scores must be multiples of a power of two that is large enough for all sums to be exact. Those
+of SentencePiece, float32, are; so are multiples of 1/4096, which JSON also keeps as they are.
+
+Normalisation must do on both sides of a cut what it does in the whole text. What becomes of a
+character alone, the tokenizer says. A character that may combine with the one before it, or that is
+not known to be harmless, is opaque: texts are not cut next to it, nor next to the character before
+it, and words that hold one not inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
+
+from st_static.tokens import arrow
+from st_static.tokens.boundaries import Part, flat
+from st_static.tokens.chunks import Spans, padded
+
+# Kinds of characters, by what the tokenizer makes of them alone.
+_UNSEEN, _OPAQUE, _SPACE, _PUNCTUATION, _UNKNOWN, _PIECE = range(6)
+# Later ones are rare ideographs, and nothing else that is common in text.
+_N_CHARACTERS = 0x20000
+_NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Nmt"}
+# As SentencePiece's models have it before Metaspace.
+_JOIN_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+# An unknown character has the smallest score less this.
+_PENALTY = 10.0
+# Sums that are exact for shorter texts only are of no use.
+_FEWEST_CHARACTERS = 1_000_000
+# Slots for each pair of characters: a pair in another's slot is taken for one that a piece holds.
+_SLOTS, _FEWEST_BITS = 32, 16
+_FACTOR_LEFT, _FACTOR_RIGHT = 0x9E3779B1, 0x85EBCA6B
+# A letter that nothing is normalised to: it stands beside others to see what is split off.
+_LETTER = "\U0010fffd"
+
+
+def unigram_cuts(tokenizer: Tokenizer, description: Part) -> UnigramCuts | None:
+    """What cuts texts inside of words for a tokenizer.
+
+    Args:
+        tokenizer: The tokenizer.
+        description: The parsed content of its tokenizer.json.
+
+    Returns:
+        None if no such cut is surely exact.
+    """
+    model = description["model"]
+    if (
+        model["type"] != "Unigram"
+        or model["byte_fallback"]
+        or any(token["normalized"] for token in description["added_tokens"])
+        or not _splits_at_words(description)
+        or not _acts_on_characters(description)
+        or exact_characters([score for _, score in model["vocab"]]) < _FEWEST_CHARACTERS
+    ):
+        return None
+    return UnigramCuts(tokenizer, description)
+
+
+def exact_characters(scores: list[float]) -> int:
+    """Of how many characters the scores add up without rounding, in any order.
+
+    Example:
+        >>> exact_characters([-1.5, -7.25]) > 10**14, exact_characters([-0.1])
+        (True, 0)
+    """
+    if not scores or not all(map(math.isfinite, scores)):
+        return 0
+    finest = max(score.as_integer_ratio()[1] for score in scores)
+    return int(2**53 / finest / (max(map(abs, scores)) + _PENALTY))
+
+
+def _splits_at_words(description: Part) -> bool:
+    """Whether the pre-tokenizer is one of those whose words `UnigramCuts` finds."""
+    parts = flat(description["pre_tokenizer"], "pretokenizers")
+    if not parts or parts[-1]["type"] != "Metaspace" or not parts[-1].get("split", True):
+        return False
+    before = [{k: v for k, v in part.items() if k != "type"} for part in parts[:-1]]
+    kinds = [part["type"] for part in parts[:-1]]
+    return not kinds or (
+        kinds in (["WhitespaceSplit"], ["WhitespaceSplit", "Punctuation"])
+        and before[1:] in ([], [{"behavior": "Isolated"}])
+        and parts[-1].get("prepend_scheme", "always") != "first"
+    )
+
+
+def _acts_on_characters(description: Part) -> bool:
+    """Whether each normaliser acts on characters, and on the combining marks after them."""
+    drops_spaces = len(flat(description["pre_tokenizer"], "pretokenizers")) > 1
+    return all(
+        part["type"] in _NORMALIZERS or (part == _JOIN_SPACES and not drops_spaces)
+        for part in flat(description["normalizer"], "normalizers")
+    )
+
+
+class UnigramCuts:
+    """Cuts texts for one tokenizer, for which `unigram_cuts` says that it can be done.
+
+    Attributes:
+        longest: Texts of more bytes than this must not be cut here.
+        tokenizer: Gives the ids of a part that begins inside of a word. A space ends a part.
+        splits_punctuation: Whether a punctuation character is a word.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, description: Part) -> None:
+        model = description["model"]
+        pieces = [piece for piece, _ in model["vocab"]]
+        self.longest = exact_characters([score for _, score in model["vocab"]])
+        # With the model itself: in JSON the last bit of a score may change.
+        self.tokenizer = Tokenizer(tokenizer.model)
+        self.tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+        if tokenizer.normalizer is not None:
+            self.tokenizer.normalizer = tokenizer.normalizer
+        self._normalizers = list(_each(tokenizer.normalizer))
+        self._pre_tokenizer = tokenizer.pre_tokenizer
+        parts = flat(description["pre_tokenizer"], "pretokenizers")
+        self._drops_spaces, self._mark = len(parts) > 1, parts[-1]["replacement"]
+        self.splits_punctuation = len(parts) > 2
+        # Two tokens that are spelled as the unknown one would become one, too.
+        unknown = "" if model["unk_id"] is None else pieces[model["unk_id"]]
+        self._known = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
+        self._kinds = np.zeros(_N_CHARACTERS + 1, np.uint8)
+        self._kinds[_N_CHARACTERS] = _OPAQUE
+        # Of each character the hashes of what it ends and begins with.
+        self._left, self._right = np.zeros((2, _N_CHARACTERS + 1), np.uint32)
+        self._held = _held_pairs(list(filter(None, pieces)))
+        self._bits = len(self._held).bit_length() - 1
+
+    def cut(self, texts: pa.Array) -> tuple[Spans, NDArray[np.int64]]:
+        """Cut texts.
+
+        Args:
+            texts: large_string texts, [B].
+
+        Returns:
+            The chunks of all texts one after the other, [C], without those of white space that
+            give no token; where each text's chunks begin, [B + 1].
+        """
+        offsets, data = arrow.bytes_of_strings(texts)
+        places = np.flatnonzero((data & 0xC0) != 0x80)
+        utf32 = str(data.data, "utf-8").encode("utf-32-le")
+        characters = np.minimum(np.frombuffer(utf32, np.uint32), _N_CHARACTERS)
+        kinds = self._kinds_of(characters)
+        is_start = self._word_starts(kinds)
+        is_start[np.searchsorted(places, offsets[:-1][np.diff(offsets) > 0])] = True
+        is_inside = self._inside_words(characters, kinds, is_start)
+        cuts = np.flatnonzero(is_start | is_inside)
+        begins, ends = places[cuts], np.append(places[cuts[1:]], len(data))[: len(cuts)]
+        kept = np.ones(len(cuts), np.bool_)
+        if self._drops_spaces:
+            single = np.diff(cuts, append=len(characters)) == 1
+            kept = ~(single & (kinds[cuts] == _SPACE))
+        spans = Spans(padded(data), begins[kept], (ends - begins)[kept], is_inside[cuts][kept])
+        return spans, np.searchsorted(spans.starts, offsets)
+
+    def _kinds_of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """The kind of each character of a text, [N]."""
+        kinds = np.take(self._kinds, characters)
+        if not kinds.all():
+            self._learn(np.unique(characters[kinds == _UNSEEN]).tolist())
+            kinds = np.take(self._kinds, characters)
+        opaque = kinds == _OPAQUE
+        if opaque.any():
+            kinds[:-1][opaque[1:]] = _OPAQUE
+        return kinds
+
+    def _word_starts(self, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Before which characters [N] of a text a word begins for sure."""
+        border = kinds == _SPACE
+        if self._drops_spaces:
+            border |= kinds == _PUNCTUATION
+            begins = border[1:] | border[:-1]
+        else:  # the first of several spaces, as they may become one
+            begins = border[1:] & ~border[:-1]
+        clear = kinds != _OPAQUE
+        return np.concatenate([[False], begins & clear[1:] & clear[:-1]])[: len(kinds)]
+
+    def _inside_words(
+        self,
+        characters: NDArray[np.uint32],
+        kinds: NDArray[np.uint8],
+        is_start: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Before which characters [N] a piece begins for sure, but no word."""
+        pairs = np.take(self._left, characters[:-1]) ^ np.take(self._right, characters[1:])
+        known = kinds == _PIECE
+        is_inside = np.zeros(len(kinds), np.bool_)
+        is_inside[1:] = known[1:] & known[:-1] & ~np.take(self._held, pairs) & ~is_start[1:]
+        opaque = kinds == _OPAQUE
+        if opaque.any():  # where a word ends is not known around it
+            starts = np.flatnonzero(is_start)
+            lengths = np.diff(starts, append=len(kinds))
+            is_inside &= ~np.repeat(np.logical_or.reduceat(opaque, starts), lengths)
+        return is_inside
+
+    def _learn(self, characters: list[int]) -> None:
+        """Find the kinds of characters, and the hashes of what they become."""
+        becomes = {character: self._becomes(chr(character)) for character in characters}
+        for (character, text), words in zip(
+            becomes.items(), self._split_framed(becomes.values()), strict=True
+        ):
+            kind = self._kind_of(text, words)
+            if kind == _PIECE:
+                self._left[character] = _slots(ord(text[-1]), _FACTOR_LEFT, self._bits)
+                self._right[character] = _slots(ord(text[0]), _FACTOR_RIGHT, self._bits)
+            self._kinds[character] = kind  # last, for other threads go by it
+
+    def _becomes(self, text: str) -> str:
+        """What normalisation makes of a character; nothing if it may act across characters."""
+        for normalizer in self._normalizers:
+            if not text or not _begins_apart(text[0]):
+                return ""
+            text = normalizer.normalize_str(text)
+        return text
+
+    def _split_framed(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """How the pre-tokenizer splits each text with a letter before and after it."""
+        framed = " ".join(f"{_LETTER}{text}{_LETTER}" for text in texts)
+        words: list[str] = []
+        for word, _ in self._pre_tokenizer.pre_tokenize_str(framed):
+            words.append(word.removeprefix(self._mark))
+            if "".join(words).count(_LETTER) == 2:
+                yield words
+                words = []
+
+    def _kind_of(self, text: str, words: list[str]) -> int:
+        """The kind of a character that becomes a text, which is split into these words."""
+        if not text or self._mark in text:
+            return _OPAQUE
+        if len(words) == 1:
+            return _PIECE if self._known.issuperset(text[0] + text[-1]) else _UNKNOWN
+        if words == [_LETTER, _LETTER]:
+            return _SPACE
+        return _PUNCTUATION if words == [_LETTER, *text, _LETTER] else _OPAQUE
+
+
+def _each(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Normalizer]:
+    """The steps of a normaliser."""
+    if isinstance(normalizer, normalizers.Sequence):
+        for i in range(len(normalizer)):
+            yield from _each(normalizer[i])
+    elif normalizer is not None:
+        yield normalizer
+
+
+def _begins_apart(character: str) -> bool:
+    """Whether a character never combines with one before it, and does not change places with it."""
+    category = unicodedata.category(character)
+    return category[0] != "M" and category != "Cn" and character not in _second_ones()
+
+
+@functools.cache
+def _second_ones() -> frozenset[str]:
+    """Characters that compose with the one before them."""
+    jamo = map(chr, range(0x1160, 0x1200))
+    compositions = map(unicodedata.decomposition, map(chr, range(_N_CHARACTERS)))
+    pairs = (c.split() for c in compositions if c and not c.startswith("<"))
+    return frozenset([*jamo, *(chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2)])
+
+
+def _held_pairs(pieces: list[str]) -> NDArray[np.bool_]:
+    """The slots of all pairs of characters that stand side by side in a piece."""
+    points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32).astype(np.uint64)
+    ends = np.cumsum([len(piece) for piece in pieces])[:-1]
+    pairs = np.unique(np.delete(points[:-1] << np.uint64(32) | points[1:], ends - 1))
+    bits = max(_FEWEST_BITS, (_SLOTS * len(pairs)).bit_length())
+    held = np.zeros(1 << bits, np.bool_)
+    left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+    held[_slots(left, _FACTOR_LEFT, bits) ^ _slots(right, _FACTOR_RIGHT, bits)] = True
+    return held
+
+
+def _slots(points: Any, factor: int, bits: int) -> Any:
+    """Hashes of code points: numbers of so many bits."""
+    return (points * np.uint64(factor) & np.uint64(0xFFFFFFFF)) >> np.uint64(32 - bits)
