@@ -9,7 +9,8 @@ import functools
 import json
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ from st_static.tokens.tokenizer import (
 logger = logging.getLogger(__name__)
 
 # Of a sample: more text finds few other pieces, but takes the trainer proportionally longer.
-_SAMPLE_CHARACTERS = 5_000_000
+_SAMPLE_CHARACTERS = 3_000_000
 _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
@@ -77,6 +78,41 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     tokenizer.train_from_iterator(texts, trainer)
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
     return merge_spellings((p, score) for p, score in learnt if p not in SPECIAL_TOKENS)
+
+
+def frequent_words(
+    texts: Iterable[str], min_count: int, normalization: Normalization
+) -> dict[str, int]:
+    """Words of spaced scripts, marked by `▁`, with how often they occur.
+
+    The trainer looks for strings that several different words share, and so misses a frequent
+    word that is part of no other.
+
+    Args:
+        texts: Sentences.
+        min_count: Fewest occurrences.
+        normalization: What becomes of a text before it is split.
+    """
+    normalize = normalization.normalizer_of_pieces().normalize_str
+    split = split_before_pieces().pre_tokenize_str
+    counts = Counter(word for text in texts for word, _ in split(normalize(text)))
+    words = [word for word, count in counts.items() if count >= min_count]
+    marked = pc.match_substring_regex(pa.array(words, pa.string()), _SPACED).to_pylist()
+    return {word: counts[word] for word, keep in zip(words, marked, strict=True) if keep}
+
+
+def add_words(
+    pieces: Mapping[str, float], words: Mapping[str, int], n_tokens: int
+) -> dict[str, float]:
+    """Add words to learnt pieces, with the logarithms of their relative frequencies.
+
+    Args:
+        pieces: The pieces with their scores.
+        words: How often each word occurs in a text.
+        n_tokens: The text's tokens, spelled by the pieces.
+    """
+    scores = {word: math.log(count / n_tokens) for word, count in words.items()}
+    return {**scores, **pieces}
 
 
 def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -142,10 +178,10 @@ def write_piece_vocabulary(
     """
     texts = sample_texts(shards, _SAMPLE_CHARACTERS)
     logger.info("learning pieces from %s sentences", f"{len(texts):,}")
-    learnt = train_pieces(texts.to_pylist(), config.size, config.normalization)
+    learnt = learn_pieces(texts.to_pylist(), config)
     tokenizer = build_piece_tokenizer(list(learnt.items()), config.normalization)
     counts = count_pieces(shards, tokenizer, workers)[len(SPECIAL_TOKENS) :]
-    words = choose_used(learnt, counts, config.min_count)
+    words = choose_used(learnt, counts, config)
     scored = [(piece, learnt[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
     write_tokenizers(folder, words, student, teacher)
@@ -157,13 +193,25 @@ def write_piece_vocabulary(
     }
 
 
-def choose_used(learnt: dict[str, float], counts: NDArray[np.int64], min_count: int) -> pa.Table:
-    """Keep the pieces with at least `min_count` occurrences, and all single characters.
+def learn_pieces(texts: list[str], config: VocabularyConfig) -> dict[str, float]:
+    """The pieces and frequent words of texts, with the logarithms of their probabilities."""
+    pieces = train_pieces(texts, config.size, config.normalization)
+    words = frequent_words(texts, config.min_count, config.normalization)
+    ids_of = ChunkTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
+    return add_words(pieces, words, len(ids_of(texts).values))
+
+
+def choose_used(
+    learnt: dict[str, float], counts: NDArray[np.int64], config: VocabularyConfig
+) -> pa.Table:
+    """Keep the V most frequent pieces with at least `min_count` occurrences.
+
+    Single characters, which spell all else, are kept in any case.
 
     Args:
         learnt: The pieces with their scores.
-        counts: How often each occurs in the corpus, [V].
-        min_count: Fewest occurrences.
+        counts: How often each occurs in the corpus.
+        config: Size and least count.
 
     Returns:
         Columns `text` and `count`; the most frequent piece first, equals in alphabetical order.
@@ -172,8 +220,11 @@ def choose_used(learnt: dict[str, float], counts: NDArray[np.int64], min_count: 
         ValueError: None is left.
     """
     table = pa.table({"text": pa.array(learnt, pa.string()), "count": pa.array(counts)})
-    single = pc.less_equal(pc.utf8_length(table["text"]), 1)
-    used = table.filter(pc.or_(single, pc.greater_equal(table["count"], min_count)))
+    table = table.sort_by([("count", "descending"), ("text", "ascending")])
+    frequent = table["count"].to_numpy() >= config.min_count
+    single = pc.less_equal(pc.utf8_length(table["text"]), 1).to_numpy()
+    kept = single | (frequent & (np.cumsum(frequent) <= config.size))
+    used = table.filter(pa.array(kept))
     if not len(used):
         raise ValueError("The corpus offers no pieces of letters. Check corpus.* and sentences.*.")
-    return used.sort_by([("count", "descending"), ("text", "ascending")])
+    return used

@@ -13,8 +13,10 @@ from tokenizers import Tokenizer
 
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import (
+    add_words,
     choose_used,
     count_pieces,
+    frequent_words,
     merge_spellings,
     sample_texts,
     train_pieces,
@@ -142,10 +144,27 @@ def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) 
 
 def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
     learnt = dict.fromkeys(["ab", "cd", "e", "f", "gh"], -1.0)
-    kept = choose_used(learnt, np.array([5, 1, 0, 9, 5]), 2)
+    counts = np.array([5, 1, 0, 9, 5])
+    kept = choose_used(learnt, counts, VocabularyConfig(size=9, min_count=2))
     assert kept.to_pydict() == {"text": ["f", "ab", "gh", "e"], "count": [9, 5, 5, 0]}
+    small = choose_used(learnt, counts, VocabularyConfig(size=2, min_count=2))
+    assert small["text"].to_pylist() == ["f", "ab", "e"]
     with pytest.raises(ValueError, match="no pieces of letters"):
-        choose_used({"ab": -1.0}, np.array([1]), 2)
+        choose_used({"ab": -1.0}, np.array([1]), VocabularyConfig(min_count=2))
+
+
+def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them() -> None:
+    texts = [f"Schöne {number} Lieder、слово 今日は" for number in range(20)]
+    words = frequent_words(texts, 3, Normalization())
+    assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
+    assert frequent_words(texts, 21, Normalization()) == {}
+    pieces = add_words({"▁lieder": -2.0, "今日": -1.0}, words, 80)
+    assert pieces == {
+        "▁lieder": -2.0,
+        "今日": -1.0,
+        "▁schöne": pytest.approx(np.log(1 / 4)),
+        "▁слово": pytest.approx(np.log(1 / 4)),
+    }
 
 
 def test_a_sample_is_the_same_however_the_corpus_is_cut(tmp_path: Path) -> None:

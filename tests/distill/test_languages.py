@@ -1,0 +1,105 @@
+"""Whole builds of other languages than English: what is published, and what carries over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model2vec import StaticModel
+from sentence_transformers import SentenceTransformer
+from small_build import small_config
+
+from st_static.distill.config import SentencePCAConfig
+from st_static.distill.pipeline import BuildResult, build
+from st_static.encode.fast_encoder import FastEncoder
+
+NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
+PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
+VERBS = ["読みます", "書きました", "見ていました", "がんばって直した", "食べなかった"]
+GERMAN = ["Die Größe der Straße überrascht alle.", "Ein Mädchen hört schöne Lieder im Garten."]
+
+
+def japanese_sentences(n_sentences: int) -> list[str]:
+    rng = np.random.default_rng(0)
+    return [
+        "".join(str(rng.choice(words)) for words in (NOUNS, PARTICLES, NOUNS, PARTICLES, VERBS))
+        + "。"
+        for _ in range(n_sentences)
+    ]
+
+
+def build_in(
+    language: str | list[str], texts: list[str], teacher: Path, folder: Path, **changes: Any
+) -> BuildResult:
+    corpus = folder / "corpus.txt"
+    corpus.write_text("\n".join(texts), "utf-8")
+    config = small_config(teacher, corpus, folder, language=language, **changes)
+    # Words of few sentences of text; a small table for a small vocabulary.
+    return build(replace(config, pca=SentencePCAConfig(n_components=4, n_remove=0)))
+
+
+@pytest.fixture(scope="module")
+def teacher_folder(
+    make_model: Callable[..., SentenceTransformer], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A tiny teacher that reads bytes, and so any script."""
+    folder = tmp_path_factory.mktemp("teacher")
+    make_model("byte_level").save_pretrained(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def japanese(teacher_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+    folder = tmp_path_factory.mktemp("japanese")
+    return build_in("ja", japanese_sentences(600), teacher_folder, folder)
+
+
+def test_a_japanese_model_is_of_pieces_and_knows_its_text(japanese: BuildResult) -> None:
+    description = json.loads((japanese.output / "tokenizer.json").read_text("utf-8"))
+    assert description["model"]["type"] == "Unigram"
+    record = json.loads((japanese.output / "st_static.json").read_text("utf-8"))
+    assert record["recipe"]["language"] == "ja"
+    assert japanese.stage("sentences").figures["too_short"] == 0
+    encoder = FastEncoder.from_pretrained(japanese.output)
+    assert encoder.encode(["先生が手紙を書きました。", "、。"]).any(axis=1).tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_it_loads_in_sentence_transformers_and_model2vec(japanese: BuildResult) -> None:
+    texts = [*japanese_sentences(20), "ＡＩと ｶﾞﾝﾊﾞﾙ。", "今日は 雨", "", "知らない漢字鬱"]
+    expected = FastEncoder.from_pretrained(japanese.output).encode(texts)
+    ours = SentenceTransformer(str(japanese.output), device="cpu").encode(texts)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    theirs = StaticModel.from_pretrained(str(japanese.output), normalize=True).encode(texts)
+    np.testing.assert_allclose(theirs, expected, atol=1e-6)
+
+
+def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> None:
+    table = japanese.work.table("extraction")
+    assert not table[:2].any()
+    assert table[2:].any(axis=1).all()
+    alone = japanese.stage("extraction").figures["words_alone"]
+    assert 0 < alone < 0.3 * len(table)  # characters that stand inside longer pieces only
+
+
+def test_german_words_keep_their_umlauts(teacher_folder: Path, tmp_path: Path) -> None:
+    texts = [f"{text} {i}" for i in range(150) for text in GERMAN]
+    result = build_in("de", texts, teacher_folder, tmp_path)
+    words = set(result.work.words["text"].to_pylist())
+    assert {"größe", "straße", "mädchen", "hört", "schöne"} <= words
+    assert "grosse" not in words
+
+
+def test_several_languages_share_one_table_of_pieces(teacher_folder: Path, tmp_path: Path) -> None:
+    texts = [*japanese_sentences(300), *(f"{text} {i}" for i in range(100) for text in GERMAN)]
+    result = build_in(["de", "ja"], texts, teacher_folder, tmp_path)
+    pieces = set(result.work.words["text"].to_pylist())
+    assert {"▁schöne", "▁mädchen", "▁lieder"} <= pieces
+    assert any(piece.startswith("先生") for piece in pieces)
