@@ -18,9 +18,10 @@ from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
-from st_static.distill.corpus.sentences import write_sentences
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
@@ -234,6 +235,7 @@ class _Build:
         config, languages = self.config, languages_of(self.config.language)
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, config.workers, languages)
+        warn_of_other_language(sentence_shards(folder), config.language)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:

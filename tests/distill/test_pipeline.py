@@ -37,7 +37,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
-from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.pipeline import BuildResult, build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
 from st_static.files import read_json, write_json
@@ -190,6 +190,33 @@ def test_the_default_pieces_are_no_part_of_a_stages_key(
     assert used.stage("vocabulary").folder.name != built.stage("vocabulary").folder.name
     rows = built.stage("vocabulary").figures["tokens"]
     assert 120 < used.stage("vocabulary").figures["tokens"] <= rows
+
+
+def test_english_is_no_part_of_a_stages_key_and_other_languages_are(
+    built: BuildResult, own_copy: BuildConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What there are no rules for is said in the one run that splits text, by no worker."""
+    english = select_sentences(replace(own_copy, language=["en-GB", "code"]))
+    assert english.stage("sentences").folder.name == built.stage("sentences").folder.name
+    assert caplog.records == []
+    swedish = [select_sentences(replace(own_copy, language="sv", workers=2)) for _ in range(2)]
+    key = read_json(swedish[0].stage("sentences").folder / "stage.json")["key"]
+    old = read_json(built.stage("sentences").folder / "stage.json")["key"]
+    assert key == {**old, "languages": ["sv"]}
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "There are no rules for splitting sv into sentences"
+    ]
+
+
+def test_japanese_that_is_taken_for_english_is_warned_of(
+    config: BuildConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentences = [f"今日は {day} 回目の よい お天気です。" for day in range(40)]
+    (tmp_path / "ja.txt").write_text("\n".join(sentences), "utf-8")
+    named = CorpusConfig(files=str(tmp_path / "ja.txt"))
+    with pytest.raises(ValueError, match=r"vocabulary\.size"):
+        select_sentences(anew(config, tmp_path, corpus=named))
+    assert [record.getMessage()[-14:] for record in caplog.records] == ["--language ja."]
 
 
 # -- the same bytes --------------------------------------------------------------------

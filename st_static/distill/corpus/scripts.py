@@ -111,8 +111,8 @@ def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
         A tag for each text, [B].
 
     Example:
-        >>> fit_languages(pa.array(["行く", "Go!", "Иди!", "去吧"]), ["en", "ja", "zh"])
-        ['zh', 'en', 'en', 'zh']
+        >>> fit_languages(pa.array(["行く", "去吧", "Go!", "Иди!"]), ["en", "ja", "zh"])
+        ['ja', 'zh', 'en', 'en']
     """
     tags = {script_of(tag): tag for tag in reversed(languages)}
     if len(tags) == 1:

@@ -20,6 +20,7 @@ from st_static.distill.corpus.splitting import split_paragraphs
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.stages import Figures
 from st_static.files import read_json, read_table, write_json, write_table
+from st_static.languages import is_english
 
 BLOCK_CHARACTERS = 8_000_000
 SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
@@ -187,7 +188,7 @@ def write_sentences(
         path = folder / f"sentences-{number:05d}.arrow"
         write_table(path, table)
         write_json(path.with_suffix(".json"), counts)
-    return _total(folder)
+    return _total(folder, languages)
 
 
 def _dropped(total: Counter[str]) -> str:
@@ -201,13 +202,14 @@ def _dropped(total: Counter[str]) -> str:
     return f"of {total['read']:,}, {', '.join(said)}" if said else "it is empty"
 
 
-def _total(folder: Path) -> Figures:
+def _total(folder: Path, languages: Sequence[str]) -> Figures:
     total: Counter[str] = Counter()
     for path in sentence_shards(folder):
         total.update(read_json(path.with_suffix(".json")))
     if not total["kept"]:
+        other = "; text that is not English needs --language" if is_english(languages) else ""
         raise ValueError(
             f"The corpus has no sentence that passes the filter: {_dropped(total)}. Check corpus.* "
-            "and sentences.*."
+            f"and sentences.*{other}."
         )
     return dict(total)

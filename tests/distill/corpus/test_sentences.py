@@ -355,6 +355,15 @@ def test_a_corpus_without_any_sentence_is_an_error(tmp_path: Path, texts: list[s
         write_sentences(texts, tmp_path, CONFIG, workers=1)
 
 
+@pytest.mark.parametrize(("languages", "is_named"), [([], True), (["en"], True), (["ja"], False)])
+def test_where_no_english_is_found_the_option_is_named(
+    tmp_path: Path, languages: list[str], is_named: bool
+) -> None:
+    with pytest.raises(ValueError, match="1 of too few words") as error:
+        write_sentences(["猫。"], tmp_path, CONFIG, 1, languages)
+    assert str(error.value).endswith("needs --language.") == is_named
+
+
 @given(st.lists(st.text("ab", max_size=9), max_size=20), st.integers(1, 30))
 def test_blocks_hold_every_document_in_order(documents: list[str], size: int) -> None:
     blocks = list(in_blocks(documents, size))
