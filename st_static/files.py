@@ -18,6 +18,8 @@ from safetensors.numpy import load_file, save_file
 
 Arrays = dict[str, NDArray[Any]]
 
+_ZEROS = 1_000_000  # written at a time
+
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
@@ -81,6 +83,30 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays as safetensors, atomically."""
     with atomic(path) as temporary:
         save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
+
+
+def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
+    """A new .npy file of zeros, mapped into memory, whose space on the disk is taken.
+
+    A mapped file without it has holes, and a write into a hole ends the process when the disk is
+    full.
+
+    Raises:
+        OSError: The disk is full; names the file.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    zeros = bytes(_ZEROS)
+    try:
+        with path.open("r+b") as file:
+            file.seek(array.offset)
+            for start in range(0, array.nbytes, _ZEROS):
+                file.write(zeros[: array.nbytes - start])
+            file.flush()
+            os.fsync(file.fileno())  # some file systems take the space only then
+    except OSError as error:
+        path.unlink()
+        raise disk_full(str(path)) if is_disk_full(error) else error from error
+    return array
 
 
 def read_arrays(path: Path) -> Arrays:

@@ -29,7 +29,7 @@ from st_static.distill.teacher import (
 )
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
-from st_static.files import Arrays, read_arrays, write_arrays
+from st_static.files import Arrays, create_array, read_arrays, write_arrays
 from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
@@ -215,12 +215,9 @@ def extract(
     """
     batches, tokens = sentence_batches(teacher, selected)
     state = _State(folder, WordSums(tokenizer.get_vocab_size(), teacher.token_dimension))
-    vectors = np.lib.format.open_memmap(
-        folder / SENTENCE_VECTORS_FILE,
-        mode="r+" if state.done else "w+",
-        dtype=np.float16,
-        shape=(len(selected.lengths), teacher.dimension),
-    )
+    file, shape = folder / SENTENCE_VECTORS_FILE, (len(selected.lengths), teacher.dimension)
+    begun = state.done > 0
+    vectors = np.load(file, mmap_mode="r+") if begun else create_array(file, np.float16, shape)
 
     def write() -> None:
         """Write what is done."""

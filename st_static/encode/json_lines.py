@@ -48,6 +48,8 @@ class JsonLines:
             numbers = np.fromiter((number for number, _ in batch), np.int64)
             faults: dict[int, str] = {}
             records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
+            if not done:
+                self._check_keys(records)
             table = self._table(records, faults) if self.keep else None
             # The table may have found faults.
             texts = [
@@ -56,6 +58,19 @@ class JsonLines:
             ]
             column = pa.chunked_array([pa.array(texts, pa.large_string())])
             yield Batch(column, table, numbers, faults)
+
+    def _check_keys(self, records: list[dict[str, Any]]) -> None:
+        """Check that some of a file's first objects have the key of the texts.
+
+        Raises:
+            ValueError: None has; a fault of each line would hide that the key is wrong.
+        """
+        keys = dict.fromkeys(key for record in records for key in record)
+        if keys and self.column not in keys:
+            raise ValueError(
+                f"There is no key {self.column!r} in the file's objects. Their keys are "
+                f"{', '.join(keys)}: name one (on the command line with --column)."
+            )
 
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
         """A line's object; with a fault, what is left of it without a text."""

@@ -162,8 +162,12 @@ def test_lines():
 def test_json_lines():
     data = "".join(json.dumps({"id": i, "text": f"té {i}"}) + "\n" for i in range(12)).encode()
     assert read(data, "jsonl") == [f"té {i}" for i in range(12)]
-    with pytest.raises(ValueError, match="Line 1: expected a JSON object with 'body'"):
-        read(data, "jsonl", "body")
+    for on_error in ("fail", "skip"):  # skipping would leave nothing, and say so of each line
+        reader = TextReader(io.BytesIO(data), "jsonl", "body", on_error=on_error)
+        with pytest.raises(ValueError, match=r"no key 'body' .* keys are id, text: name one"):
+            list(reader)
+    with pytest.raises(ValueError, match="Line 2: expected a JSON object with 'id'"):
+        read(b'{"id": "a"}\n{"text": "b"}\n', "jsonl", "id")
     with pytest.raises(ValueError, match="Line 2: expected a JSON object"):
         read(b'{"text": "a"}\nno json\n', "jsonl")
     with pytest.raises(ValueError, match="Line 1: expected 'text' to be a string, but got 3"):
