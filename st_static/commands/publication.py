@@ -64,7 +64,7 @@ class Publication:
     def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
         """What is scored."""
         benchmark = None if self.tasks else BENCHMARK
-        return evaluate.Evaluation(config.output, benchmark, self.tasks, self.data)
+        return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
 
     def card_inputs(self, config: BuildConfig) -> CardInputs:
         """What the card is made from."""

@@ -14,12 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
+from st_static.languages import recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.notes import CARD_FILE
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card_format import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
-from st_static.publish.checks.record import recorded_languages
 
 _TEMPLATE = "card.md.jinja"
 # Of ISO 639 codes that are met often; of others the code itself is written.
