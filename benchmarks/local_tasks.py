@@ -1,9 +1,10 @@
 """All tasks of a folder of local datasets, for several models, side by side.
 
-    python benchmarks/local_tasks.py --data DIR [--folder .] MODEL [MODEL ...]
+    python benchmarks/local_tasks.py --data DIR [--folder .] [--language ja] MODEL [MODEL ...]
 
-evaluates each model as `st-static evaluate` does on every task that the folder holds, and prints
-a table of main scores x 100 and the seconds that each model took.
+evaluates each model as `st-static evaluate` does on every task that the folder holds, in its own
+languages unless others are named, and prints a table of main scores x 100 and the seconds that each
+model took.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import polars as pl
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tables import as_markdown
+from st_static.evaluate.task_languages import choose_subsets, languages_of_model
 from st_static.evaluate.tasks import find_tasks
 
 
@@ -24,13 +26,16 @@ def main() -> None:
     parser.add_argument("models", nargs="+", help="as for st-static evaluate")
     parser.add_argument("--data", type=Path, required=True, help="a folder a task")
     parser.add_argument("--folder", type=Path, default=Path(), help="where results/ goes")
+    parser.add_argument("--language", nargs="+", help="as for st-static evaluate")
     arguments = parser.parse_args()
     names = sorted(path.name for path in arguments.data.iterdir() if path.is_dir())
     rows: dict[str, list[object]] = {"task": [*names, "seconds"]}
     models = {spec: load_model(spec) for spec in arguments.models}
     for spec, model in models.items():
+        tasks = find_tasks(tasks=names)
+        choose_subsets(tasks, arguments.language or languages_of_model(spec))
         start = time.perf_counter()
-        outcome = run_tasks(model, find_tasks(tasks=names), arguments.folder, arguments.data)
+        outcome = run_tasks(model, tasks, arguments.folder, arguments.data)
         seconds = time.perf_counter() - start
         rows[spec] = [*(outcome.scores.get(name) for name in names), seconds]
         for task, reason in outcome.failures.items():

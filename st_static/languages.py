@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from st_static.arguments import require
 
@@ -84,6 +85,15 @@ def primary_of(tag: str) -> str:
         'pt'
     """
     return tag.partition("-")[0]
+
+
+def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
+    """The languages of a recipe as a model's record has it; none where it does not say them.
+
+    They are without script and region, as the Hub wants them.
+    """
+    language = recipe.get("language") or recipe["corpus"].get("language")  # of older models
+    return list(dict.fromkeys(map(primary_of, languages_of(language))))
 
 
 def has_spaces(tag: str) -> bool:

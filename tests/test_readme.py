@@ -55,6 +55,7 @@ SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
     "ORG/": "org/",  # the organisation that the token may write to
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
+    'quickstart --benchmark "JMTEB(v2)"': "quickstart --tasks JSTS",  # of 28
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
 }
 _ATTEMPTS = 4
@@ -120,12 +121,12 @@ def reader(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
     teacher = save_tiny_teacher(work)
     hub.add(TEACHER, files_of(teacher))
     hub.add("minishlab/potion-base-8M", files_of(save_potion(work / "potion")))
-    for task in ("STS12", "STS13"):
-        about = mteb.get_task(task).metadata.dataset
+    for task in ("STS12", "STS13", "JSTS", "JSICK"):
+        about, [split] = mteb.get_task(task).metadata.dataset, mteb.get_task(task).eval_splits
         texts = generated_sentences(60, seed=7)
         scores = [float(i % 6) for i in range(30)]
         pairs = {"sentence1": texts[:30], "sentence2": texts[30:], "score": scores}
-        files = {"data/test-00000-of-00001.parquet": parquet(pairs)}
+        files = {f"data/{split}-00000-of-00001.parquet": parquet(pairs)}
         hub.add(f"datasets/{about['path']}", files, about["revision"])
     configs = [{"config_name": "sample-10BT", "data_files": "sample/10BT/*"}]
     card = f"---\n{yaml.safe_dump({'configs': configs})}---\n".encode()

@@ -96,7 +96,8 @@ def _parser(config: type[Recipe]) -> RecipeParser:
         nargs="+",
         type=str,
         default=argparse.SUPPRESS,
-        help=f"MTEB tasks to evaluate on; by default those of {BENCHMARK}.",
+        help="MTEB tasks to evaluate on; by default those of the benchmark of the recipe's "
+        f"languages, {BENCHMARK} for English.",
     )
     options.add_argument(
         "--data",

@@ -18,8 +18,6 @@ from st_static.model.model_name import ModelName
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
 
-# Whose published scores stand on a card, unless it is told otherwise.
-PUBLISHED = ("minishlab/potion-base-8M",)
 PACKAGES = ("mteb", "jinja2", "matplotlib")
 """What a card is made with, beyond the base."""
 
@@ -45,14 +43,14 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--published",
         nargs="*",
-        default=PUBLISHED,
-        help="Models whose published scores stand beside them; the teacher's always do. By "
-        f"default {', '.join(PUBLISHED)}.",
+        help="Models whose published scores stand beside them; the teacher's always do. By default "
+        "a static model that has scores of the benchmark.",
     )
     parser.add_argument(
         "--benchmark",
-        default="MTEB(eng, v1)",
-        help='Whose tasks are compared; by default those of "MTEB(eng, v1)".',
+        default="",
+        help='Whose tasks are compared: by default that of the model\'s language, "MTEB(eng, v1)" '
+        'or "JMTEB(v2)", say; of several languages "MTEB(Multilingual, v2)".',
     )
     _add_options_of_place_and_speed(parser)
     return parser

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by
+from st_static.languages import check_language
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
+
     from st_static.evaluate.benchmark import Outcome, TaskOutcome
 
 
@@ -27,6 +30,8 @@ class Evaluation:
         model: A folder, a Hub id or a peer.
         benchmark: The benchmark whose tasks are run, unless `tasks` names them.
         tasks: Names of tasks.
+        language: BCP 47 tags: of `tasks`, the subsets in these languages are run. By default those
+            in the model's own, where its record says them.
         data: Folder of local copies of the datasets.
         folder: Results go to `results/` in this folder.
         trust_remote_code: Whether code that the model brings may be run.
@@ -35,6 +40,7 @@ class Evaluation:
     model: str
     benchmark: str | None = None
     tasks: Sequence[str] | None = None
+    language: Sequence[str] | None = None
     data: Path | None = None
     folder: Path = Path()
     trust_remote_code: bool = False
@@ -53,6 +59,12 @@ def _parser() -> CommandParser:
     )
     parser.add_argument("--benchmark", help='For example "MTEB(eng, v2)".')
     parser.add_argument("--tasks", nargs="+", help="Names of tasks instead.")
+    parser.add_argument(
+        "--language",
+        nargs="+",
+        help="Run the subsets of the tasks in these languages: tags such as en, ja or zh; by "
+        "default those in the model's own, where its record says them.",
+    )
     parser.add_argument("--data", type=Path, help="Folder of local copies of the datasets.")
     parser.add_argument(
         "--folder",
@@ -79,10 +91,10 @@ def evaluate(evaluation: Evaluation) -> int:
         The exit status: 1 if a task failed.
 
     Raises:
-        ValueError: There is no such model or task, or both tasks and a benchmark are named.
+        ValueError: There is no such model or task, a task has no subset in a language that is
+            asked for, or both tasks and a benchmark are named.
     """
-    if (evaluation.benchmark is None) == (not evaluation.tasks):
-        raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
+    _check(evaluation)
     ModelName.parse(evaluation.model).require()
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate.benchmark import run_tasks
@@ -90,6 +102,8 @@ def evaluate(evaluation: Evaluation) -> int:
     from st_static.evaluate.tasks import find_tasks
 
     tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
+    if evaluation.tasks:  # a benchmark has chosen its subsets
+        _choose_subsets(tasks, evaluation)
     _silence_libraries()
     finished: list[str] = []
 
@@ -102,6 +116,28 @@ def evaluate(evaluation: Evaluation) -> int:
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
     _print_end(outcome, finished, len(tasks))
     return 1 if outcome.failures else 0
+
+
+def _check(evaluation: Evaluation) -> None:
+    """Check what the options alone tell."""
+    if (evaluation.benchmark is None) == (not evaluation.tasks):
+        raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
+    if evaluation.benchmark and evaluation.language:
+        raise ValueError("A benchmark has languages of its own: give --language with --tasks only.")
+    check_language(list(evaluation.language or []))
+
+
+def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:
+    """Narrow tasks to their subsets in the languages asked for, else in the model's."""
+    from st_static.evaluate.task_languages import choose_subsets, languages_of_model
+
+    languages = evaluation.language or languages_of_model(evaluation.model)
+    without = ", ".join(choose_subsets(tasks, languages) if languages else [])
+    if without and evaluation.language:
+        raise ValueError(f"No subset of {without} is in {' or '.join(languages)}.")
+    if without:
+        all_run = f"No subset of {without} is in the model's {', '.join(languages)}: all are run."
+        print(all_run, file=sys.stderr)
 
 
 def _silence_libraries() -> None:

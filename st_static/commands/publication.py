@@ -11,11 +11,12 @@ from st_static.commands import card, evaluate, publish
 from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.hub_access import require_hub
+from st_static.languages import recorded_languages
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
 
-BENCHMARK = "MTEB(eng, v2)"
+BENCHMARK = "MTEB(eng, v2)"  # of English; it has fewer tasks than v1
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Publication:
 
     Attributes:
         repo_id: ORG/NAME.
-        tasks: Names of MTEB tasks; by default those of `BENCHMARK`.
+        tasks: Names of MTEB tasks; by default those of the benchmark of the recipe's languages.
         data: Folder of local copies of the tasks' datasets.
     """
 
@@ -63,8 +64,8 @@ class Publication:
 
     def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
         """What is scored."""
-        benchmark = None if self.tasks else BENCHMARK
-        return evaluate.Evaluation(config.output, benchmark, self.tasks, self.data)
+        benchmark = None if self.tasks else _benchmark(config)
+        return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
 
     def card_inputs(self, config: BuildConfig) -> CardInputs:
         """What the card is made from."""
@@ -73,11 +74,19 @@ class Publication:
 
         inputs = CardInputs(
             results=[results_folder(config.output, is_local=self.data is not None)],
-            published=card.PUBLISHED,
+            published=None,
             work_dir=Path(config.work_dir),
             hub_id=self.repo_id,
         )
-        return inputs if self.tasks else replace(inputs, benchmark=BENCHMARK)
+        return inputs if self.tasks else replace(inputs, benchmark=_benchmark(config))
+
+
+def _benchmark(config: BuildConfig) -> str:
+    """The benchmark of a recipe's languages."""
+    from st_static.publish.card.benchmarks import ENGLISH, benchmark_of
+
+    found = benchmark_of(recorded_languages(config.recipe()))
+    return BENCHMARK if found == ENGLISH else found
 
 
 def _check_facts(config: BuildConfig) -> None:

@@ -129,7 +129,8 @@ class _Run:
             if self.data is not None:
                 task = use_local_copy(task, self.data)
             before = self.read(task)
-            result = before or self._run(task)
+            # Without the subsets of earlier runs that this one does not ask for.
+            result = (before or self._run(task)).validate_and_filter_scores(task)
         except HubUnavailableError as error:
             return TaskOutcome(name, failure=error.cause)
         # Any error belongs to this task: a dataset that cannot be had, a model that fails.

@@ -33,15 +33,7 @@ def fonts_for(text: str) -> Iterator[None]:
     Args:
         text: All that the figure will show.
     """
-    families = list(mpl.rcParams["font.family"])
-    missing = _without_glyph(text)
-    for file in _candidates() if missing else []:
-        found = missing & _characters(file)
-        if found:
-            families.append(_family(file))
-            missing -= found
-        if not missing:
-            break
+    families, missing = _find_fonts(text)
     if missing:
         logger.warning(
             "No installed font has the characters %s: the figure shows boxes for them. Install a "
@@ -52,6 +44,25 @@ def fonts_for(text: str) -> Iterator[None]:
     with mpl.rc_context({"font.family": families}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # which is said above, once
         yield
+
+
+def can_draw(text: str) -> bool:
+    """Whether the installed fonts have all characters of a text."""
+    return not _find_fonts(text)[1]
+
+
+def _find_fonts(text: str) -> tuple[list[str], set[str]]:
+    """The families of fonts that have a text's characters, and the characters that none has."""
+    families = list(mpl.rcParams["font.family"])
+    missing = _without_glyph(text)
+    for file in _candidates() if missing else []:
+        found = missing & _characters(file)
+        if found:
+            families.append(_family(file))
+            missing -= found
+        if not missing:
+            break
+    return families, missing
 
 
 def _without_glyph(text: str) -> set[str]:

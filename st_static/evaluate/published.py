@@ -12,7 +12,11 @@ from st_static.evaluate.scores import ModelScores
 from st_static.evaluate.tasks import benchmark_tasks
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
-PUBLISHED_SOURCE = "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026"
+PUBLISHED_SOURCE = (
+    "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026; of "
+    "multilingual-e5-small, commits af6430ee, c4eaddfd, cb55c33d and d146b760, read on "
+    "22 November 2026"
+)
 
 
 def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mteb.abstasks import AbsTask
-
+from st_static.evaluate.task_languages import subsets_in
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
 
 
@@ -50,19 +49,51 @@ class ModelScores:
         )
 
 
-def read_results(folder: Path, benchmark: str) -> ModelScores:
+class CountedParts(NamedTuple):
+    """What a benchmark counts of a task.
+
+    Attributes:
+        splits: The splits.
+        subsets: The subsets.
+    """
+
+    splits: frozenset[str]
+    subsets: frozenset[str]
+
+    def has(self, split: str, subset: str) -> bool:
+        """Whether a split of a subset counts."""
+        return split in self.splits and subset in self.subsets
+
+
+def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, CountedParts]:
+    """What a benchmark counts, by task.
+
+    Args:
+        benchmark: The benchmark.
+        languages: Of a task with subsets in these languages, no other subsets count.
+    """
+    return {
+        task.metadata.name: CountedParts(
+            frozenset(task.eval_splits), frozenset(subsets_in(task, languages) or task.hf_subsets)
+        )
+        for task in benchmark_tasks(benchmark)
+    }
+
+
+def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) -> ModelScores:
     """Read mteb's JSON files of one model.
 
     Args:
         folder: `results/<org__name>/<revision>`.
         benchmark: Its splits and subsets count; other splits only where a task has none of these,
             and other subsets, which may be in other languages, never.
+        languages: See `counted_parts`.
 
     Raises:
         ValueError: The folder holds no results.
     """
-    tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
-    results = [result for file in sorted(folder.glob("*.json")) if (result := _read(file, tasks))]
+    counted = counted_parts(benchmark, languages)
+    results = [result for file in sorted(folder.glob("*.json")) if (result := _read(file, counted))]
     if not results:
         raise ValueError(
             f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
@@ -93,17 +124,17 @@ class _TaskResult(NamedTuple):
     other_splits: tuple[str, ...]
 
 
-def _read(file: Path, tasks: Mapping[str, AbsTask]) -> _TaskResult | None:
+def _read(file: Path, counted: Mapping[str, CountedParts]) -> _TaskResult | None:
     """Read a JSON file of mteb's; None if it holds no scores."""
     try:
         result = json.loads(file.read_text("utf-8"))
         if "scores" not in result:
             return None
-        scores, task = result["scores"], tasks.get(result["task_name"])
-        is_other = task is not None and not set(scores) & set(task.eval_splits)
+        scores, parts = result["scores"], counted.get(result["task_name"])
+        is_other = parts is not None and parts.splits.isdisjoint(scores)
         return _TaskResult(
             result["task_name"],
-            _main_score(scores, task),
+            _main_score(scores, parts),
             result["dataset_revision"] == LOCAL_REVISION,
             tuple(scores) if is_other else (),
         )
@@ -111,13 +142,8 @@ def _read(file: Path, tasks: Mapping[str, AbsTask]) -> _TaskResult | None:
         raise ValueError(f"{file} is not a complete result file of mteb: {error!r}.") from error
 
 
-def is_counted(task: AbsTask | None, split: str, subset: str) -> bool:
-    """Whether a benchmark counts a split and subset of a task; `None` is a task that it lacks."""
-    return task is not None and split in task.eval_splits and subset in task.hf_subsets
-
-
 def _main_score(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]], task: AbsTask | None
+    scores: Mapping[str, Sequence[Mapping[str, Any]]], counted: CountedParts | None
 ) -> float | None:
     """The mean over splits and subsets; None if the benchmark has none of the subsets."""
     rows = [
@@ -125,9 +151,9 @@ def _main_score(
     ]
     if not rows:
         raise ValueError("it has no scores")
-    if task is not None:  # other subsets are mostly in other languages
-        official = [r for r in rows if is_counted(task, r[0], r[1])]
-        rows = official or [r for r in rows if r[1] in task.hf_subsets]
+    if counted is not None:  # other subsets are mostly in other languages
+        official = [r for r in rows if counted.has(r[0], r[1])]
+        rows = official or [r for r in rows if r[1] in counted.subsets]
         if not rows:
             return None
     return 100 * float(sum(score for _, _, score in rows)) / len(rows)

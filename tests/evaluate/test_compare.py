@@ -229,3 +229,12 @@ def test_a_file_that_is_no_table_is_not_overwritten(results, tmp_path, capsys, s
     mine.unlink()
     assert main(arguments) == 0
     assert main(arguments) == 0  # a table of its own is renewed
+
+
+def test_published_scores_of_japanese_are_of_the_whole_benchmark():
+    model = "intfloat/multilingual-e5-small"
+    [row] = compare(find_published([model], "JMTEB(v2)"), "JMTEB(v2)").to_dicts()
+    scores = read_published()["JMTEB(v2)", model].scores
+    assert len(scores) == 28
+    assert row["Mean(Task)"] == pytest.approx(sum(scores.values()) / 28)
+    assert row["STS"] == pytest.approx((78.92 + 81.92) / 2)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from st_static.evaluate.analysis.explain import Explanation, Word
 from st_static.evaluate.analysis.heat_map import draw_heat_map, shortened
-from st_static.evaluate.fonts import fonts_for
+from st_static.evaluate.fonts import can_draw, fonts_for
 from st_static.evaluate.point_labels import Point, label_points, text_box
 
 JAPANESE = "東京タワー"
@@ -68,6 +68,7 @@ def drawn(file, first, second):
 
 
 def test_japanese_is_drawn_in_a_font_that_has_it(japanese_font, tmp_path, caplog):
+    assert can_draw(f"{JAPANESE} tower")
     pixels = drawn(tmp_path / "ja.png", [JAPANESE], ["tower"])
     assert caplog.text == ""
     # Five squares of about ten points stand beside the map: more black than letters have.
@@ -84,6 +85,7 @@ def test_fonts_are_those_of_before_afterwards(japanese_font):
 
 
 def test_what_no_font_has_is_said_once(no_fonts, tmp_path, caplog):
+    assert not can_draw(f"{JAPANESE} tower")
     drawn(tmp_path / "ja.png", [JAPANESE, "東"], ["tower"])
     [record] = caplog.records
     assert "No installed font has the characters タ ワ ー 京 東" in record.getMessage()

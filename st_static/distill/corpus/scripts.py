@@ -52,6 +52,17 @@ def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
     return words
 
 
+def has_unspaced(texts: pa.Array) -> NDArray[np.bool_]:
+    """Whether texts [B] hold a character of a script that is written without spaces.
+
+    Example:
+        >>> has_unspaced(pa.array(["行く", "go"])).tolist()
+        [True, False]
+    """
+    found = pc.match_substring_regex(texts, f"[{_ALL_UNSPACED}]")
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
 def share_of_letters(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.float64]:
     """The share of letters among each text's characters.
 

@@ -13,6 +13,7 @@ from st_static.distill.sentence_pca import SentencePCA
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.evaluated_model import EvaluatedModel, table_encoder
+from st_static.evaluate.task_languages import choose_subsets
 from st_static.evaluate.tasks import find_tasks
 from st_static.model.vectors import sentence_means
 
@@ -29,7 +30,9 @@ def ablation(
             table_encoder(model.tokenize, table),
             table.shape[1],
         )
-        outcome = run_tasks(encoder, find_tasks(tasks=tasks), output, data)
+        found = find_tasks(tasks=tasks)
+        choose_subsets(found, model.languages)
+        outcome = run_tasks(encoder, found, output, data)
         if outcome.failures:
             raise ValueError(f"The ablation's tasks failed: {outcome.failures}")
         mean = np.mean(list(outcome.scores.values()))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.work_directory import Selected, WorkDirectory
+from st_static.evaluate.task_languages import languages_of_model
 from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -37,6 +38,7 @@ class BuiltModel:
         if not (folder / RECORD_FILE).is_file():
             raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
         self.name = folder.resolve().name
+        self.languages = languages_of_model(str(folder))
         record = read_json(folder / RECORD_FILE)
         if not record.get("stages"):
             raise ValueError(

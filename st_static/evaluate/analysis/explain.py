@@ -15,11 +15,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.distill.corpus.scripts import has_unspaced
 from st_static.model.static_model import StaticModel
-from st_static.tokens.tokenizer import is_punctuation
+from st_static.tokens.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,22 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
 
 
 def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
-    """The words of a text with the tokens that each became; punctuation is a word, too."""
+    """The words of a text with the tokens that each became; punctuation is a word, too.
+
+    Of a model of pieces, each piece is a word in scripts that are written without spaces.
+    """
     encoding = tokenizer.encode(text, add_special_tokens=False)
-    tokens = range(len(encoding.ids))
+    # The beginning of a word alone has no text; nor has it a vector in a model of ours.
+    tokens = [
+        i
+        for i, (token, row) in enumerate(zip(encoding.tokens, encoding.ids, strict=True))
+        if token != WORD_BEGIN or table[row].any()
+    ]
+    unspaced = has_unspaced(pa.array(encoding.tokens, pa.string())) & has_pieces(tokenizer)
     # A token of no word, as of a tokenizer that does not split into words, is one by itself.
-    keys = [word if word is not None else -1 - i for i, word in enumerate(encoding.word_ids)]
+    keys = [
+        -1 - i if word is None or unspaced[i] else word for i, word in enumerate(encoding.word_ids)
+    ]
     words = []
     for _, group in itertools.groupby(tokens, key=keys.__getitem__):
         members = list(group)

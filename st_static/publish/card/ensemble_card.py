@@ -57,13 +57,13 @@ def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) ->
     scores: dict[str, Any] = {}
     left_out: list[str] = []
     if inputs.results:
-        scores, left_out = score_table(name, None, inputs)
+        scores, left_out = score_table(name, None, inputs, [])
     return EnsembleFacts(
         name=name,
         hub_id=inputs.hub_id,
         fingerprint=fingerprint(folder),
         ensemble=record["ensemble"],
-        results=read_entries(inputs.results, inputs.benchmark),
+        results=read_entries(inputs.results, inputs.benchmark, []),
         scores=scores,
         left_out=left_out,
         benchmark=inputs.benchmark,
@@ -88,6 +88,8 @@ def render_ensemble(facts: EnsembleFacts, notes: str = "") -> str:
         metadata["model_name"] = facts.name
         metadata["eval_results"] = [eval_result(entry) for entry in facts.results]
     data = ModelCardData(**metadata)
-    scores = render_template(_TEMPLATE, facts=facts, figures={}) if facts.results else ""
+    scores = (
+        render_template(_TEMPLATE, facts=facts, figures={}, languages="") if facts.results else ""
+    )
     body = ensemble_body(record, facts.name, notes, facts.hub_id or "", scores)
     return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}\n{mark(facts.fingerprint)}\n"))

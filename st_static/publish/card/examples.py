@@ -1,10 +1,9 @@
-"""The sentences that a card shows its model on: where a mean of words goes wrong, and one pair."""
+"""The sentences that a card shows its model on, by language: for use, and where it goes wrong."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-HEAT_MAP_PAIR = ("How do I read rows from a CSV file?", "Parse a table of comma separated values.")
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -12,7 +11,7 @@ class Limit:
     """Two texts that show a limit.
 
     Attributes:
-        limit: What the model does not see.
+        limit: What they test.
         should: What a reader would expect of the cosine.
         first: A text.
         second: Another.
@@ -24,23 +23,75 @@ class Limit:
     second: str
 
 
-LIMITS = (
-    Limit(
-        "word order",
-        "clearly below 1: the roles are swapped",
-        "The dog bit the man.",
-        "The man bit the dog.",
+@dataclass(frozen=True)
+class Examples:
+    """The sentences of a card.
+
+    Attributes:
+        language: The language of those that need one only.
+        foreign: Another, into which one sentence is translated.
+        usage: What the card's program encodes.
+        heat_map: The pair whose cosine is drawn word by word.
+        limits: Pairs that show limits.
+    """
+
+    language: str
+    foreign: str
+    usage: tuple[str, ...]
+    heat_map: tuple[str, str]
+    limits: tuple[Limit, ...]
+
+
+_SWAPPED = ("word order", "clearly below 1: the roles are swapped")
+_OPPOSITE = ("negation", "low: they say the opposite")
+_POLITE = ("politeness", "high: plain and polite style, one meaning")
+_BY_LANGUAGE = {
+    "en": Examples(
+        "en",
+        "de",
+        ("Read rows from a file.", "Parse a CSV file.", "It rains today."),
+        ("How do I read rows from a CSV file?", "Parse a table of comma separated values."),
+        (
+            Limit(*_SWAPPED, "The dog bit the man.", "The man bit the dog."),
+            Limit(*_OPPOSITE, "The film is worth seeing.", "The film is not worth seeing."),
+        ),
     ),
-    Limit(
-        "negation",
-        "low: they say the opposite",
-        "The film is worth seeing.",
-        "The film is not worth seeing.",
+    "ja": Examples(
+        "ja",
+        "en",
+        ("ファイルから行を読み込む。", "CSVファイルを解析する。", "今日は雨が降っている。"),
+        ("CSVファイルから行を読み込む方法を教えてください。", "カンマで区切られた表を解析する。"),
+        (
+            Limit(*_SWAPPED, "犬が人を噛んだ。", "人が犬を噛んだ。"),
+            Limit(*_OPPOSITE, "この映画は見る価値がある。", "この映画は見る価値がない。"),
+            Limit(*_POLITE, "昨日は図書館で本を読んだ。", "昨日は図書館で本を読みました。"),
+        ),
     ),
-    Limit(
-        "other languages",
-        "high: a translation",
-        "The children are playing in the garden.",
-        "Die Kinder spielen im Garten.",
-    ),
-)
+}
+# One sentence in several languages.
+_TRANSLATIONS = {
+    "de": "Die Kinder spielen im Garten.",
+    "en": "The children are playing in the garden.",
+    "es": "Los niños están jugando en el jardín.",
+    "fr": "Les enfants jouent dans le jardin.",
+    "ja": "子どもたちは庭で遊んでいる。",
+    "zh": "孩子们正在花园里玩耍。",
+}
+
+
+def examples_for(languages: Sequence[str]) -> Examples:
+    """The examples for a model.
+
+    Args:
+        languages: The model's, in its order; none is English.
+
+    Returns:
+        Those of the first language that has any, else English ones. The last limit is a
+        translation: between two of the model's languages, or into one that it does not know.
+    """
+    examples = _BY_LANGUAGE[next((code for code in languages if code in _BY_LANGUAGE), "en")]
+    known = [code for code in languages if code in _TRANSLATIONS][:2]
+    what = "translation" if len(known) == 2 else "other languages"
+    one, other = known if len(known) == 2 else (examples.language, examples.foreign)
+    translated = Limit(what, "high: a translation", _TRANSLATIONS[one], _TRANSLATIONS[other])
+    return replace(examples, limits=(*examples.limits, translated))

@@ -49,7 +49,7 @@ class MeasuredLimit:
     """Two texts that show a limit of static models, with their cosines.
 
     Attributes:
-        limit: What the model does not see.
+        limit: What they test.
         should: What a reader would expect of the cosine.
         first: A text.
         second: Another.
@@ -111,7 +111,7 @@ class CardFacts:
         processor: Of that measurement.
         threads: Processors that it could use.
         load: Programs that wanted a processor at its start, on average over a minute.
-        limits: Examples of what the model does not see, with cosines.
+        limits: Examples of what the model does not see, or not rightly, with cosines.
         lengths: Teacher agreement by sentence length; empty without the stages.
         variances: Variance along the components of the sentence PCA, the dropped ones first.
         figures: The figures, in the order in which they were drawn.

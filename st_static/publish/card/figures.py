@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from matplotlib.patheffects import withStroke
 from st_static.evaluate.analysis.explain import Explanation
 from st_static.evaluate.analysis.heat_map import draw_heat_map
 from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, legend_above, new_axes, save
-from st_static.evaluate.fonts import fonts_for
+from st_static.evaluate.fonts import can_draw, fonts_for
 from st_static.evaluate.point_labels import Point, label_points
 from st_static.evaluate.speed import MeasuredSpeed
 from st_static.publish.card.facts import CardFacts, CardFigure
+
+logger = logging.getLogger(__name__)
 
 _LONGEST_MODEL = 30  # of a label beside a point
 _TEACHER_MARK = " (teacher)"
@@ -187,11 +190,27 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
             if has_facts(facts):
                 file = folder / f"{name}.png"
                 figures.append(CardFigure(file.name, title, draw(facts, file)))
-    if explanation.of_known_words().contributions.size:
+    if _can_be_shown(explanation.of_known_words()):
         file = folder / "words.png"
         draw_heat_map(explanation, file)
         figures.append(CardFigure(file.name, "A similarity, word by word", _words(explanation)))
     return figures
+
+
+def _can_be_shown(explanation: Explanation) -> bool:
+    """Whether both texts have words, and fonts for them; a card is better without boxes."""
+    if not explanation.contributions.size:
+        return False
+    words = "".join(word.text for word in explanation.first + explanation.second)
+    if not can_draw(words):
+        logger.warning(
+            "The card has no heat map of words: no installed font has all characters of %s. "
+            "Install one, such as Noto Sans CJK (on Debian and Ubuntu: apt-get install "
+            "fonts-noto-cjk), and write the card again.",
+            words,
+        )
+        return False
+    return True
 
 
 def _words(explanation: Explanation) -> str:

@@ -15,9 +15,11 @@ from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.evaluate.speed import machine_load, processor_name
+from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE
 from st_static.model.static_model import read_static_model
 from st_static.processors import n_processors
+from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.measurements import load_teacher, measure_limits, measure_speeds
@@ -42,8 +44,9 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     model = read_static_model(folder)
     name = name_of(folder, inputs.hub_id)
     teacher_id = find_teacher_id(record["recipe"]["teacher"])
-    entries = read_entries(inputs.results, inputs.benchmark)
-    scores, left_out = score_table(name, teacher_id, inputs)
+    languages = recorded_languages(record["recipe"])
+    entries = read_entries(inputs.results, inputs.benchmark, languages)
+    scores, left_out = score_table(name, teacher_id, inputs, languages)
     teacher = load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder, inputs.work_dir) if inputs.work_dir else None
     return CardFacts(
@@ -72,7 +75,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         speed=measure_speeds(folder, model, name, teacher, inputs.peer_models),
         processor=processor_name(),
         threads=n_processors(),
-        limits=measure_limits(FastEncoder(model), teacher),
+        limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=_variances(folder),
     )

@@ -11,8 +11,10 @@ from typing import Any
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json
 from st_static.hub_access import check_repo_id
+from st_static.languages import recorded_languages
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
+from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 from st_static.publish.card.identity import (
     check_same_model,
     identity_of_built,
@@ -30,8 +32,8 @@ class CardInputs:
         results: Folders of the model's results, `results/<org__name>/<revision>`.
         peers: Folders of other models' results; the teacher's are known by its name. The model's
             own are left out.
-        published: Models whose published scores stand beside them.
-        benchmark: Its tasks are compared.
+        published: Models whose published scores stand beside them; null for the usual ones.
+        benchmark: Its tasks are compared; empty for the benchmark of the model's languages.
         work_dir: The recipe's stages, for build times and agreement by sentence length.
         peer_models: Models whose speed is measured beside this one's, as for `evaluate`.
         hub_id: Where the model will be published.
@@ -39,8 +41,8 @@ class CardInputs:
 
     results: Sequence[Path]
     peers: Sequence[Path] = ()
-    published: Sequence[str] = ()
-    benchmark: str = "MTEB(eng, v1)"
+    published: Sequence[str] | None = ()
+    benchmark: str = ""
     work_dir: Path | None = None
     peer_models: Sequence[str] = ()
     hub_id: str | None = None
@@ -91,7 +93,15 @@ def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
         places.append(cards / f"{name}.md")
     if inputs.results or not is_ensemble:
         inputs = replace(inputs, results=own_results(inputs.results, folder))
-    return CardPlan(inputs, record, name, places, find_notes(places))
+    return CardPlan(_compared(inputs, record), record, name, places, find_notes(places))
+
+
+def _compared(inputs: CardInputs, record: dict[str, Any]) -> CardInputs:
+    """Name the benchmark and the published models that were left to the model's languages."""
+    languages = recorded_languages(record["recipe"]) if "recipe" in record else []
+    benchmark = inputs.benchmark or benchmark_of(languages)
+    peers = usual_peers(benchmark) if inputs.published is None else inputs.published
+    return replace(inputs, benchmark=benchmark, published=peers)
 
 
 def name_of(folder: Path, hub_id: str | None) -> str:

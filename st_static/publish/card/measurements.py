@@ -31,7 +31,7 @@ from st_static.evaluate.speed import (
 from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card.examples import LIMITS
+from st_static.publish.card.examples import Limit
 from st_static.publish.card.facts import MeasuredLimit
 from st_static.publish.checks.record import teacher_id
 
@@ -155,23 +155,26 @@ def _has_package(name: str) -> bool:
     return True
 
 
-def measure_limits(encoder: FastEncoder, teacher: EvaluatedModel | None) -> list[MeasuredLimit]:
+def measure_limits(
+    limits: Sequence[Limit], encoder: FastEncoder, teacher: EvaluatedModel | None
+) -> list[MeasuredLimit]:
     """The cosines of the sentences that show a model's limits.
 
     Args:
+        limits: The sentences.
         encoder: The model.
         teacher: Its teacher, if it can be had.
     """
-    ours = _limit_cosines(encoder.encode)
-    theirs = [None] * len(LIMITS) if teacher is None else _limit_cosines(_quiet(teacher))
+    ours = _cosines(limits, encoder.encode)
+    theirs = [None] * len(limits) if teacher is None else _cosines(limits, _quiet(teacher))
     return [
         MeasuredLimit(**asdict(limit), cosine=cosine, teacher=other)
-        for limit, cosine, other in zip(LIMITS, ours, theirs, strict=True)
+        for limit, cosine, other in zip(limits, ours, theirs, strict=True)
     ]
 
 
-def _limit_cosines(encode: EncodeTexts) -> list[float]:
+def _cosines(limits: Sequence[Limit], encode: EncodeTexts) -> list[float]:
     """The cosine of the two texts of each limit, with four digits."""
-    first = unit_rows(encode([limit.first for limit in LIMITS]))
-    second = unit_rows(encode([limit.second for limit in LIMITS]))
+    first = unit_rows(encode([limit.first for limit in limits]))
+    second = unit_rows(encode([limit.second for limit in limits]))
     return [float(np.round(float(cosine), 4)) for cosine in (first * second).sum(axis=1)]

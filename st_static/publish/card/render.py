@@ -8,38 +8,25 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import langcodes
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
+from st_static.evaluate.task_languages import language_tag
+from st_static.languages import recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.notes import CARD_FILE
+from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card_format import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
-from st_static.publish.checks.record import recorded_languages
 
 _TEMPLATE = "card.md.jinja"
-# Of ISO 639 codes that are met often; of others the code itself is written.
-_LANGUAGES = {
-    **{"ar": "Arabic", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German"},
-    **{"el": "Greek", "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish"},
-    **{"fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian", "id": "Indonesian"},
-    **{"it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "no": "Norwegian"},
-    **{"pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish"},
-    **{"sw": "Swahili", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese"},
-    **{"zh": "Chinese", "code": "source code", "multilingual": "many languages"},
-}
-# mteb's codes for them.
-_ISO_639_3 = {
-    **{"ara": "ar", "ben": "bn", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en"},
-    **{"spa": "es", "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hun": "hu"},
-    **{"ind": "id", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "nob": "no"},
-    **{"pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "swe": "sv", "swa": "sw", "tha": "th"},
-    **{"tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh", "cmn": "zh"},
-}
+# What the Hub has in place of a language.
+_NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
 _MTEB, _LOCAL = "MTEB ", " (local copy)"
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 
@@ -54,13 +41,18 @@ def render(facts: CardFacts, notes: str = "") -> str:
     Returns:
         YAML and Markdown, as the Hub wants a README.md.
     """
+    languages = recorded_languages(facts.recipe)
+    examples = examples_for(languages)
     body = render_template(
         _TEMPLATE,
         facts=facts,
         notes=notes.strip("\n"),
         figures={figure.file.partition(".")[0]: figure for figure in facts.figures},
         model_id=facts.hub_id or f"models/{facts.name}",
-        languages=name_languages(recorded_languages(facts.recipe)),
+        languages=name_languages(languages),
+        examples=examples,
+        of_examples=name_languages([examples.language]),
+        has_examples=not languages or bool({examples.language, "multilingual"} & set(languages)),
         teacher_name=describe_teacher(facts),
         is_believable=is_believable(facts.speed, facts.name),
         marks=_marks(facts),
@@ -153,8 +145,13 @@ def official_task(dataset_name: str) -> str | None:
 
 def name_languages(codes: Sequence[str]) -> str:
     """Languages by name: `German`, `German and English`; empty for none."""
-    names = [_LANGUAGES.get(code, f"`{code}`") for code in codes]
+    names = [_NO_LANGUAGES.get(code) or _name_language(code) for code in codes]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def _name_language(code: str) -> str:
+    name = langcodes.Language.get(code).language_name()
+    return f"`{code}`" if name.startswith("Unknown language") else name
 
 
 def describe_teacher(facts: CardFacts) -> str:
@@ -203,9 +200,8 @@ def _by_task(entries: Sequence[ResultEntry]) -> list[dict[str, Any]]:
 
 
 def _language(entry: ResultEntry) -> str:
-    """The languages of a result's texts; mteb's codes are those of ISO 639-3."""
-    codes = dict.fromkeys(entry.languages)
-    return name_languages([_ISO_639_3.get(code, code) for code in codes])
+    """The languages of a result's texts, by name."""
+    return name_languages(list(dict.fromkeys(map(language_tag, entry.languages))))
 
 
 def _cell(value: Any) -> str:

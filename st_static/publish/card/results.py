@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import mteb
-from mteb.abstasks import AbsTask
 
 from st_static.dependencies import private_name
 from st_static.evaluate.compare import compare
 from st_static.evaluate.published import find_published, read_published
-from st_static.evaluate.scores import ModelScores, is_counted, read_results
-from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
+from st_static.evaluate.scores import CountedParts, ModelScores, counted_parts, read_results
+from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.files import read_json
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs
 
 
-def read_entries(folders: Sequence[Path], benchmark: str) -> list[ResultEntry]:
+def read_entries(
+    folders: Sequence[Path], benchmark: str, languages: Sequence[str]
+) -> list[ResultEntry]:
     """What mteb wrote of a model, one entry per task, split and subset.
 
     Args:
         folders: The results.
         benchmark: Its own splits and subsets count in a card's means, others do not.
+        languages: The model's, see `counted_parts`.
     """
-    tasks = {task.metadata.name: task for task in benchmark_tasks(benchmark)}
+    counted = counted_parts(benchmark, languages)
     files = [file for folder in folders for file in sorted(folder.glob("*.json"))]
-    return [entry for file in files for entry in _entries(read_json(file), tasks)]
+    return [entry for file in files for entry in _entries(read_json(file), counted)]
 
 
-def _entries(result: dict[str, Any], tasks: dict[str, AbsTask]) -> Iterator[ResultEntry]:
+def _entries(result: dict[str, Any], counted: dict[str, CountedParts]) -> Iterator[ResultEntry]:
     """The entries of a JSON file of mteb's; none if it holds no scores."""
     if "scores" not in result:
         return
@@ -46,15 +49,21 @@ def _entries(result: dict[str, Any], tasks: dict[str, AbsTask]) -> Iterator[Resu
                 hub_task=private_name(about, "_hf_task_type", "mteb 2.26")()[0],
                 dataset=about.dataset["path"],
                 config=row["hf_subset"],
-                languages=[code.partition("-")[0] for code in row["languages"]],
+                languages=[_language(code) for code in row["languages"]],
                 split=split,
-                counts=is_counted(tasks.get(name), split, row["hf_subset"]),
+                counts=name in counted and counted[name].has(split, row["hf_subset"]),
                 revision=result["dataset_revision"],
                 metric=about.main_score,
                 value=row["main_score"],
                 mteb_version=result["mteb_version"],
                 is_local=result["dataset_revision"] == LOCAL_REVISION,
             )
+
+
+def _language(code: str) -> str:
+    """A language as mteb writes it, without its script; programming languages are one."""
+    language, _, script = code.partition("-")
+    return "code" if script == "Code" else language
 
 
 def official_results(folder: Path) -> dict[str, str]:
@@ -73,7 +82,7 @@ def official_results(folder: Path) -> dict[str, str]:
 
 
 def score_table(
-    name: str, teacher_id: str | None, inputs: CardInputs
+    name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """A model's scores beside those of its teacher and of peers.
 
@@ -81,12 +90,14 @@ def score_table(
         name: The model.
         teacher_id: Its teacher; what was published of it is in the table.
         inputs: Names the results of the model and of peers, and the benchmark.
+        languages: The model's, see `counted_parts`.
 
     Returns:
         `columns`, and `rows` from columns to values; and the tasks that were left out because one
         of the models was scored on other splits than the benchmark's.
     """
-    models = [replace(_merged(inputs.results, inputs.benchmark), name=name), *_peers(inputs)]
+    own, *peers = _measured(inputs, languages)
+    models = [replace(own, name=name), *peers]
     models += _published({model.name for model in models}, teacher_id, inputs)
     # Not in the order of the arguments: the teacher, which bounds the others, comes second.
     models.sort(key=lambda model: (model.name != name, model.name != teacher_id))
@@ -96,11 +107,18 @@ def score_table(
     return {"columns": table.columns, "rows": rows}, left_out
 
 
-def _merged(folders: Sequence[Path], benchmark: str) -> ModelScores:
+def _measured(inputs: CardInputs, languages: Sequence[str]) -> list[ModelScores]:
+    """The scores of the model and of its peers; its own results among theirs are left out."""
+    own = {folder.resolve().parent for folder in inputs.results}
+    folders = [folder for folder in inputs.peers if folder.resolve().parent not in own]
+    read = functools.partial(read_results, benchmark=inputs.benchmark, languages=languages)
+    return [_merged([read(folder) for folder in inputs.results]), *map(read, folders)]
+
+
+def _merged(parts: Sequence[ModelScores]) -> ModelScores:
     """A model's scores from several folders, official ones before those on local copies."""
-    parts = sorted((read_results(f, benchmark) for f in folders), key=lambda part: part.is_local)
-    merged = parts[0]
-    for part in parts[1:]:
+    merged, *others = sorted(parts, key=lambda part: part.is_local)
+    for part in others:
         merged = ModelScores(
             merged.name,
             part.scores | merged.scores,
@@ -110,19 +128,13 @@ def _merged(folders: Sequence[Path], benchmark: str) -> ModelScores:
     return replace(merged, revision="")
 
 
-def _peers(inputs: CardInputs) -> list[ModelScores]:
-    """The scores of other models; the model's own results among them are left out."""
-    own = {folder.resolve().parent for folder in inputs.results}
-    folders = [folder for folder in inputs.peers if folder.resolve().parent not in own]
-    return [read_results(folder, inputs.benchmark) for folder in folders]
-
-
 def _published(measured: set[str], teacher_id: str | None, inputs: CardInputs) -> list[ModelScores]:
     """Published scores of the models named, and of the teacher if there are any."""
     available = {model for benchmark, model in read_published() if benchmark == inputs.benchmark}
-    is_known = teacher_id in available or teacher_id in inputs.published
+    asked = inputs.published or ()
+    is_known = teacher_id in available or teacher_id in asked
     names = [teacher_id] if teacher_id is not None and is_known else []
-    names += [peer for peer in inputs.published if peer != teacher_id]
+    names += [peer for peer in asked if peer != teacher_id]
     return find_published([n for n in names if n not in measured], inputs.benchmark)
 
 

@@ -12,10 +12,11 @@ from urllib.parse import unquote
 
 from st_static.evaluate.analysis.explain import explain
 from st_static.files import atomic
+from st_static.languages import recorded_languages
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
 from st_static.publish.card.ensemble_card import EnsembleFacts, gather_ensemble, render_ensemble
-from st_static.publish.card.examples import HEAT_MAP_PAIR
+from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
@@ -75,7 +76,8 @@ def _facts_and_card(
         of_ensemble = gather_ensemble(folder, plan.record, plan.inputs)
         return of_ensemble, render_ensemble(of_ensemble, plan.notes), []
     facts = gather(folder, plan.record, plan.inputs)
-    explanation = explain(read_static_model(folder), *HEAT_MAP_PAIR)
+    pair = examples_for(recorded_languages(facts.recipe)).heat_map
+    explanation = explain(read_static_model(folder), *pair)
     facts = replace(facts, figures=draw_all(facts, explanation, home))
     return facts, render(facts, plan.notes), [home / figure.file for figure in facts.figures]
 

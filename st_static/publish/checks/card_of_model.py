@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from st_static.files import read_json
+from st_static.languages import recorded_languages
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
-from st_static.publish.checks.record import check_recipe, recorded_languages, teacher_id
+from st_static.publish.checks.record import check_recipe, teacher_id
 from st_static.publish.checks.weights import table_dimension
 
 # A link to a file of the repository, and what an example in the card loads.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from st_static.languages import languages_of, primary_of
 from st_static.model.model_name import ModelName
 
 
@@ -46,15 +45,6 @@ def _check_teacher(teacher: Mapping[str, Any]) -> Iterator[str]:
             "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
             "--teacher.description 'WHAT IT IS': no stage is run again."
         )
-
-
-def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
-    """The codes of a recipe's languages; none where it does not say them.
-
-    The Hub's codes are those of ISO 639: without script and region.
-    """
-    language = recipe.get("language") or recipe["corpus"].get("language")  # of older models
-    return list(dict.fromkeys(map(primary_of, languages_of(language))))
 
 
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,8 @@ from small_build import WORDS
 
 from st_static.cli import main
 from st_static.evaluate.analysis.explain import explain
-from st_static.model.static_model import read_static_model
+from st_static.model.static_model import StaticModel, read_static_model
+from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer
 
 ANY_TEXT = st.text(max_size=60)
 OF_WORDS = st.lists(st.sampled_from([*WORDS, "Baba,", "xbaz", "北", "[UNK]"]), max_size=20)
@@ -141,3 +142,41 @@ def test_a_figure_of_an_unknown_format_is_refused_before_anything_is_done(capsys
     printed = capsys.readouterr()
     assert "end with .svg, .pdf, .png, but got x.bmp" in printed.err
     assert printed.out == ""
+
+
+PIECES = ["▁", "▁token", "iza", "tion", "▁csv", "ファイル", "を", "読む", "犬", "行", "ไทย"]
+
+
+@pytest.fixture(scope="module", params=[0.0, 1.0], ids=["as ours", "a beginning with a vector"])
+def model_of_pieces(request):
+    """A model of pieces; the beginning of a word alone has no vector in ours."""
+    tokenizer = build_piece_tokenizer([(piece, -5.0) for piece in PIECES], Normalization())
+    table = np.random.default_rng(0).normal(size=(len(PIECES) + 2, 8)).astype(np.float32)
+    table[:2], table[2] = 0, request.param
+    return StaticModel(tokenizer, table, normalize=True)
+
+
+OF_PIECES = st.lists(st.sampled_from([*PIECES, " ", "、", "猫", "Tokenization", "が"]), max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(first=st.one_of(ANY_TEXT, OF_PIECES.map("".join)), second=OF_PIECES.map("".join))
+def test_shares_of_pieces_add_up_to_the_similarity(model_of_pieces, first, second):
+    tokenizer, table = model_of_pieces.tokenizer, model_of_pieces.table.astype(np.float64)
+    sums = [table[tokenizer.encode(text).ids].sum(axis=0) for text in (first, second)]
+    lengths = np.linalg.norm(sums[0]) * np.linalg.norm(sums[1])
+    expected = sums[0] @ sums[1] / lengths if lengths else 0
+    assert explain(model_of_pieces, first, second).similarity == pytest.approx(expected, abs=1e-6)
+
+
+def test_each_piece_of_a_script_without_spaces_is_a_word():
+    tokenizer = build_piece_tokenizer([(piece, -5.0) for piece in PIECES], Normalization())
+    table = np.ones((len(PIECES) + 2, 2), np.float32)
+    table[:3] = 0
+    model = StaticModel(tokenizer, table, normalize=True)
+    words = explain(model, "CSVファイルを読む猫。 Tokenizationไทย", "").first
+    assert [(word.text, word.became) for word in words] == [
+        *(("CSV", ""), ("ファイル", ""), ("を", ""), ("読む", "")),
+        *(("猫", "unknown: no vector"), ("。", "no vector")),
+        *(("Tokenization", "▁token iza tion"), ("ไทย", "")),
+    ]

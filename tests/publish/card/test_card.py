@@ -301,7 +301,7 @@ def test_a_teacher_that_cannot_be_had(written):
     bare = replace(facts, limits=limits, teacher_id=None, lengths=[], seconds={}, figures=[])
     card = render(bare)
     assert check_card(card) == []
-    assert "| what it does not see | texts | the cosine should be | this model |\n" in card
+    assert "| test of | texts | the cosine should be | this model |\n" in card
     assert "base_model" not in card
 
 

@@ -77,7 +77,7 @@ def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
         ("en", "en", "sentence encoder for English:"),
         ("ja", "ja", "paragraphs in Japanese,"),
         (["de", "en", "fr"], ["de", "en", "fr"], "for German, English and French:"),
-        ("gsw", "gsw", "for `gsw`:"),
+        ("gsw", "gsw", "for Swiss German:"),
         (["pt-BR", "pt-PT", "zh-Hant"], ["pt", "zh"], "for Portuguese and Chinese:"),
     ],
 )

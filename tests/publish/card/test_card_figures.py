@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from PIL import Image
 
-from st_static.evaluate.analysis.explain import explain
+from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.evaluate.speed import MeasuredSpeed
 from st_static.model.static_model import read_static_model
 from st_static.publish.card import figures
@@ -140,3 +141,13 @@ def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, 
     bare = replace(facts, lengths=[], stages={}, variances=[], speed=[])
     nothing = explain(read_static_model(built / "model"), "北", "baba")
     assert [f.file for f in draw_all(bare, nothing, tmp_path)] == ["scores.png"]
+
+
+def test_a_heat_map_of_boxes_is_left_out(facts, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    tower = [Word("タワー", ["タワー"], [2], True)]
+    japanese = Explanation(tower, tower, np.ones((1, 1)))
+    assert "words.png" not in {figure.file for figure in draw_all(facts, japanese, tmp_path)}
+    [record] = caplog.records
+    assert "no heat map of words: no installed font has all characters of タワー" in record.message
+    assert "apt-get install fonts-noto-cjk" in record.message

@@ -1,0 +1,70 @@
+"""Languages in mteb: which of a task's subsets are in a model's languages, and which these are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import langcodes
+from mteb.abstasks import AbsTask
+
+from st_static.files import read_json
+from st_static.languages import primary_of, recorded_languages
+from st_static.model.export import RECORD_FILE
+from st_static.model.model_name import ModelName
+
+
+def language_tag(code: str) -> str:
+    """The BCP 47 tag of a language, without script and region.
+
+    Args:
+        code: A tag, or a code as mteb writes it: of ISO 639-3, perhaps with a script.
+
+    Example:
+        >>> [language_tag(code) for code in ("jpn-Jpan", "cmn-Hans", "nob", "pt-BR")]
+        ['ja', 'zh', 'no', 'pt']
+    """
+    language, _, script = code.partition("-")
+    if script == "Code":  # mteb's programming languages, such as python-Code
+        return "code"
+    tag = primary_of(langcodes.standardize_tag(language, macro=True))
+    return "no" if tag in ("nb", "nn") else tag  # which are no macrolanguage to langcodes
+
+
+def languages_of_model(model: str) -> list[str]:
+    """The languages that a model is for.
+
+    Args:
+        model: Its name, as for `load_model`.
+
+    Returns:
+        The tags that the record of its build names, English where it names none; nothing of a
+        model without such a record.
+    """
+    record = Path(ModelName.parse(model).rest) / RECORD_FILE
+    recipe = read_json(record).get("recipe") if record.is_file() else None
+    return [] if recipe is None else recorded_languages(recipe) or ["en"]
+
+
+def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:
+    """A task's subsets all of whose texts are in these languages, whatever script and region."""
+    if "multilingual" in languages:
+        return list(task.hf_subsets)
+    wanted = set(map(language_tag, languages))
+    codes = task.metadata.hf_subsets_to_langscripts
+    return [s for s in task.hf_subsets if wanted.issuperset(map(language_tag, codes[s]))]
+
+
+def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[str]:
+    """Narrow tasks to their subsets in some languages.
+
+    Returns:
+        The names of tasks that have no such subset, and stay as they were.
+    """
+    without = []
+    for task in tasks:
+        if subsets := subsets_in(task, languages):
+            task.filter_languages(None, hf_subsets=subsets)
+        else:
+            without.append(task.metadata.name)
+    return without

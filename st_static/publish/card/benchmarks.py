@@ -1,0 +1,39 @@
+"""Which of mteb's benchmarks a model is compared on, by its languages, and with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ENGLISH = "MTEB(eng, v1)"
+_MULTILINGUAL = "MTEB(Multilingual, v2)"
+_OF_LANGUAGE = {
+    **{"de": "MTEB(deu, v1)", "en": ENGLISH, "es": "MTEB(spa, v1)", "fa": "MTEB(fas, v2)"},
+    **{"fr": "MTEB(fra, v1)", "ja": "JMTEB(v2)", "ko": "MTEB(kor, v2)", "nl": "MTEB(nld, v1)"},
+    **{"pl": "MTEB(pol, v1)", "pt": "MTEB(por, v1)", "ru": "MTEB(rus, v1.1)"},
+    **{"sk": "MTEB(slk, v1)", "th": "MTEB(tha, v1)", "zh": "MTEB(cmn, v1)"},
+}
+# Static models with published scores of them.
+_PEERS = {
+    ENGLISH: ("minishlab/potion-base-8M",),
+    "MTEB(eng, v2)": ("minishlab/potion-base-8M",),
+    "JMTEB(v2)": ("minishlab/potion-multilingual-128M",),
+}
+
+
+def benchmark_of(languages: Sequence[str]) -> str:
+    """The benchmark of a model's language; of several languages, mteb's multilingual one.
+
+    Args:
+        languages: Codes without script and region; none is English.
+
+    Example:
+        >>> benchmark_of(["ja"]), benchmark_of(["en", "ja"])
+        ('JMTEB(v2)', 'MTEB(Multilingual, v2)')
+    """
+    [language, *others] = languages or ["en"]
+    return _MULTILINGUAL if others else _OF_LANGUAGE.get(language, _MULTILINGUAL)
+
+
+def usual_peers(benchmark: str) -> tuple[str, ...]:
+    """Models whose published scores on a benchmark stand on a card, unless it is told otherwise."""
+    return _PEERS.get(benchmark, ())

@@ -1,0 +1,152 @@
+"""A card in its model's languages: examples, benchmark, and which subsets of a task count."""
+
+import re
+from dataclasses import replace
+
+import mteb
+import numpy as np
+import pytest
+from card_results import facts_of, write_result
+
+from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.published import read_published
+from st_static.evaluate.scores import counted_parts, read_results
+from st_static.files import read_json, write_json
+from st_static.publish.card import benchmarks
+from st_static.publish.card.benchmarks import benchmark_of, usual_peers
+from st_static.publish.card.examples import examples_for
+from st_static.publish.card.measurements import measure_limits
+from st_static.publish.card.render import name_languages, render
+from st_static.publish.checks.card_format import check_card
+
+COUNTERFACTUAL = "AmazonCounterfactualClassification"
+MULTILINGUAL = "MTEB(Multilingual, v2)"
+JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+
+
+def in_language(facts, language):
+    return replace(facts, recipe={**facts.recipe, "language": language})
+
+
+@pytest.mark.parametrize(
+    ("languages", "language", "n_limits", "translated"),
+    [
+        ([], "en", 2, ("other languages", "The", "Die")),
+        (["en"], "en", 2, ("other languages", "The", "Die")),
+        (["ja"], "ja", 3, ("other languages", "子ども", "The")),
+        (["fr", "ja"], "ja", 3, ("translation", "Les", "子ども")),
+        (["en", "ja", "de"], "en", 2, ("translation", "The", "子ども")),
+        (["ko"], "en", 2, ("other languages", "The", "Die")),
+        (["multilingual"], "en", 2, ("other languages", "The", "Die")),
+    ],
+)
+def test_examples_are_in_the_first_language_that_has_them(
+    languages, language, n_limits, translated
+):
+    examples = examples_for(languages)
+    assert examples.language == language
+    limits = ["word order", "negation", "politeness"][:n_limits]
+    assert [limit.limit for limit in examples.limits] == [*limits, translated[0]]
+    assert examples.limits[-1].first.startswith(translated[1])
+    assert examples.limits[-1].second.startswith(translated[2])
+    own = [*examples.usage, *examples.heat_map]
+    own += [text for limit in examples.limits[:-1] for text in (limit.first, limit.second)]
+    assert all(bool(JAPANESE.search(text)) == (language == "ja") for text in own)
+
+
+def test_limits_are_measured_on_the_examples():
+    class Lengths:
+        """As long texts as the other ones are alike."""
+
+        def encode(self, texts):
+            return np.array([[1.0, len(text)] for text in texts])
+
+    limits = examples_for(["ja"]).limits
+    order, negation, politeness, other = measure_limits(limits, Lengths(), None)
+    assert order.cosine == negation.cosine == 1
+    assert other.cosine < politeness.cosine < 1
+    assert (politeness.first, politeness.teacher) == (limits[2].first, None)
+
+
+@pytest.mark.parametrize(
+    ("language", "says"),
+    [
+        ("ja", "for a few Japanese sentences:"),
+        (["en", "ja"], "for a few English sentences:"),
+        ("fr", "for a few English sentences (this card has none in French):"),
+        (["ko", "tlh"], "for a few English sentences (this card has none in Korean and Klingon):"),
+        ("multilingual", "for a few English sentences:"),
+        (None, "for a few English sentences:"),
+    ],
+)
+def test_a_card_says_in_which_language_its_examples_are(written, language, says):
+    card = render(in_language(facts_of(written), language))
+    assert says in card
+    assert check_card(card) == []
+    [program] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert bool(JAPANESE.search(program)) == (language == "ja")
+    compile(program, "the program on the card", "exec")
+
+
+def test_languages_are_named():
+    codes = ["ja", "gsw", "sw", "el", "code", "xzz"]
+    expected = "Japanese, Swiss German, Swahili, Greek, source code and `xzz`"
+    assert name_languages(codes) == expected
+
+
+def test_the_benchmark_is_that_of_the_language():
+    assert benchmark_of([]) == benchmark_of(["en"]) == "MTEB(eng, v1)"
+    assert benchmark_of(["ja"]) == "JMTEB(v2)"
+    assert benchmark_of(["ja", "en"]) == benchmark_of(["tlh"]) == MULTILINGUAL
+    assert usual_peers("JMTEB(v2)") == ("minishlab/potion-multilingual-128M",)
+    assert usual_peers(MULTILINGUAL) == ()
+
+
+def test_benchmarks_and_peers_exist():
+    known = {benchmark.name for benchmark in mteb.get_benchmarks()}
+    assert {*benchmarks._OF_LANGUAGE.values(), MULTILINGUAL} <= known
+    published = read_published()
+    for benchmark in known:
+        assert all((benchmark, peer) in published for peer in usual_peers(benchmark))
+
+
+def test_subsets_in_the_models_languages_count(tmp_path):
+    counted = counted_parts(MULTILINGUAL, ["en", "ja"])
+    assert counted["STS17"].subsets == {"en-en"}
+    assert counted["JSICK"].subsets == {"default"}
+    # Of a task in none of them all that the benchmark counts.
+    assert counted["FaroeseSTS"] == counted_parts(MULTILINGUAL)["FaroeseSTS"]
+    folder = tmp_path / "org__model/1"
+    write_result(folder, "STS17", "local", {"test": [("en-en", 0.9), ("ko-ko", 0.1)]})
+    assert read_results(folder, MULTILINGUAL, ["ja", "en"]).scores["STS17"] == pytest.approx(90)
+    assert read_results(folder, MULTILINGUAL).scores["STS17"] == pytest.approx(50)
+
+
+def test_the_card_of_a_japanese_model(write, model):
+    record = read_json(model / "st_static.json")
+    record["recipe"]["language"] = "ja"
+    write_json(model / "st_static.json", record)
+    home, revision = model.parent / "results", revision_of(str(model))
+    for results in (home / f"local__tiny/{revision}-local", home / "local__peer/1-local"):
+        write_result(results, "JSTS", "local", {"validation": [("default", 0.7)]})
+        both = [("ja", 0.6), ("en", 0.8)]
+        write_result(results, COUNTERFACTUAL, "local", {"test": both, "validation": both})
+    assert write(model) == 0
+    facts = facts_of(model)
+    assert facts.benchmark == "JMTEB(v2)"
+    assert [limit.limit for limit in facts.limits][2:] == ["politeness", "other languages"]
+    ours, peer, published = facts.scores["rows"]
+    assert ours["Class. (1/7)"] == peer["Class. (1/7)"] == pytest.approx(60)
+    assert published["model"] == "minishlab/potion-multilingual-128M"
+    counts = {(entry.task, entry.config) for entry in facts.results if entry.counts}
+    assert counts == {("JSTS", "default"), (COUNTERFACTUAL, "ja")}
+    card = (model / "README.md").read_text("utf-8")
+    assert "\nlanguage: ja\n" in card
+    assert "encoder for Japanese" in card
+    assert check_card(card) == []
+
+
+def test_a_card_in_several_languages_says_which_subsets_count(written):
+    facts = replace(in_language(facts_of(written), ["en", "ja"]), benchmark=MULTILINGUAL)
+    assert "with subsets in many languages, those in English and Japanese count" in render(facts)
+    assert "those in" not in render(replace(facts, benchmark="JMTEB(v2)"))
