@@ -50,7 +50,8 @@ class ChunkTokenizer:
 
     Args:
         tokenizer: Any `tokenizers.Tokenizer`, without padding. It is not to be changed later.
-        max_chunks: The memory is emptied when it holds more than this many chunks.
+        max_chunks: The memory is emptied when it holds more than this many chunks. By default
+            200,000, and 1,000,000 where words are cut, too, whose parts are many.
         max_bytes: The same, for the bytes of chunks and their ids.
 
     Example:
@@ -61,10 +62,9 @@ class ChunkTokenizer:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_chunks: int = 200_000, max_bytes: int = 50_000_000
+        self, tokenizer: Tokenizer, max_chunks: int | None = None, max_bytes: int = 50_000_000
     ) -> None:
         self.tokenizer = tokenizer
-        self.max_chunks = max_chunks
         self.max_bytes = max_bytes
         description = json.loads(tokenizer.to_str())
         self.chunking = chunking_of(description)
@@ -76,6 +76,7 @@ class ChunkTokenizer:
             self._whole_chunks.no_truncation()
             description = json.loads(self._whole_chunks.to_str())  # scores may have changed a bit
         self._inner = unigram_cuts(self._whole_chunks, description)
+        self.max_chunks = max_chunks or (200_000 if self._inner is None else 1_000_000)
         self._lowercase = _lowercase_of_bert(description)
         self._added = [token["content"] for token in description["added_tokens"]]
         bert = self._lowercase is not None
@@ -85,7 +86,7 @@ class ChunkTokenizer:
         if self._inner is not None and self._inner.splits_punctuation:
             self._border_without_added = AFTER_PUNCTUATION
         self._overlong = overlong_words(description["model"]) if bert else None
-        self._memo = Memo(max_chunks, max_bytes, _known_words(description))
+        self._memo = Memo(self.max_chunks, max_bytes, _known_words(description))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.tokenizer, self.max_chunks, self.max_bytes)
