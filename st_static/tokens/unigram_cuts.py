@@ -25,11 +25,12 @@ import functools
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, normalizers
 
 from st_static.tokens import arrow
 from st_static.tokens.boundaries import Part, flat
@@ -117,7 +118,6 @@ class UnigramCuts:
 
     Attributes:
         longest: Texts of more bytes than this must not be cut here.
-        tokenizer: Gives the ids of a part that begins inside of a word. A space ends a part.
         splits_punctuation: Whether a punctuation character is a word.
     """
 
@@ -125,11 +125,7 @@ class UnigramCuts:
         model = description["model"]
         pieces = [piece for piece, _ in model["vocab"]]
         self.longest = exact_characters([score for _, score in model["vocab"]])
-        # With the model itself: in JSON the last bit of a score may change.
-        self.tokenizer = Tokenizer(tokenizer.model)
-        self.tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-        if tokenizer.normalizer is not None:
-            self.tokenizer.normalizer = tokenizer.normalizer
+        self._model, self._normalizer = tokenizer.model, tokenizer.normalizer
         self._normalizers = list(_each(tokenizer.normalizer))
         self._pre_tokenizer = tokenizer.pre_tokenizer
         parts = flat(description["pre_tokenizer"], "pretokenizers")
@@ -169,6 +165,14 @@ class UnigramCuts:
             kept = ~(single & (kinds[cuts] == _SPACE))
         spans = Spans(padded(data), begins[kept], (ends - begins)[kept], is_inside[cuts][kept])
         return spans, np.searchsorted(spans.starts, offsets)
+
+    def encode_inside(self, parts: list[str]) -> list[list[int]]:
+        """The ids of parts [n] that begin inside of a word, and do not go beyond it."""
+        text = " ".join(parts)
+        if self._normalizer is not None:
+            text = self._normalizer.normalize_str(text)
+        words = text.split(" ") if parts else []
+        return [[token.id for token in self._model.tokenize(word)] for word in words]
 
     def _kinds_of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The kind of each character of a text, [N]."""
@@ -289,14 +293,10 @@ class _Held:
         self._bits = max(_FEWEST_BITS, (_SLOTS * max(len(pairs), len(triples))).bit_length())
         self._pairs, self._triples = (self._filled(strings) for strings in (pairs, triples))
 
-    def hashes(self, text: str) -> tuple[int, int, int]:
+    def hashes(self, text: str) -> list[int]:
         """Of what a character becomes, as the first, second and third one of a few."""
-        points = ord(text[-1]), ord(text[0]), ord(text[0])
-        first, second, third = (
-            (point * factor & 0xFFFFFFFF) >> (32 - self._bits)
-            for point, factor in zip(points, _FACTORS, strict=True)
-        )
-        return first, second, third
+        ends = zip((text[-1], text[0], text[0]), _FACTORS, strict=True)
+        return [int(self._hash(np.uint64(ord(end)), factor)) for end, factor in ends]
 
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
         """Whether a piece may lie over the border before each character but the first, [N - 1].
@@ -313,11 +313,16 @@ class _Held:
         return held
 
     def _filled(self, strings: set[str]) -> NDArray[np.bool_]:
-        """A table with the slots of strings of two or three characters."""
+        """A table with the slots of strings of two, or of three characters."""
         table = np.zeros(1 << self._bits, np.bool_)
-        for string in strings:
-            slot = 0
-            for character, number in zip(string, range(3), strict=False):
-                slot ^= self.hashes(character)[number]
-            table[slot] = True
+        if strings:
+            points = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
+            columns = points.astype(np.uint64).reshape(len(strings), -1).T
+            hashes = map(self._hash, columns, _FACTORS)
+            table[functools.reduce(np.bitwise_xor, hashes)] = True
         return table
+
+    def _hash(self, points: NDArray[np.uint64] | np.uint64, factor: int) -> Any:
+        """Numbers of so many bits for code points."""
+        low = points * np.uint64(factor) & np.uint64(0xFFFFFFFF)
+        return low >> np.uint64(32 - self._bits)
