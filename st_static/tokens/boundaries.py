@@ -13,6 +13,8 @@ run on chunks of the text where no step looks across the cuts:
 SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space; in
 ASCII they do not. Tokens added to the vocabulary with flags that let them swallow spaces, or with
 a space inside, are looked for in the whole text.
+
+Unigram models can also be run on parts of a word: see `unigram_cuts`.
 """
 
 from __future__ import annotations

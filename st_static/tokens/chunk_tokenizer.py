@@ -1,9 +1,10 @@
 """Text to token ids through a memory of chunks.
 
 Tokenisation is most of a static model's running time, and natural text repeats its chunks (the
-strings between spaces). So each distinct chunk goes through the tokenizer once, and its ids are
-copied to every place where it stands. This is exact where the tokenizer never looks across the
-cuts (see `boundaries`); other tokenizers are run on the whole text.
+strings between spaces, or of Unigram tokenizers shorter ones). So each distinct chunk goes through
+the tokenizer once, and its ids are copied to every place where it stands. This is exact where the
+tokenizer never looks across the cuts (see `boundaries` and `unigram_cuts`); other tokenizers are
+run on the whole text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from st_static.tokens.columns import text_column
 from st_static.tokens.memo import Memo
 from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of
 from st_static.tokens.tokenizer import split_plain_words
-from st_static.tokens.unigram_cuts import unigram_cuts
+from st_static.tokens.unigram_cuts import UnigramCuts, unigram_cuts
 
 # Fewer spend more on each call of the tokenizer, more on its long strings.
 _CHUNKS_IN_A_TEXT = 50
@@ -50,7 +51,8 @@ class ChunkTokenizer:
 
     Args:
         tokenizer: Any `tokenizers.Tokenizer`, without padding. It is not to be changed later.
-        max_chunks: The memory is emptied when it holds more than this many chunks.
+        max_chunks: The memory is emptied when it holds more than this many chunks. By default
+            200,000, and 1,000,000 where words are cut, too, whose parts are many.
         max_bytes: The same, for the bytes of chunks and their ids.
 
     Example:
@@ -61,10 +63,9 @@ class ChunkTokenizer:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_chunks: int = 200_000, max_bytes: int = 50_000_000
+        self, tokenizer: Tokenizer, max_chunks: int | None = None, max_bytes: int = 50_000_000
     ) -> None:
         self.tokenizer = tokenizer
-        self.max_chunks = max_chunks
         self.max_bytes = max_bytes
         description = json.loads(tokenizer.to_str())
         self.chunking = chunking_of(description)
@@ -76,6 +77,7 @@ class ChunkTokenizer:
             self._whole_chunks.no_truncation()
             description = json.loads(self._whole_chunks.to_str())  # scores may have changed a bit
         self._inner = unigram_cuts(self._whole_chunks, description)
+        self.max_chunks = max_chunks or (200_000 if self._inner is None else 1_000_000)
         self._lowercase = _lowercase_of_bert(description)
         self._added = [token["content"] for token in description["added_tokens"]]
         bert = self._lowercase is not None
@@ -85,7 +87,7 @@ class ChunkTokenizer:
         if self._inner is not None and self._inner.splits_punctuation:
             self._border_without_added = AFTER_PUNCTUATION
         self._overlong = overlong_words(description["model"]) if bert else None
-        self._memo = Memo(max_chunks, max_bytes, _known_words(description))
+        self._memo = Memo(self.max_chunks, max_bytes, _known_words(description))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.tokenizer, self.max_chunks, self.max_bytes)
@@ -209,39 +211,36 @@ class ChunkTokenizer:
     def _encode_new(self, chunks: list[str]) -> Ragged:
         """Encode chunks, those of plain words through their words."""
         if self._inner is not None:
-            return self._encode_marked(chunks, self._inner.tokenizer)
+            return self._encode_marked(chunks, self._inner)
         if self._lowercase is None:
-            return self._encode_in_groups(chunks, self._whole_chunks)
+            return self._encode_in_groups(chunks)
         array = arrow.strings(chunks)
         plain = arrow.mask(pc.match_substring_regex(array, _PRINTABLE))
         plain = plain & ~_contain_any(array, self._added)
         words = split_plain_words(array.filter(arrow.of_mask(plain)), self._lowercase)
-        rows, ids = self._memo.look_up(
-            Spans.of(words.flatten()), lambda new: self._encode_in_groups(new, self._whole_chunks)
-        )
+        rows, ids = self._memo.look_up(Spans.of(words.flatten()), self._encode_in_groups)
         of_words = ids.take(rows)
         bounds = offsets_of(arrow.numbers(pc.list_value_length(words)))
         of_plain = Ragged(of_words.values, of_words.offsets[bounds])
         others = [chunks[i] for i in np.flatnonzero(~plain)]
-        return interleave(plain, [self._encode_in_groups(others, self._whole_chunks), of_plain])
+        return interleave(plain, [self._encode_in_groups(others), of_plain])
 
-    def _encode_marked(self, chunks: list[str], inside: Tokenizer) -> Ragged:
+    def _encode_marked(self, chunks: list[str], inner: UnigramCuts) -> Ragged:
         """Encode chunks after "1" if they are inside of words, else after "0"."""
-        marks = np.array([chunk[0] == "1" for chunk in chunks])
-        groups: list[list[str]] = [[], []]
-        for chunk in chunks:
-            groups[chunk[0] == "1"].append(chunk[1:])
-        tokenizers = [self._whole_chunks, inside]
-        return interleave(marks, list(map(self._encode_in_groups, groups, tokenizers)))
+        inside = np.array([chunk[0] == "1" for chunk in chunks])
+        words = [chunk[1:] for chunk in chunks if chunk[0] == "0"]
+        parts = [chunk[1:] for chunk in chunks if chunk[0] == "1"]
+        rows = [self._encode_in_groups(words), _rows(inner.encode_inside(parts))]
+        return interleave(inside, rows)
 
-    def _encode_in_groups(self, chunks: list[str], tokenizer: Tokenizer) -> Ragged:
+    def _encode_in_groups(self, chunks: list[str]) -> Ragged:
         """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
         if not self.chunking.joinable:
-            encodings = tokenizer.encode_batch_fast(chunks, add_special_tokens=False)
+            encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
             return _rows(encoding.ids for encoding in encodings)
         firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
         texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
-        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        encodings = self._whole_chunks.encode_batch(texts, add_special_tokens=False)
         # All texts on one line, a space after each: a token belongs to the chunk that it starts in.
         begins = offsets_of(np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1)
         starts = [

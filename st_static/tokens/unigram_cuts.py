@@ -4,7 +4,7 @@ In Japanese or Chinese the strings between spaces are whole sentences, which do 
 more places are exact for a Unigram model, which takes the pieces with the largest sum of scores:
 
 - where a word begins for the pre-tokenizer: at white space and punctuation;
-- between two characters that no piece of the vocabulary holds side by side, so that a piece ends
+- between two characters over whose border no piece of the vocabulary lies, so that a piece ends
   there in every way of splitting the word. Both must be pieces, as unknown characters in a row make
   one token. What comes after such a cut is inside of a word, and gets no mark of a beginning.
 
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, normalizers
 
 from st_static.tokens import arrow
 from st_static.tokens.boundaries import Part, flat
@@ -47,9 +47,9 @@ _JOIN_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "
 _PENALTY = 10.0
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
-# Slots for each pair of characters: a pair in another's slot is taken for one that a piece holds.
+# Slots for each string: what is in another's slot is taken for something that pieces hold.
 _SLOTS, _FEWEST_BITS = 32, 16
-_FACTOR_LEFT, _FACTOR_RIGHT = 0x9E3779B1, 0x85EBCA6B
+_FACTORS = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 # A letter that nothing is normalised to: it stands beside others to see what is split off.
 _LETTER = "\U0010fffd"
 
@@ -118,7 +118,6 @@ class UnigramCuts:
 
     Attributes:
         longest: Texts of more bytes than this must not be cut here.
-        tokenizer: Gives the ids of a part that begins inside of a word. A space ends a part.
         splits_punctuation: Whether a punctuation character is a word.
     """
 
@@ -126,11 +125,7 @@ class UnigramCuts:
         model = description["model"]
         pieces = [piece for piece, _ in model["vocab"]]
         self.longest = exact_characters([score for _, score in model["vocab"]])
-        # With the model itself: in JSON the last bit of a score may change.
-        self.tokenizer = Tokenizer(tokenizer.model)
-        self.tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-        if tokenizer.normalizer is not None:
-            self.tokenizer.normalizer = tokenizer.normalizer
+        self._model, self._normalizer = tokenizer.model, tokenizer.normalizer
         self._normalizers = list(_each(tokenizer.normalizer))
         self._pre_tokenizer = tokenizer.pre_tokenizer
         parts = flat(description["pre_tokenizer"], "pretokenizers")
@@ -141,10 +136,8 @@ class UnigramCuts:
         self._known = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
         self._kinds = np.zeros(_N_CHARACTERS + 1, np.uint8)
         self._kinds[_N_CHARACTERS] = _OPAQUE
-        # Of each character the hashes of what it ends and begins with.
-        self._left, self._right = np.zeros((2, _N_CHARACTERS + 1), np.uint32)
-        self._held = _held_pairs(list(filter(None, pieces)))
-        self._bits = len(self._held).bit_length() - 1
+        self._hashes = np.zeros((3, _N_CHARACTERS + 1), np.uint32)  # see `_Held`
+        self._held = _Held(pieces, self._mark)
 
     def cut(self, texts: pa.Array) -> tuple[Spans, NDArray[np.int64]]:
         """Cut texts.
@@ -172,6 +165,14 @@ class UnigramCuts:
             kept = ~(single & (kinds[cuts] == _SPACE))
         spans = Spans(padded(data), begins[kept], (ends - begins)[kept], is_inside[cuts][kept])
         return spans, np.searchsorted(spans.starts, offsets)
+
+    def encode_inside(self, parts: list[str]) -> list[list[int]]:
+        """The ids of parts [n] that begin inside of a word, and do not go beyond it."""
+        text = " ".join(parts)
+        if self._normalizer is not None:
+            text = self._normalizer.normalize_str(text)
+        words = text.split(" ") if parts else []
+        return [[token.id for token in self._model.tokenize(word)] for word in words]
 
     def _kinds_of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The kind of each character of a text, [N]."""
@@ -202,10 +203,10 @@ class UnigramCuts:
         is_start: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
         """Before which characters [N] a piece begins for sure, but no word."""
-        pairs = np.take(self._left, characters[:-1]) ^ np.take(self._right, characters[1:])
+        held = self._held.over_borders([np.take(table, characters) for table in self._hashes])
         known = kinds == _PIECE
         is_inside = np.zeros(len(kinds), np.bool_)
-        is_inside[1:] = known[1:] & known[:-1] & ~np.take(self._held, pairs) & ~is_start[1:]
+        is_inside[1:] = known[1:] & known[:-1] & ~held & ~is_start[1:]
         opaque = kinds == _OPAQUE
         if opaque.any():  # where a word ends is not known around it
             starts = np.flatnonzero(is_start)
@@ -220,9 +221,8 @@ class UnigramCuts:
             becomes.items(), self._split_framed(becomes.values()), strict=True
         ):
             kind = self._kind_of(text, words)
-            if kind == _PIECE:
-                self._left[character] = _slots(ord(text[-1]), _FACTOR_LEFT, self._bits)
-                self._right[character] = _slots(ord(text[0]), _FACTOR_RIGHT, self._bits)
+            if text:
+                self._hashes[:, character] = self._held.hashes(text)
             self._kinds[character] = kind  # last, for other threads go by it
 
     def _becomes(self, text: str) -> str:
@@ -248,7 +248,7 @@ class UnigramCuts:
         if not text or self._mark in text:
             return _OPAQUE
         if len(words) == 1:
-            return _PIECE if self._known.issuperset(text[0] + text[-1]) else _UNKNOWN
+            return _PIECE if text in self._known else _UNKNOWN
         if words == [_LETTER, _LETTER]:
             return _SPACE
         return _PUNCTUATION if words == [_LETTER, *text, _LETTER] else _OPAQUE
@@ -278,18 +278,51 @@ def _second_ones() -> frozenset[str]:
     return frozenset([*jamo, *(chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2)])
 
 
-def _held_pairs(pieces: list[str]) -> NDArray[np.bool_]:
-    """The slots of all pairs of characters that stand side by side in a piece."""
-    points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32).astype(np.uint64)
-    ends = np.cumsum([len(piece) for piece in pieces])[:-1]
-    pairs = np.unique(np.delete(points[:-1] << np.uint64(32) | points[1:], ends - 1))
-    bits = max(_FEWEST_BITS, (_SLOTS * len(pairs)).bit_length())
-    held = np.zeros(1 << bits, np.bool_)
-    left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-    held[_slots(left, _FACTOR_LEFT, bits) ^ _slots(right, _FACTOR_RIGHT, bits)] = True
-    return held
+class _Held:
+    """Which characters stand side by side in pieces: by hashes, so sometimes more than do.
 
+    A piece lies over the border of two characters if it is these two, or if it holds them and the
+    character before or after them. Before the first character of a word the mark of a word may
+    stand, which is not in the text; so the two characters after a mark count as a piece.
+    """
 
-def _slots(points: Any, factor: int, bits: int) -> Any:
-    """Hashes of code points: numbers of so many bits."""
-    return (points * np.uint64(factor) & np.uint64(0xFFFFFFFF)) >> np.uint64(32 - bits)
+    def __init__(self, pieces: list[str], mark: str) -> None:
+        pairs = {piece for piece in pieces if len(piece) == 2}
+        pairs |= {piece[1:3] for piece in pieces if len(piece) > 2 and piece[0] == mark}
+        triples = {piece[i : i + 3] for piece in pieces for i in range(len(piece) - 2)}
+        self._bits = max(_FEWEST_BITS, (_SLOTS * max(len(pairs), len(triples))).bit_length())
+        self._pairs, self._triples = (self._filled(strings) for strings in (pairs, triples))
+
+    def hashes(self, text: str) -> list[int]:
+        """Of what a character becomes, as the first, second and third one of a few."""
+        ends = zip((text[-1], text[0], text[0]), _FACTORS, strict=True)
+        return [int(self._hash(np.uint64(ord(end)), factor)) for end, factor in ends]
+
+    def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
+        """Whether a piece may lie over the border before each character but the first, [N - 1].
+
+        Args:
+            hashes: First, second and third ones of each character, [N].
+        """
+        first, second, third = hashes
+        pairs = first[:-1] ^ second[1:]
+        held: NDArray[np.bool_] = np.take(self._pairs, pairs)
+        triples = np.take(self._triples, pairs[:-1] ^ third[2:])
+        held[:-1] |= triples
+        held[1:] |= triples
+        return held
+
+    def _filled(self, strings: set[str]) -> NDArray[np.bool_]:
+        """A table with the slots of strings of two, or of three characters."""
+        table = np.zeros(1 << self._bits, np.bool_)
+        if strings:
+            points = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
+            columns = points.astype(np.uint64).reshape(len(strings), -1).T
+            hashes = map(self._hash, columns, _FACTORS)
+            table[functools.reduce(np.bitwise_xor, hashes)] = True
+        return table
+
+    def _hash(self, points: NDArray[np.uint64] | np.uint64, factor: int) -> Any:
+        """Numbers of so many bits for code points."""
+        low = points * np.uint64(factor) & np.uint64(0xFFFFFFFF)
+        return low >> np.uint64(32 - self._bits)
