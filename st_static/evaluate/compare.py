@@ -61,6 +61,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         raise ValueError(
             f"The models have no task of {benchmark} in common: "
             + "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
+            + ". Compare them on the benchmark of their language: --benchmark 'JMTEB(v2)', say."
         )
     by_type: dict[str, list[str]] = defaultdict(list)
     for task in common:
