@@ -17,6 +17,8 @@ UNKNOWN_TOKEN = "[UNK]"
 CONTINUATION = "##"
 WORD_BEGIN = "▁"
 SPECIAL_TOKENS = (PADDING_TOKEN, UNKNOWN_TOKEN)
+# Pieces have scores in so many steps from one whole number to the next.
+_SCORE_STEPS = 4096
 # Longer words are [UNK].
 MAX_WORD_CHARACTERS = 100
 ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
@@ -138,7 +140,10 @@ def build_piece_tokenizer(
     """
     # Their scores count for nothing: no text holds [PAD], and Unigram has a score for the unknown.
     special = [(token, 0.0) for token in SPECIAL_TOKENS]
-    tokenizer = Tokenizer(models.Unigram([*special, *pieces], unk_id=1, byte_fallback=False))
+    # Sums of such scores are exact, so that texts can be cut without changing a token
+    # (`unigram_cuts`).
+    rounded = [(piece, round(score * _SCORE_STEPS) / _SCORE_STEPS) for piece, score in pieces]
+    tokenizer = Tokenizer(models.Unigram([*special, *rounded], unk_id=1, byte_fallback=False))
     tokenizer.normalizer = normalization.normalizer_of_pieces()
     tokenizer.pre_tokenizer = split_before_pieces()
     tokenizer.decoder = decoders.Metaspace()

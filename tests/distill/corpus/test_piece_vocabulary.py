@@ -24,7 +24,9 @@ from st_static.distill.corpus.piece_vocabulary import (
 )
 from st_static.distill.corpus.sentences import SCHEMA, sentence_key
 from st_static.files import read_table, write_table
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
+from st_static.tokens.unigram_cuts import unigram_cuts
 
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
 PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
@@ -205,6 +207,15 @@ def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text: str) ->
     ends = [end for _, end in encoding.offsets]
     assert ends == sorted(ends)
     assert all(0 <= start <= end <= len(text) for start, end in encoding.offsets)
+
+
+def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenizer) -> None:
+    description = json.loads(tokenizer.to_str())
+    assert unigram_cuts(tokenizer, description) is not None
+    texts = [*JAPANESE, "ｶﾞﾝﾊﾞﾙ 鬱。", ""]
+    expected = [tokenizer.encode(text).ids for text in texts]
+    ids = ChunkTokenizer(tokenizer)(texts)
+    assert [row.tolist() for row in np.split(ids.values, ids.offsets[1:-1])] == expected
 
 
 def test_the_published_description_is_of_three_steps(tokenizer: Tokenizer) -> None:
