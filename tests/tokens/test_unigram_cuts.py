@@ -140,26 +140,26 @@ def test_ties_are_broken_as_in_the_whole_text(name, pieces, unknown, texts):
     assert_same_ids(build(pieces, CONFIGURATIONS[name], unknown), texts)
 
 
+long_pieces = st.text("aか日本", min_size=2, max_size=4)
+words = st.text("aか日本 、", max_size=12)
+
+
+@pytest.mark.parametrize("name", ["published", "metaspace"])
+@settings(max_examples=100)
+@given(
+    pieces=st.dictionaries(long_pieces | long_pieces.map("▁{}".format), scores, max_size=6),
+    texts=st.lists(words, max_size=6),
+)
+def test_pieces_over_borders_are_found(name, pieces, texts):
+    characters = dict.fromkeys("aか日本▁", -9.0)
+    assert_same_ids(build({**characters, **pieces}, CONFIGURATIONS[name]), texts)
+
+
 @pytest.fixture(scope="module")
 def japanese():
-    pieces = [
-        "日",
-        "本",
-        "日本",
-        "語",
-        "の",
-        "の本",
-        "行",
-        "く",
-        "行く",
-        "a",
-        "▁a",
-        "▁",
-        "。",
-        "…",
-        ".",
-    ]
-    return build(dict.fromkeys([*pieces, *"株式会社"], -2.0), published())
+    longer = ["日本", "の本", "行く", "く行日", "日々", "▁aa"]
+    pieces = [*"日本語の行くa▁。.々株式会社", *longer]
+    return build(dict.fromkeys(pieces, -2.0), published())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def japanese():
     [
         ("日本語の本", ["日本", "-語", "-の本"]),
         ("行く日", ["行く", "-日"]),
-        ("本行く行日々", ["本", "-行く", "-行", "-日々"]),
+        ("本行く行日々", ["本", "-行く行日々"]),
         ("日。日…日", ["日", "。", "日", "…", "日"]),
         (" 日 \u3000日\t", ["日", "日"]),
         ("日㍿日", ["日㍿日"]),  # becomes several characters
@@ -176,7 +176,7 @@ def japanese():
         ("日本語\u3099語", ["日本語\u3099語"]),  # may combine
         ("日。\u0338語", ["日。\u0338語"]),
         ("日本▁語", ["日本▁語"]),
-        ("ＡＡ日", ["Ａ", "-Ａ", "-日"]),
+        ("ＡＡ日a", ["ＡＡ", "-日", "-a"]),
     ],
 )
 def test_where_texts_are_cut(japanese, text, expected):
