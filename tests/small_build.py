@@ -99,6 +99,8 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
             groups_per_batch=4,
             eval_steps=10,
             log_steps=10,
+            # Of random weights only noise is left without the mean.
+            center=False,
         ),
     )
     return replace(config, **changes)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
-from st_static.distill.config import BuildConfig
+from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import write_piece_vocabulary
@@ -215,9 +215,11 @@ class _Build:
         return "sentences", key if is_english(languages) else key | {"languages": languages}
 
     def _vocabulary_key(self) -> dict[str, Any]:
-        """What determines the vocabulary."""
-        tokenizer = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
-        return asdict(self.vocabulary) | tokenizer
+        """What determines the vocabulary; stages of before there was a choice stay valid."""
+        usual = asdict(VocabularyConfig().with_defaults_of([]))
+        del usual["size"], usual["min_count"]
+        chosen = {k: v for k, v in asdict(self.vocabulary).items() if v != usual.get(k)}
+        return chosen | {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
 
     def _teacher_key(self) -> dict[str, Any]:
         """What determines the teacher's vectors; `auto` would hide another machine's format."""

@@ -17,6 +17,7 @@ from small_build import small_config
 from st_static.distill.config import SentencePCAConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.model.vectors import unit_rows
 
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
 PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
@@ -40,7 +41,9 @@ def build_in(
     corpus.write_text("\n".join(texts), "utf-8")
     config = small_config(teacher, corpus, folder, language=language, **changes)
     # Words of few sentences of text; a small table for a small vocabulary.
-    return build(replace(config, pca=SentencePCAConfig(n_components=4, n_remove=0)))
+    distillation = replace(config.distillation, center="auto")
+    pca = SentencePCAConfig(n_components=4, n_remove=0)
+    return build(replace(config, pca=pca, distillation=distillation))
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,14 @@ def test_it_loads_in_sentence_transformers_and_model2vec(japanese: BuildResult) 
     np.testing.assert_allclose(ours, expected, atol=1e-6)
     theirs = StaticModel.from_pretrained(str(japanese.output), normalize=True).encode(texts)
     np.testing.assert_allclose(theirs, expected, atol=1e-6)
+
+
+def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(
+    japanese: BuildResult,
+) -> None:
+    vectors = unit_rows(japanese.work.sentence_vectors)
+    assert (vectors @ vectors.T).mean() > 0.3
+    assert japanese.stage("distillation").figures["centered"] is True
 
 
 def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> None:
