@@ -24,8 +24,8 @@ def read(name: str) -> BuildConfig:
 
 
 def test_the_promised_recipes_are_there() -> None:
-    promised = {"quickstart", "minilm-256", "bge-base-256", *NEEDS_REMOTE_CODE}
-    assert promised <= set(RECIPES)
+    promised = {"quickstart", "minilm-256", "bge-base-256", "ja-256", "multilingual-256"}
+    assert promised | NEEDS_REMOTE_CODE <= set(RECIPES)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -51,6 +51,11 @@ def test_remote_code_runs_only_where_it_must_and_at_a_pinned_commit(name: str) -
         for revision in (teacher.revision, teacher.code_revision):
             assert len(revision or "") == 40
             assert int(revision or "", 16)
+
+
+def test_each_language_of_a_recipe_has_text() -> None:
+    several = read("multilingual-256")
+    assert several.corpus.dataset_configs == several.language
 
 
 def test_the_papers_recipes_are_at_full_size_and_share_their_work() -> None:

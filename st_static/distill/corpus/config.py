@@ -22,7 +22,8 @@ class CorpusConfig:
         docstrings: Names of installed packages whose docstrings are the text; `stdlib` is
             Python's standard library. They take the place of a dataset.
         dataset: Hub id of a dataset, streamed.
-        dataset_config: Name of the dataset's configuration.
+        dataset_config: Name of the dataset's configuration, or several, such as one a language: a
+            document of each is read in turn.
         split: Split of the dataset.
         revision: Branch, tag or commit of the dataset.
         text_column: Column or key that holds the text, in a dataset, .jsonl or .parquet.
@@ -40,7 +41,7 @@ class CorpusConfig:
     files: str | list[str] | None = None
     docstrings: list[str] | None = None
     dataset: str | None = None
-    dataset_config: str | None = None
+    dataset_config: str | list[str] | None = None
     split: str = "train"
     revision: str | None = None
     text_column: str = "text"
@@ -55,6 +56,18 @@ class CorpusConfig:
             self.max_documents is None or self.max_documents > 0,
             f"corpus.max_documents must be positive or null, but it is {self.max_documents}.",
         )
+        names = self.dataset_configs
+        require(
+            0 < len(names) == len(set(names)),
+            "corpus.dataset_config must be null, a name or several different ones, but it is "
+            f"{self.dataset_config}.",
+        )
+
+    @property
+    def dataset_configs(self) -> list[str | None]:
+        """`dataset_config` as a list."""
+        name = self.dataset_config
+        return list(name) if isinstance(name, list) else [name]
 
     @property
     def patterns(self) -> list[str]:
@@ -68,7 +81,7 @@ class CorpusConfig:
             return ("files", *self.patterns)
         if self.docstrings:
             return ("docstrings", *self.docstrings)
-        return ("dataset", self.dataset, self.dataset_config)
+        return ("dataset", self.dataset, *self.dataset_configs)
 
     @property
     def is_named(self) -> bool:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from glob import glob
 from importlib import metadata
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -194,13 +194,19 @@ class Corpus:
                 yield line.decode("utf-8", errors="replace")
 
     def _read_dataset(self) -> Iterator[str]:
+        readers = [self._read_configuration(name) for name in self.config.dataset_configs]
+        for documents in zip_longest(*readers):
+            yield from (document for document in documents if document is not None)
+
+    def _read_configuration(self, name: str | None) -> Iterator[str]:
+        """The texts of one configuration of the dataset."""
         from datasets import load_dataset
 
         config = self.config
         with offline() if self._dataset_copy else contextlib.nullcontext():
             dataset = load_dataset(
                 config.dataset,
-                config.dataset_config,
+                name,
                 split=config.split,
                 revision=config.revision,
                 streaming=True,

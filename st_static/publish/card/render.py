@@ -176,7 +176,8 @@ def describe_corpus(corpus: dict[str, Any]) -> str:
     else:
         name = corpus["dataset"]
         source = f"[{name}](https://huggingface.co/datasets/{name})"
-        source += f", {corpus['dataset_config']}" if corpus["dataset_config"] else ""
+        if names := corpus["dataset_config"]:
+            source += f", {names if isinstance(names, str) else ', '.join(names)}"
     description = corpus.get("description")
     return str(description) if description else source
 

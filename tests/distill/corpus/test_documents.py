@@ -6,6 +6,7 @@ import logging
 import lzma
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,25 @@ def test_a_dataset_is_streamed(hub) -> None:
     [(args, kwargs)] = hub[1]
     assert args == ("org/web", "sample")
     assert kwargs == {"split": "dev", "revision": "abc", "streaming": True}
+
+
+def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"en": ["one", "two", "three"], "ja": ["一"], "de": ["eins", "zwei"]}
+
+    def load_dataset(dataset: str, name: str, **_: Any) -> object:
+        return ({"text": text} for text in rows[name])
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    config = CorpusConfig(dataset="org/web", dataset_config=["en", "ja", "de"])
+    assert list(Corpus(config)) == ["one", "一", "eins", "two", "zwei", "three"]
+    assert list(Corpus(replace(config, max_documents=4))) == ["one", "一", "eins", "two"]
+
+
+@pytest.mark.parametrize("names", [[], ["en", "en"]])
+def test_configurations_differ(names: list[str]) -> None:
+    with pytest.raises(ValueError, match="several different ones"):
+        CorpusConfig(dataset="org/web", dataset_config=names)
 
 
 def test_a_datasets_missing_column_is_named(hub) -> None:

@@ -106,6 +106,15 @@ def test_a_teacher_that_is_not_named_on_the_hub(written, teacher, says):
     assert ModelCard(card).data.base_model is None
 
 
+@pytest.mark.parametrize(
+    ("names", "says"), [("jpn_Jpan", ", jpn_Jpan"), (["en", "ja"], ", en, ja"), (None, "")]
+)
+def test_a_dataset_is_named_with_its_configurations(written, names, says):
+    corpus = {"files": None, "docstrings": None, "dataset": "org/web", "dataset_config": names}
+    card = render(with_recipe(facts_of(written), corpus=corpus | {"description": None}))
+    assert f"(https://huggingface.co/datasets/org/web){says} " in card.replace("\n", " ")
+
+
 FULL = {
     "corpus": {"files": ["a.txt"], "description": "diaries", "license": "mit"},
     "teacher": {"model": "org/teacher"},
