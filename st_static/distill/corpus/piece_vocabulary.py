@@ -178,15 +178,43 @@ def write_piece_vocabulary(
     """
     texts = sample_texts(shards, _SAMPLE_CHARACTERS)
     logger.info("learning pieces from %s sentences", f"{len(texts):,}")
-    learnt = learn_pieces(texts.to_pylist(), config)
-    tokenizer = build_piece_tokenizer(list(learnt.items()), config.normalization)
+    return write_pieces(
+        folder, shards, learn_pieces(texts.to_pylist(), config), teacher, config, workers
+    )
+
+
+def write_pieces(
+    folder: Path,
+    shards: Sequence[Path],
+    pieces: dict[str, float],
+    teacher: Tokenizer,
+    config: VocabularyConfig,
+    workers: int,
+) -> Figures:
+    """Keep the pieces that the corpus uses, and make the student's tokenizer of them.
+
+    Args:
+        folder: Where the stage's files go.
+        shards: The sentence shards.
+        pieces: Pieces with the logarithms of their probabilities.
+        teacher: The teacher's tokenizer, which is kept beside the student's.
+        config: Size, least count and normalisation.
+        workers: Processes; 0 is one per processor.
+
+    Returns:
+        How many pieces and tokens there are.
+
+    Raises:
+        ValueError: The corpus uses none of the pieces.
+    """
+    tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
     counts = count_pieces(shards, tokenizer, workers)[len(SPECIAL_TOKENS) :]
-    words = choose_used(learnt, counts, config)
-    scored = [(piece, learnt[piece]) for piece in words["text"].to_pylist()]
+    words = choose_used(pieces, counts, config)
+    scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
     write_tokenizers(folder, words, student, teacher)
     return {
-        "learnt_pieces": len(learnt),
+        "learnt_pieces": len(pieces),
         "words": len(words),
         "smallest_count": words["count"][-1].as_py(),
         "tokens": student.get_vocab_size(),
