@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
 
-from st_static.distill.config import SentencePCAConfig
+from st_static.distill.config import BuildConfig, SentencePCAConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.vectors import unit_rows
@@ -34,16 +39,22 @@ def japanese_sentences(n_sentences: int) -> list[str]:
     ]
 
 
-def build_in(
+def recipe_in(
     language: str | list[str], texts: list[str], teacher: Path, folder: Path, **changes: Any
-) -> BuildResult:
+) -> BuildConfig:
     corpus = folder / "corpus.txt"
     corpus.write_text("\n".join(texts), "utf-8")
     config = small_config(teacher, corpus, folder, language=language, **changes)
     # Words of few sentences of text; a small table for a small vocabulary.
     distillation = replace(config.distillation, center="auto")
     pca = SentencePCAConfig(n_components=4, n_remove=0)
-    return build(replace(config, pca=pca, distillation=distillation))
+    return replace(config, pca=pca, distillation=distillation)
+
+
+def build_in(
+    language: str | list[str], texts: list[str], teacher: Path, folder: Path, **changes: Any
+) -> BuildResult:
+    return build(recipe_in(language, texts, teacher, folder, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +109,26 @@ def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> 
     assert table[2:].any(axis=1).all()
     alone = japanese.stage("extraction").figures["words_alone"]
     assert 0 < alone < 0.3 * len(table)  # characters that stand inside longer pieces only
+
+
+def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(
+    japanese: BuildResult, teacher_folder: Path
+) -> None:
+    folder = japanese.output.parent
+    config = recipe_in("ja", japanese_sentences(600), teacher_folder, folder)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "st_static.cli", "build", str(folder / "recipe.yaml")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"evaluate {japanese.output} --tasks JSTS JSICK" in result.stdout
+    [line] = [line for line in result.stdout.splitlines() if "model.encode(" in line]
+    assert "ファイル" in ast.literal_eval(line.partition("encode(")[2][:-1])[0]
 
 
 def test_german_words_keep_their_umlauts(teacher_folder: Path, tmp_path: Path) -> None:

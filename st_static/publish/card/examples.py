@@ -84,6 +84,19 @@ _TRANSLATIONS = {
 }
 
 
+def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
+    """Sentences to encode in the first of a model's languages that has any; none is English.
+
+    Example:
+        >>> usage_in(["fr", "ja"])[0], usage_in(["fr"]), usage_in(["ko"])
+        ('ファイルから行を読み込む。', ('Les enfants jouent dans le jardin.',), ())
+    """
+    languages = list(languages) or ["en"]
+    usages = [_BY_LANGUAGE[code].usage for code in languages if code in _BY_LANGUAGE]
+    translations = [(_TRANSLATIONS[code],) for code in languages if code in _TRANSLATIONS]
+    return next(iter([*usages, *translations]), ())
+
+
 def examples_for(languages: Sequence[str]) -> Examples:
     """The examples for a model.
 
