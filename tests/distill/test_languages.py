@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import yaml
 from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
+from terminals import run_at_a_terminal
 
 from st_static.distill.config import BuildConfig, SentencePCAConfig
 from st_static.distill.pipeline import BuildResult, build
@@ -129,6 +131,39 @@ def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(
     assert f"evaluate {japanese.output} --tasks JSTS JSICK" in result.stdout
     [line] = [line for line in result.stdout.splitlines() if "model.encode(" in line]
     assert "ファイル" in ast.literal_eval(line.partition("encode(")[2][:-1])[0]
+
+
+def recipe_file(teacher: Path, folder: Path) -> str:
+    """A recipe of Japanese, none of whose stages is there."""
+    config = recipe_in("ja", japanese_sentences(300), teacher, folder)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
+    return str(folder / "recipe.yaml")
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_learning_pieces_shows_its_progress_at_a_terminal(
+    teacher_folder: Path, tmp_path: Path
+) -> None:
+    command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
+    status, shown = run_at_a_terminal([sys.executable, *command])
+    assert status == 0
+    begin, end = (shown.index(f" vocabulary: {what}") for what in ("learning", "running"))
+    assert end < begin < shown.index("EM training") < shown.index(" pieces learnt in ")
+
+
+def test_learning_pieces_tells_a_log_file_what_it_does(
+    teacher_folder: Path, tmp_path: Path
+) -> None:
+    command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
+    result = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=True, timeout=120
+    )
+    lines = [line.partition(" vocabulary: ")[2] for line in result.stderr.splitlines()]
+    told = [line for line in lines if line]
+    assert len(told) == 4
+    assert re.match(r"learning pieces from a sample of \d+ sentences", told[1])
+    assert re.match(r"[\d,]+ pieces learnt in \d+\.\d s$", told[2])
+    assert not result.stdout.startswith("\n")  # which the trainer's bars leave
 
 
 def test_german_words_keep_their_umlauts(teacher_folder: Path, tmp_path: Path) -> None:

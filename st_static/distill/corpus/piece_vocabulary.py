@@ -9,6 +9,8 @@ import functools
 import json
 import logging
 import math
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +24,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.vocabulary import write_tokenizers
 from st_static.distill.corpus.workers import map_shards
+from st_static.distill.progress import duration
 from st_static.distill.stages import Figures
 from st_static.files import read_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -73,7 +76,7 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
         special_tokens=list(SPECIAL_TOKENS),
         unk_token=SPECIAL_TOKENS[1],
         max_piece_length=_LONGEST_PIECE,
-        show_progress=False,
+        show_progress=sys.stderr.isatty(),  # in a log its bars would be empty lines
     )
     tokenizer.train_from_iterator(texts, trainer)
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
@@ -177,8 +180,14 @@ def write_piece_vocabulary(
         ValueError: The corpus offers no pieces.
     """
     texts = sample_texts(shards, _SAMPLE_CHARACTERS)
-    logger.info("learning pieces from %s sentences", f"{len(texts):,}")
+    logger.info(
+        "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
+        f"{len(texts):,}",
+    )
+    start = time.perf_counter()
     learnt = learn_pieces(texts.to_pylist(), config)
+    seconds = duration(time.perf_counter() - start)
+    logger.info("vocabulary: %s pieces learnt in %s", f"{len(learnt):,}", seconds)
     tokenizer = build_piece_tokenizer(list(learnt.items()), config.normalization)
     counts = count_pieces(shards, tokenizer, workers)[len(SPECIAL_TOKENS) :]
     words = choose_used(learnt, counts, config)
