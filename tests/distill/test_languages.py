@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
@@ -166,12 +167,30 @@ def test_learning_pieces_tells_a_log_file_what_it_does(
     assert not result.stdout.startswith("\n")  # which the trainer's bars leave
 
 
-def test_german_words_keep_their_umlauts(teacher_folder: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def german(teacher_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
     texts = [f"{text} {i}" for i in range(150) for text in GERMAN]
-    result = build_in("de", texts, teacher_folder, tmp_path)
-    words = set(result.work.words["text"].to_pylist())
+    return build_in("de", texts, teacher_folder, tmp_path_factory.mktemp("german"))
+
+
+def test_german_words_keep_their_umlauts(german: BuildResult) -> None:
+    words = set(german.work.words["text"].to_pylist())
     assert {"größe", "straße", "mädchen", "hört", "schöne"} <= words
     assert "grosse" not in words
+
+
+def test_an_accented_piece_has_the_vector_of_the_teachers_own(
+    german: BuildResult, teacher_folder: Path
+) -> None:
+    transformer = SentenceTransformer(str(teacher_folder), device="cpu")[0]
+    # One token with the space before it; without one, it would be spelled by several.
+    ids = transformer.tokenizer.backend_tokenizer.encode(" über").ids
+    assert len(ids) == 3
+    with torch.inference_mode():
+        vectors = transformer.auto_model(torch.tensor([ids])).last_hidden_state[0]
+    row = german.work.tokenizer.token_to_id("über")
+    assert row is not None
+    np.testing.assert_allclose(german.work.table("extraction")[row], vectors[1], atol=1e-4)
 
 
 def test_several_languages_share_one_table_of_pieces(teacher_folder: Path, tmp_path: Path) -> None:
