@@ -39,7 +39,7 @@ from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS
+from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
 
 WORK = Path("work/ablation")
 Floats = NDArray[np.float32]
@@ -107,7 +107,9 @@ class Ablation:
         """Every word's vector from the word on its own, without a sentence."""
         rows = slice(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.words))
         table = self.extracted.copy()
-        table[rows] = self.teacher.to_sentence_space(vectors_alone(self.teacher, self.words))
+        normalization = Normalization.of(self.tokenizer)
+        alone = vectors_alone(self.teacher, self.words, normalization)
+        table[rows] = self.teacher.to_sentence_space(alone)
         return table
 
     def with_punctuation(self) -> tuple[Floats, Tokenizer]:

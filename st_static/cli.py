@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -66,6 +67,9 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
     """Run a command, turning errors that the user can mend into one line and exit status 1."""
     # Else Python looks for garbage in all that is loaded before it ends: two seconds with mteb.
     atexit.register(gc.freeze)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot write a language shows its characters as Python spells them.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command(arguments)
     except KeyboardInterrupt:

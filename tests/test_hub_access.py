@@ -31,6 +31,7 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.load_model import load_model
+from st_static.evaluate.task_languages import languages_of_model
 from st_static.evaluate.tasks import find_tasks
 from st_static.hub_access import (
     HubUnavailableError,
@@ -503,6 +504,51 @@ def test_local_data_and_a_local_model_touch_no_network(
 
 
 # -- commands --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["org/ours", "model2vec:org/ours"])
+@pytest.mark.parametrize(
+    ("files", "subsets"),
+    [
+        ({"README.md": "---\nlanguage:\n- es\n- ar\n---\n"}, {"es-es", "ar-ar"}),
+        # An English model of ours, whose card names no language.
+        ({"st_static.json": '{"recipe": {"corpus": {}}}'}, {"en-en"}),
+        ({"README.md": "---\nlicense: mit\n---\n"}, {"en-en", "es-es", "ar-ar"}),
+    ],
+)
+def test_a_model_on_the_hub_is_scored_in_the_languages_that_it_states(
+    hub: Hub,
+    tmp_path: Path,
+    spec: str,
+    files: dict[str, str],
+    subsets: set[str],
+) -> None:
+    model = static_model(tmp_path / "ours")
+    (model / "st_static.json").unlink()
+    for name, text in files.items():
+        (model / name).write_text(text, "utf-8")
+    put(hub, "org/ours", model)
+    languages = ["en-en", "es-es", "ar-ar"] * 4
+    pairs = {"sentence1": ["a ship", "a", "ship"] * 4, "sentence2": ["ship", "a ship", "a"] * 4}
+    table = pa.table({**pairs, "score": np.arange(12.0), "lang": languages})
+    (tmp_path / "data/STS17").mkdir(parents=True)
+    pq.write_table(table, tmp_path / "data/STS17/test.parquet")
+    arguments = ["--data", str(tmp_path / "data"), "--folder", str(tmp_path)]
+    assert main(["evaluate", spec, "--tasks", "STS17", *arguments]) == 0
+    [file] = (tmp_path / "results").rglob("STS17.json")
+    [rows] = json.loads(file.read_text())["scores"].values()
+    assert {row["hf_subset"] for row in rows} == subsets
+
+
+def test_the_languages_of_a_cached_model_are_known_without_the_hub(
+    hub: Hub, tmp_path: Path
+) -> None:
+    model = static_model(tmp_path / "ours")
+    (model / "README.md").write_text("---\nlanguage: es\n---\n", "utf-8")
+    put(hub, "org/ours", model)
+    load_model("org/ours")
+    go_away(hub)
+    assert languages_of_model("org/ours") == ["es"]
 
 
 def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from st_static.commands.next_steps import next_steps
 from st_static.commands.options import with_underscores
 from st_static.commands.publication import BENCHMARK, Publication
 from st_static.commands.terminal import hide_bars_of_libraries, log_to_terminal
@@ -17,6 +18,7 @@ from st_static.dependencies import needed_by
 from st_static.distill.config import BuildConfig
 from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
+from st_static.languages import recorded_languages
 
 if TYPE_CHECKING:
     from st_static.commands.recipe_options import RecipeParser
@@ -186,8 +188,10 @@ def _build(config: BuildConfig) -> None:
     from st_static.distill.pipeline import build
     from st_static.distill.report import print_report
 
-    print_report(build(config), config.questions, config.work_dir)
-    _tell_of_an_older_card(Path(config.output))
+    print_report(build(config), config.questions)
+    output, languages = Path(config.output), recorded_languages(config.recipe())
+    print(f"\n{next_steps(output, Path(config.work_dir), languages)}")
+    _tell_of_an_older_card(output)
 
 
 def _tell_of_an_older_card(model: Path) -> None:

@@ -31,7 +31,7 @@ class Evaluation:
         benchmark: The benchmark whose tasks are run, unless `tasks` names them.
         tasks: Names of tasks.
         language: BCP 47 tags: of `tasks`, the subsets in these languages are run. By default those
-            in the model's own, where its record says them.
+            in the model's own, where its record or its card says them.
         data: Folder of local copies of the datasets.
         folder: Results go to `results/` in this folder.
         trust_remote_code: Whether code that the model brings may be run.
@@ -63,7 +63,7 @@ def _parser() -> CommandParser:
         "--language",
         nargs="+",
         help="Run the subsets of the tasks in these languages: tags such as en, ja or zh; by "
-        "default those in the model's own, where its record says them.",
+        "default those in the model's own, where its record or its card says them.",
     )
     parser.add_argument("--data", type=Path, help="Folder of local copies of the datasets.")
     parser.add_argument(

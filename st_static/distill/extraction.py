@@ -32,7 +32,7 @@ from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, Wo
 from st_static.files import Arrays, create_array, read_arrays, write_arrays
 from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
 
 logger = logging.getLogger(__name__)
 
@@ -266,7 +266,8 @@ def extract_table(
     table = sums.means()
     alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
     names = [str(tokenizer.id_to_token(int(i))) for i in alone]
-    table[alone] = vectors_alone(teacher, names, folder / _ALONE_FILE)
+    normalization = Normalization.of(tokenizer)
+    table[alone] = vectors_alone(teacher, names, normalization, folder / _ALONE_FILE)
     # Of the means, not of each sentence's vectors: the layers are linear, and a mean of vectors
     # goes through them as they do. Their bias would turn rows of zeros into vectors.
     known = has_vector(table)

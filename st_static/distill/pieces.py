@@ -68,6 +68,7 @@ def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -
 def vectors_alone(
     teacher: Teacher,
     tokens: Sequence[str],
+    normalization: Normalization = ENGLISH,
     file: Path | None = None,
     clock: Clock = time.monotonic,
 ) -> NDArray[np.float32]:
@@ -76,6 +77,7 @@ def vectors_alone(
     Args:
         teacher: The teacher.
         tokens: Words, pieces and characters of the student, [n].
+        normalization: What became of the student's text before it was split.
         file: Where what is done is written about twice a minute, and when it is interrupted; an
             interrupted run goes on from there.
         clock: Tells the seconds from one checkpoint to the next.
@@ -84,7 +86,7 @@ def vectors_alone(
         The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
         know any of its characters.
     """
-    rows = _teacher_ids(teacher, tokens)
+    rows = _teacher_ids(teacher, tokens, normalization)
     known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
     if not len(known):
         return np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
@@ -115,9 +117,11 @@ def vectors_alone(
     return vectors
 
 
-def _teacher_ids(teacher: Teacher, tokens: Sequence[str]) -> list[list[int]]:
+def _teacher_ids(
+    teacher: Teacher, tokens: Sequence[str], normalization: Normalization
+) -> list[list[int]]:
     """The teacher's ids of each token; none if it knows nothing of it."""
-    pieces = teacher_pieces(teacher.tokenizer)
+    pieces = teacher_pieces(teacher.tokenizer, normalization)
     unknown = _unknown_id(teacher.tokenizer)
 
     def ids_of(token: str) -> list[int]:

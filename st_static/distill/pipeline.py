@@ -46,6 +46,7 @@ from st_static.distill.work_directory import (
 from st_static.languages import is_english, languages_of
 from st_static.model.export import check_output, export_model
 from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import ENGLISH
 
 # Of the stages' files; to be raised when they are computed or laid out in another way.
 _FORMAT = 1
@@ -223,12 +224,14 @@ class _Build:
 
     def _teacher_key(self) -> dict[str, Any]:
         """What determines the teacher's vectors; `auto` would hide another machine's format."""
-        return {
+        key = {
             "weights": self.teacher.fingerprint(),
             "dtype": str(self.teacher.dtype),
             "prompt": self.teacher.prompt,
             "batch_tokens": self.teacher.batch_tokens,
         }
+        # Other languages' pieces were once looked up as English ones are spelled.
+        return key if self.vocabulary.normalization == ENGLISH else key | {"pieces": "as spelled"}
 
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,15 +23,12 @@ _SPEED_SENTENCES = 20_000
 _SEARCHED_SENTENCES = 200_000
 
 
-def print_report(
-    result: BuildResult, questions: Sequence[str] = (), work_dir: str | Path = "work"
-) -> None:
-    """Print the table of a build, the best answers to each question, and what can be done next.
+def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
+    """Print the table of a build, and the best answers to each question.
 
     Args:
         result: The build.
         questions: Answered by searching the corpus's sentences.
-        work_dir: The recipe's work_dir.
     """
     model = SentenceTransformer(whole_path(result.output), device="cpu")
     sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
@@ -46,30 +42,6 @@ def print_report(
             console.print(f"\n{question}", style="bold", highlight=False, markup=False)
             for score, sentence in answers:
                 console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
-    console.print(
-        "\n" + next_steps(result.output, Path(work_dir)),
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def next_steps(output: Path, work_dir: Path) -> str:
-    """The commands that one gives after a build, to be copied as they are."""
-    model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
-    results = shlex.quote(f"results/local__{output.resolve().name}")
-    load = f"model = SentenceTransformer({str(output)!r})"
-    return "\n".join(
-        [
-            "Next, in Python:",
-            "  from sentence_transformers import SentenceTransformer",
-            f"  {load}",
-            '  embeddings = model.encode(["A sentence.", "Another one."])',
-            "On the command line:",
-            f"  st-static evaluate {model} --tasks STS12 STS13",
-            f"  st-static card {model} --results {results}/* --work_dir {work}",
-        ]
-    )
 
 
 def report_table(result: BuildResult, sentences_per_second: float) -> Table:

@@ -49,9 +49,19 @@ class MeasuredSpeed:
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
-    distinct = list(dict.fromkeys(sentences))[:n]
-    random.Random(0).shuffle(distinct)  # a slow encoder's first ones are a fair sample
-    return distinct
+    return fair_sample(list(dict.fromkeys(sentences))[:n])
+
+
+def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
+    """At most n of the texts, in an order in which a slow encoder's first ones are a sample, too.
+
+    Example:
+        >>> sorted(fair_sample(["a", "b", "c"]))
+        ['a', 'b', 'c']
+    """
+    shuffled = list(texts)
+    random.Random(0).shuffle(shuffled)
+    return shuffled[:n]
 
 
 def sentences_per_second(

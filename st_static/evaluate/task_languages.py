@@ -8,10 +8,10 @@ from pathlib import Path
 import langcodes
 from mteb.abstasks import AbsTask
 
-from st_static.files import read_json
-from st_static.languages import primary_of, recorded_languages
-from st_static.model.export import RECORD_FILE
+from st_static.hub_access import require_model
+from st_static.languages import primary_of
 from st_static.model.model_name import ModelName
+from st_static.model.stated_facts import FILES, has_recipe, stated_languages
 
 
 def language_tag(code: str) -> str:
@@ -38,12 +38,27 @@ def languages_of_model(model: str) -> list[str]:
         model: Its name, as for `load_model`.
 
     Returns:
-        The tags that the record of its build names, English where it names none; nothing of a
-        model without such a record.
+        Their tags, see `stated_languages`; of a model on the Hub, what its repository states;
+        English of a recipe that states none. None of other peers, and of other models.
+
+    Raises:
+        ValueError: The model is not there, or the Hub cannot be asked.
     """
-    record = Path(ModelName.parse(model).rest) / RECORD_FILE
-    recipe = read_json(record).get("recipe") if record.is_file() else None
-    return [] if recipe is None else recorded_languages(recipe) or ["en"]
+    name = ModelName.parse(model)
+    if not name.is_folder_or_id:
+        return []
+    place = name.folder_or_id()
+    folder = Path(place) if Path(place).exists() else _download_stated(place)
+    return stated_languages(folder) or (["en"] if has_recipe(folder) else [])
+
+
+def _download_stated(model: str) -> Path:
+    """The files of a model on the Hub that state its languages, in the cache."""
+    from huggingface_hub import snapshot_download
+
+    copy = require_model(model)
+    folder = snapshot_download(model, allow_patterns=list(FILES), local_files_only=copy is not None)
+    return Path(folder)
 
 
 def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -20,6 +19,7 @@ from torch import Tensor, bfloat16
 from st_static.arguments import check_model_name
 from st_static.files import read_json
 from st_static.hub_access import require_model
+from st_static.model.stated_facts import stated_languages, stated_license
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
 _KNOWN_MODULES = ("StaticEmbedding", "Normalize", "SegmentNormalize")
@@ -47,6 +47,7 @@ class StaticModel:
         license: As the model's card names it, or else the record of its build; if either does.
         prompts: All of the model's prompts by name.
         similarity_fn_name: The measure of similarity, as sentence-transformers calls it.
+        languages: Their tags, see `stated_languages`.
     """
 
     tokenizer: Tokenizer
@@ -59,6 +60,7 @@ class StaticModel:
     license: str | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     similarity_fn_name: str = "cosine"
+    languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         widths = [segment.width for segment in self.segments]
@@ -115,9 +117,10 @@ def read_static_model(
         config.get("truncate_dim"),
         segments,
         folder.resolve().name if Path(model).is_dir() else str(model),
-        _license(folder),
+        stated_license(folder),
         {name: prompt or "" for name, prompt in (config.get("prompts") or {}).items()},
         config.get("similarity_fn_name") or "cosine",
+        tuple(stated_languages(folder)),
     )
 
 
@@ -231,33 +234,6 @@ def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
             f"The tokenizer's unknown token {unknown!r} is not among the {len(model['vocab'])} "
             f"tokens of its model (the table has {len(table)} rows). Add it to tokenizer.json."
         )
-
-
-def _license(folder: Path) -> str | None:
-    """The licence in the model card's header, or else the one that its recipe gave it."""
-    return _license_of_card(folder / "README.md") or _license_of_record(folder / "st_static.json")
-
-
-def _license_of_record(record: Path) -> str | None:
-    try:
-        license_id = read_json(record)["recipe"]["export"]["license"]
-    except (OSError, ValueError, KeyError, TypeError):  # of a model without a recipe
-        return None
-    return license_id if isinstance(license_id, str) else None
-
-
-def _license_of_card(card: Path) -> str | None:
-    """None of a card that cannot be read, or that says that it is not known."""
-    if not card.is_file():
-        return None
-    from huggingface_hub import metadata_load
-
-    try:
-        header = metadata_load(card)
-    except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
-        return None
-    license_id = (header or {}).get("license")
-    return license_id if isinstance(license_id, str) and license_id != "unknown" else None
 
 
 def _default_prompt(config: dict[str, Any]) -> str:

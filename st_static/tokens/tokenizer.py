@@ -52,12 +52,20 @@ class Normalization(NamedTuple):
         return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
 
     @classmethod
-    def of_words(cls, tokenizer: Tokenizer) -> Normalization:
-        """That of a tokenizer that `build_tokenizer` made."""
-        steps = json.loads(tokenizer.to_str())["normalizer"]
-        bert = steps["normalizers"][-1] if steps["type"] == "Sequence" else steps
+    def of(cls, tokenizer: Tokenizer) -> Normalization:
+        """That of a tokenizer that `build_tokenizer` or `build_piece_tokenizer` made.
+
+        Example:
+            >>> Normalization.of(build_tokenizer([])) == ENGLISH
+            True
+        """
+        normalizer = json.loads(tokenizer.to_str())["normalizer"]
+        steps = {step["type"]: step for step in normalizer.get("normalizers", [normalizer])}
+        if "BertNormalizer" not in steps:
+            return cls("NFKC" in steps, "Lowercase" in steps, "StripAccents" in steps)
+        bert = steps["BertNormalizer"]
         lowercase, strip = bert["lowercase"], bert["strip_accents"]
-        return cls(steps is not bert, lowercase, lowercase if strip is None else strip)
+        return cls("NFKC" in steps, lowercase, lowercase if strip is None else strip)
 
 
 # As BERT's own English models do it.

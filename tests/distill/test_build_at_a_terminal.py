@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import mteb
 import pytest
 import yaml
 from sentence_transformers import SentenceTransformer
@@ -15,11 +16,15 @@ from small_build import save_tiny_teacher, small_config, write_corpus
 from terminals import run_at_a_terminal
 
 from st_static.cli import main
+from st_static.commands.next_steps import next_steps
 from st_static.distill import pipeline as recipe
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.pipeline import BuildResult, build
-from st_static.distill.report import next_steps, rows_explained, size_on_disk
+from st_static.distill.report import rows_explained, size_on_disk
 from st_static.evaluate.benchmark import results_folder
+from st_static.evaluate.task_languages import choose_subsets
+from st_static.evaluate.tasks import benchmark_tasks
+from st_static.publish.card.benchmarks import benchmark_of, options_to_score
 
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
 
@@ -137,9 +142,41 @@ def test_the_next_commands_can_be_copied(
     program = [line for line in lines if line.startswith(("from", "model", "embeddings"))]
     values: dict[str, object] = {}
     exec("\n".join(program), values)
-    assert values["embeddings"].shape == (2, 8)
+    assert values["embeddings"].shape == (3, 8)
     evaluate, card = (shlex.split(line) for line in lines if line.startswith("st-static"))
-    assert evaluate[1:4] == ["evaluate", str(model), "--tasks"]
+    assert evaluate[1:] == ["evaluate", str(model), "--tasks", "STS12", "STS13"]
     assert card[1:3] == ["card", str(model)]
     results = results_folder(str(model), is_local=False).parent
     assert card[3:] == ["--results", f"{results}/*", "--work_dir", "my work"]
+
+
+@pytest.mark.parametrize(
+    ("languages", "options", "texts"),
+    [
+        (["ja"], ["--tasks", "JSTS", "JSICK"], "ファイル"),
+        (["de", "ja"], ["--tasks", "JSTS", "JSICK"], "ファイル"),
+        (["en", "ja"], ["--tasks", "STS12", "STS13", "JSTS", "JSICK"], "Read rows"),
+        (["zh"], ["--benchmark", "MTEB(cmn, v1)"], "孩子们"),
+        (["multilingual"], ["--benchmark", "MTEB(Multilingual, v2)"], "A TEXT"),
+        (["fo"], ["--tasks", "TASK", "--language", "fo"], "A TEXT"),
+        (["de", "fr"], ["--tasks", "TASK", "--language", "de", "fr"], "Die Kinder"),
+    ],
+)
+def test_the_next_commands_are_in_the_models_language(
+    languages: list[str], options: list[str], texts: str
+) -> None:
+    lines = next_steps(Path("models/ours"), Path("work"), languages).splitlines()
+    [evaluate] = [line for line in lines if " evaluate " in line]
+    assert shlex.split(evaluate)[3:] == options
+    [program] = [line for line in lines if "encode(" in line]
+    assert f'encode(["{texts}' in program
+    compile(program.strip(), "the program", "exec")
+
+
+@pytest.mark.parametrize("languages", [[], ["ja"], ["en", "ja"]])
+def test_the_tasks_named_are_of_the_language_and_on_its_card(languages: list[str]) -> None:
+    tasks = mteb.get_tasks(tasks=options_to_score(languages)[1:])
+    assert choose_subsets(tasks, languages or ["en"]) == []
+    if len(languages) < 2:
+        of_card = {task.metadata.name for task in benchmark_tasks(benchmark_of(languages))}
+        assert of_card >= {task.metadata.name for task in tasks}

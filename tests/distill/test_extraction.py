@@ -25,7 +25,7 @@ from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
 from st_static.files import write_arrays
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.tokens.tokenizer import ENGLISH, build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 
@@ -348,7 +348,9 @@ def pieces_into(teachers, counted):
 
     def pieces_into(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        vectors = vectors_alone(teacher, words, folder / "alone.safetensors", counted.clock)
+        vectors = vectors_alone(
+            teacher, words, ENGLISH, folder / "alone.safetensors", counted.clock
+        )
         np.save(folder / "vectors.npy", vectors)
 
     return pieces_into

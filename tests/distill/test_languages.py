@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import yaml
 from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
+from terminals import run_at_a_terminal
 
-from st_static.distill.config import SentencePCAConfig
+from st_static.distill.config import BuildConfig, SentencePCAConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.vectors import unit_rows
@@ -34,16 +42,22 @@ def japanese_sentences(n_sentences: int) -> list[str]:
     ]
 
 
-def build_in(
+def recipe_in(
     language: str | list[str], texts: list[str], teacher: Path, folder: Path, **changes: Any
-) -> BuildResult:
+) -> BuildConfig:
     corpus = folder / "corpus.txt"
     corpus.write_text("\n".join(texts), "utf-8")
     config = small_config(teacher, corpus, folder, language=language, **changes)
     # Words of few sentences of text; a small table for a small vocabulary.
     distillation = replace(config.distillation, center="auto")
     pca = SentencePCAConfig(n_components=4, n_remove=0)
-    return build(replace(config, pca=pca, distillation=distillation))
+    return replace(config, pca=pca, distillation=distillation)
+
+
+def build_in(
+    language: str | list[str], texts: list[str], teacher: Path, folder: Path, **changes: Any
+) -> BuildResult:
+    return build(recipe_in(language, texts, teacher, folder, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +114,83 @@ def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> 
     assert 0 < alone < 0.3 * len(table)  # characters that stand inside longer pieces only
 
 
-def test_german_words_keep_their_umlauts(teacher_folder: Path, tmp_path: Path) -> None:
+def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(
+    japanese: BuildResult, teacher_folder: Path
+) -> None:
+    folder = japanese.output.parent
+    config = recipe_in("ja", japanese_sentences(600), teacher_folder, folder)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "st_static.cli", "build", str(folder / "recipe.yaml")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"evaluate {japanese.output} --tasks JSTS JSICK" in result.stdout
+    [line] = [line for line in result.stdout.splitlines() if "model.encode(" in line]
+    assert "ファイル" in ast.literal_eval(line.partition("encode(")[2][:-1])[0]
+
+
+def recipe_file(teacher: Path, folder: Path) -> str:
+    """A recipe of Japanese, none of whose stages is there."""
+    config = recipe_in("ja", japanese_sentences(300), teacher, folder)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
+    return str(folder / "recipe.yaml")
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_learning_pieces_shows_its_progress_at_a_terminal(
+    teacher_folder: Path, tmp_path: Path
+) -> None:
+    command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
+    status, shown = run_at_a_terminal([sys.executable, *command])
+    assert status == 0
+    begin, end = (shown.index(f" vocabulary: {what}") for what in ("learning", "running"))
+    assert end < begin < shown.index("EM training") < shown.index(" pieces learnt in ")
+
+
+def test_learning_pieces_tells_a_log_file_what_it_does(
+    teacher_folder: Path, tmp_path: Path
+) -> None:
+    command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
+    result = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=True, timeout=120
+    )
+    lines = [line.partition(" vocabulary: ")[2] for line in result.stderr.splitlines()]
+    told = [line for line in lines if line]
+    assert len(told) == 4
+    assert re.match(r"learning pieces from a sample of \d+ sentences", told[1])
+    assert re.match(r"[\d,]+ pieces learnt in \d+\.\d s$", told[2])
+    assert not result.stdout.startswith("\n")  # which the trainer's bars leave
+
+
+@pytest.fixture(scope="module")
+def german(teacher_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
     texts = [f"{text} {i}" for i in range(150) for text in GERMAN]
-    result = build_in("de", texts, teacher_folder, tmp_path)
-    words = set(result.work.words["text"].to_pylist())
+    return build_in("de", texts, teacher_folder, tmp_path_factory.mktemp("german"))
+
+
+def test_german_words_keep_their_umlauts(german: BuildResult) -> None:
+    words = set(german.work.words["text"].to_pylist())
     assert {"größe", "straße", "mädchen", "hört", "schöne"} <= words
     assert "grosse" not in words
+
+
+def test_an_accented_piece_has_the_vector_of_the_teachers_own(
+    german: BuildResult, teacher_folder: Path
+) -> None:
+    transformer = SentenceTransformer(str(teacher_folder), device="cpu")[0]
+    # One token with the space before it; without one, it would be spelled by several.
+    ids = transformer.tokenizer.backend_tokenizer.encode(" über").ids
+    assert len(ids) == 3
+    with torch.inference_mode():
+        vectors = transformer.auto_model(torch.tensor([ids])).last_hidden_state[0]
+    row = german.work.tokenizer.token_to_id("über")
+    assert row is not None
+    np.testing.assert_allclose(german.work.table("extraction")[row], vectors[1], atol=1e-4)
 
 
 def test_several_languages_share_one_table_of_pieces(teacher_folder: Path, tmp_path: Path) -> None:

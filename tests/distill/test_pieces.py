@@ -1,5 +1,7 @@
 """The teacher's vocabulary in the student's spelling, and vectors without context."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,13 @@ from transformers import AutoModel
 
 from st_static.distill.pieces import teacher_pieces, vectors_alone
 from st_static.distill.teacher import Teacher
-from st_static.tokens.tokenizer import build_tokenizer, is_punctuation, split_words
+from st_static.tokens.tokenizer import (
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    is_punctuation,
+    split_words,
+)
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 
@@ -191,6 +199,42 @@ def test_vectors_of_the_other_families_pieces(teachers, transformer_folders, pie
     for vector, row in zip(vectors_alone(teacher, some), ids, strict=True):
         expected = direct(transformer_folders[family], before, row, after)
         np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+
+def accented_teacher(make_model) -> Teacher:
+    """A teacher with the pieces: café, cafe and the two kana that English normalisation joins."""
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁cafe", "▁café", "▁て", "▁で", "ca", "fé"]
+    model = make_model("unigram")
+    backend = model[0].tokenizer.backend_tokenizer
+    scores = [(token, -9.0 if len(token) == 5 else -1.0) for token in tokens]
+    scores += [(f"ᚠ{number}", -9.0) for number in range(backend.get_vocab_size() - len(tokens))]
+    backend.model = models.Unigram(scores, unk_id=3)
+    return Teacher(model)
+
+
+def test_pieces_are_looked_up_as_the_student_spells_them(make_model, transformer_folders):
+    teacher = accented_teacher(make_model)
+    one_piece = {"café": 6, "て": 7, "で": 8}
+    # So that it tells a look-up: the tokenizer itself spells it with several.
+    assert len(teacher.tokenizer.encode("café", add_special_tokens=False).ids) > 1
+    found = vectors_alone(teacher, list(one_piece), Normalization())
+    before, after = teacher.surroundings()
+    for vector, index in zip(found, one_piece.values(), strict=True):
+        expected = direct(transformer_folders["unigram"], before, [index], after)
+        np.testing.assert_allclose(vector, expected, atol=1e-5)
+    english = vectors_alone(teacher, ["cafe", "て"])
+    for vector, index in zip(english, (5, 7), strict=True):
+        expected = direct(transformer_folders["unigram"], before, [index], after)
+        np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+
+NORMALIZATIONS = [Normalization(*on) for on in itertools.product((True, False), repeat=3)]
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_tokenizer_tells_its_normalization(normalization):
+    assert Normalization.of(build_tokenizer([], normalization=normalization)) == normalization
+    assert Normalization.of(build_piece_tokenizer([("a", -1.0)], normalization)) == normalization
 
 
 def test_the_prompt_stands_before_a_piece_too(make_model, transformer_folders):

@@ -118,7 +118,24 @@ def test_a_record_names_the_languages_of_a_model(model, language, languages):
 def test_models_without_a_recipe_have_no_languages(model, tmp_path):
     write_json(model("ja") / "st_static.json", {"ensemble": {}})
     assert languages_of_model(str(tmp_path / "ours")) == []
-    assert languages_of_model("org/model") == languages_of_model("wordllama:256") == []
+    assert languages_of_model("wordllama:256") == languages_of_model("glove:org/model") == []
+
+
+@pytest.mark.parametrize(
+    ("header", "languages"),
+    [
+        ("language: ja", ["ja"]),
+        ("language:\n- en\n- zh-Hant\n- pt_br\n- zh", ["en", "zh", "pt"]),
+        ("language: no", ["no"]),  # which is false to YAML
+        ("language: [multilingual, fr]", ["multilingual", "fr"]),
+        ("language: English", []),
+        ("license: mit", []),
+        ("language: [", []),
+    ],
+)
+def test_a_card_names_the_languages_of_a_model_without_a_record(tmp_path, header, languages):
+    (tmp_path / "README.md").write_text(f"---\n{header}\n---\n# A model\n", "utf-8")
+    assert languages_of_model(str(tmp_path)) == languages
 
 
 def test_a_model_is_scored_in_its_own_languages(model, score):

@@ -3,20 +3,11 @@
 import shutil
 
 import pytest
-from card_results import write_results
+from card_results import as_if_idle, write_results
 
 from st_static.cli import main
 
 TEXTS = ["baba bade figo.", "Baba!", "kuku bade", "how do i read rows from a csv file"] * 20
-
-
-def as_if_idle(makers, texts):
-    """Measures, and then says what a machine with time for it would have said."""
-    from st_static.evaluate import speed
-
-    speeds = speed.sentences_per_second(makers, texts, rounds=1, round_seconds=0)
-    fastest = max(speeds.values())
-    return {n: 2 * fastest if "FastEncoder" in n.encoder else s for n, s in speeds.items()}
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def load_finder(files: FinderFiles) -> WordFinder | PieceFinder:
     if has_pieces(student):
         return PieceFinder(student, teacher)
     words = read_table(files.words)["text"].combine_chunks()
-    return WordFinder(words, teacher, Normalization.of_words(student))
+    return WordFinder(words, teacher, Normalization.of(student))
 
 
 class PieceFinder:

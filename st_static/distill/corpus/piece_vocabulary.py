@@ -9,8 +9,10 @@ import functools
 import json
 import logging
 import math
-from collections import Counter
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +22,9 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from st_static.distill.corpus.config import VocabularyConfig
-from st_static.distill.corpus.vocabulary import write_tokenizers
+from st_static.distill.corpus.vocabulary import count_shards, write_tokenizers
 from st_static.distill.corpus.workers import map_shards
+from st_static.distill.progress import duration
 from st_static.distill.stages import Figures
 from st_static.files import read_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -37,23 +40,31 @@ from st_static.tokens.tokenizer import (
 logger = logging.getLogger(__name__)
 
 # Of a sample: more text finds few other pieces, but takes the trainer proportionally longer.
-_SAMPLE_CHARACTERS = 3_000_000
+_CHARACTERS_PER_PIECE = 100
+_FEWEST_CHARACTERS = 1_000_000
 _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
 # Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
-_SPACED = r"^▁[^\P{L}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+_LETTER = r"[^\P{L}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+_SPACED, _HOLDS_SPACED = f"^{WORD_BEGIN}{_LETTER}", _LETTER
 
 
-def sample_texts(shards: Sequence[Path], n_characters: int) -> pa.ChunkedArray:
-    """A fair sample of the sentences: those with the smallest keys, the same however it is cut."""
+def sample_texts(shards: Sequence[Path], n_characters: int) -> tuple[pa.ChunkedArray, float]:
+    """A fair sample of the sentences: those with the smallest keys, the same however it is cut.
+
+    Returns:
+        The sample, and its share of the corpus's characters.
+    """
     tables = [read_table(shard) for shard in shards]
     keys = np.concatenate([table["key"].to_numpy() for table in tables])
     lengths = np.concatenate([pc.utf8_length(table["text"]).to_numpy() for table in tables])
     order = np.argsort(keys)
-    n_sentences = np.searchsorted(np.cumsum(lengths[order]), n_characters, side="right")
+    total = np.cumsum(lengths[order])
+    n_sentences = int(np.searchsorted(total, n_characters, side="right"))
     texts = pa.chunked_array([chunk for table in tables for chunk in table["text"].chunks])
-    return texts.take(order[:n_sentences])
+    share = float(total[n_sentences - 1] / total[-1]) if n_sentences else 0.0
+    return texts.take(order[:n_sentences]), share
 
 
 def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
@@ -73,7 +84,7 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
         special_tokens=list(SPECIAL_TOKENS),
         unk_token=SPECIAL_TOKENS[1],
         max_piece_length=_LONGEST_PIECE,
-        show_progress=False,
+        show_progress=sys.stderr.isatty(),  # in a log its bars would be empty lines
     )
     tokenizer.train_from_iterator(texts, trainer)
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
@@ -81,35 +92,37 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
 
 
 def frequent_words(
-    texts: Iterable[str], min_count: int, normalization: Normalization
+    folder: Path, shards: Sequence[Path], config: VocabularyConfig, workers: int
 ) -> dict[str, int]:
-    """Words of spaced scripts, marked by `▁`, with how often they occur.
+    """Words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
 
     The trainer looks for strings that several different words share, and so misses a frequent
     word that is part of no other.
 
     Args:
-        texts: Sentences.
-        min_count: Fewest occurrences.
-        normalization: What becomes of a text before it is split.
+        folder: Where the counts of shards go meanwhile.
+        shards: The sentence shards.
+        config: Size, least count and normalisation.
+        workers: Processes; 0 is one per processor.
     """
-    normalize = normalization.normalizer_of_pieces().normalize_str
-    split = split_before_pieces().pre_tokenize_str
-    counts = Counter(word for text in texts for word, _ in split(normalize(text)))
-    words = [word for word, count in counts.items() if count >= min_count]
-    marked = pc.match_substring_regex(pa.array(words, pa.string()), _SPACED).to_pylist()
-    return {word: counts[word] for word, keep in zip(words, marked, strict=True) if keep}
+    counts = count_shards(shards, workers, folder, config.normalization, _HOLDS_SPACED)
+    counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
+    marked = [WORD_BEGIN + word for word in counts["text"].to_pylist()]
+    spaced = pc.match_substring_regex(pa.array(marked, pa.string()), _SPACED)
+    words = zip(marked, counts["count"].to_pylist(), spaced.to_pylist(), strict=True)
+    frequent = islice(((word, count) for word, count, keep in words if keep), config.size)
+    return dict(frequent)
 
 
 def add_words(
-    pieces: Mapping[str, float], words: Mapping[str, int], n_tokens: int
+    pieces: Mapping[str, float], words: Mapping[str, int], n_tokens: float
 ) -> dict[str, float]:
     """Add words to learnt pieces, with the logarithms of their relative frequencies.
 
     Args:
         pieces: The pieces with their scores.
-        words: How often each word occurs in a text.
-        n_tokens: The text's tokens, spelled by the pieces.
+        words: How often each word occurs in the corpus.
+        n_tokens: About how many tokens the corpus has, spelled by the pieces.
     """
     scores = {word: math.log(count / n_tokens) for word, count in words.items()}
     return {**scores, **pieces}
@@ -176,11 +189,8 @@ def write_piece_vocabulary(
     Raises:
         ValueError: The corpus offers no pieces.
     """
-    texts = sample_texts(shards, _SAMPLE_CHARACTERS)
-    logger.info("learning pieces from %s sentences", f"{len(texts):,}")
-    return write_pieces(
-        folder, shards, learn_pieces(texts.to_pylist(), config), teacher, config, workers
-    )
+    pieces = learn_pieces(folder, shards, config, workers)
+    return write_pieces(folder, shards, pieces, teacher, config, workers)
 
 
 def write_pieces(
@@ -221,12 +231,30 @@ def write_pieces(
     }
 
 
-def learn_pieces(texts: list[str], config: VocabularyConfig) -> dict[str, float]:
-    """The pieces and frequent words of texts, with the logarithms of their probabilities."""
+def learn_pieces(
+    folder: Path, shards: Sequence[Path], config: VocabularyConfig, workers: int
+) -> dict[str, float]:
+    """The pieces and frequent words of a corpus, with the logarithms of their probabilities.
+
+    Args:
+        folder: Where the counts of shards go meanwhile.
+        shards: The sentence shards.
+        config: Size, least count and normalisation.
+        workers: Processes; 0 is one per processor.
+    """
+    n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
+    sample, share = sample_texts(shards, n_characters)
+    logger.info(
+        "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
+        f"{len(sample):,}",
+    )
+    start, texts = time.perf_counter(), sample.to_pylist()
     pieces = train_pieces(texts, config.size, config.normalization)
-    words = frequent_words(texts, config.min_count, config.normalization)
+    seconds = duration(time.perf_counter() - start)
+    logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
     ids_of = ChunkTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
-    return add_words(pieces, words, len(ids_of(texts).values))
+    words = frequent_words(folder, shards, config, workers)
+    return add_words(pieces, words, len(ids_of(texts).values) / share)
 
 
 def choose_used(

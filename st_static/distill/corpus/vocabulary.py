@@ -55,15 +55,20 @@ def count_words(
     return words_of_chunks(count_chunks(texts), normalization)
 
 
-def count_chunks(texts: Sequence[str] | pa.Array) -> pa.Table:
+def count_chunks(texts: Sequence[str] | pa.Array, pattern: str | None = None) -> pa.Table:
     """Count the chunks between spaces; each distinct one is then split into words only once.
+
+    Args:
+        texts: The texts.
+        pattern: A regular expression that chunks are to match somewhere; by default all count.
 
     Returns:
         Columns `text` (the chunk) and `count`, one row per chunk.
     """
     chunks = split_chunks(texts)
     counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
-    return pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
+    table = pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
+    return table.filter(pc.match_substring_regex(table["text"], pattern)) if pattern else table
 
 
 def words_of_chunks(chunks: pa.Table, normalization: Normalization) -> pa.Table:
@@ -91,17 +96,17 @@ def _merge_stream(partials: Iterable[pa.Table]) -> pa.Table:
     return merge_counts([merged, *waiting])
 
 
-def _count_shard(path: Path) -> pa.Table:
-    return count_chunks(read_table(path)["text"].combine_chunks())
-
-
-def _write_counts(item: tuple[Path, Path]) -> None:
+def _write_counts(item: tuple[Path, Path], pattern: str | None) -> None:
     shard, file = item
-    write_table(file, _count_shard(shard))
+    write_table(file, count_chunks(read_table(shard)["text"].combine_chunks(), pattern))
 
 
 def count_shards(
-    shards: Sequence[Path], workers: int, folder: Path, normalization: Normalization
+    shards: Sequence[Path],
+    workers: int,
+    folder: Path,
+    normalization: Normalization,
+    pattern: str | None = None,
 ) -> pa.Table:
     """Count the words of all sentence shards.
 
@@ -111,6 +116,7 @@ def count_shards(
         folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
             all are removed at the end.
         normalization: What becomes of a text before it is split.
+        pattern: A regular expression; chunks between spaces that do not match it are left out.
 
     Returns:
         Columns `text` (the word) and `count`; the most frequent word first, equals in
@@ -118,7 +124,8 @@ def count_shards(
     """
     files = [folder / f"counts-{number:05d}.arrow" for number in range(len(shards))]
     missing = [item for item in zip(shards, files, strict=True) if not item[1].exists()]
-    for _ in map_shards(_write_counts, missing, workers, "word counts", len(missing)):
+    write = functools.partial(_write_counts, pattern=pattern)
+    for _ in map_shards(write, missing, workers, "word counts", len(missing)):
         pass
     chunks = _merge_stream(map(read_table, files)).combine_chunks()
     starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)

@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -89,6 +90,12 @@ class BuiltModel:
     def is_held_out(self) -> NDArray[np.bool_]:
         """Which of them no stage learnt from."""
         return self._work.is_held_out
+
+    @property
+    def held_out_texts(self) -> list[str]:
+        """Those sentences themselves, in the corpus's languages."""
+        texts: list[str] = self.selected.texts.filter(pa.array(self.is_held_out)).to_pylist()
+        return texts
 
     @property
     def teacher_vectors(self) -> NDArray[np.float16]:

@@ -12,6 +12,8 @@ _OF_LANGUAGE = {
     **{"pl": "MTEB(pol, v1)", "pt": "MTEB(por, v1)", "ru": "MTEB(rus, v1.1)"},
     **{"sk": "MTEB(slk, v1)", "th": "MTEB(tha, v1)", "zh": "MTEB(cmn, v1)"},
 }
+# Two small tasks of their benchmarks, to score a new model on in a minute.
+_SMALL_TASKS = {"en": ("STS12", "STS13"), "ja": ("JSTS", "JSICK")}
 # Static models with published scores of them.
 _PEERS = {
     ENGLISH: ("minishlab/potion-base-8M",),
@@ -32,6 +34,29 @@ def benchmark_of(languages: Sequence[str]) -> str:
     """
     [language, *others] = languages or ["en"]
     return _MULTILINGUAL if others else _OF_LANGUAGE.get(language, _MULTILINGUAL)
+
+
+def options_to_score(languages: Sequence[str]) -> list[str]:
+    """What `st-static evaluate` may be told for a new model.
+
+    Args:
+        languages: Codes without script and region; none is English.
+
+    Returns:
+        Small tasks in its languages; else the benchmark of its one language; else the languages,
+        and TASK for a task that the user finds.
+
+    Example:
+        >>> options_to_score(["ja"]), options_to_score(["fo"])
+        (['--tasks', 'JSTS', 'JSICK'], ['--tasks', 'TASK', '--language', 'fo'])
+    """
+    languages = list(languages) or ["en"]
+    tasks = [task for language in languages for task in _SMALL_TASKS.get(language, ())]
+    if tasks:
+        return ["--tasks", *tasks]
+    if languages == ["multilingual"] or (len(languages) == 1 and languages[0] in _OF_LANGUAGE):
+        return ["--benchmark", benchmark_of(languages)]
+    return ["--tasks", "TASK", "--language", *languages]
 
 
 def usual_peers(benchmark: str) -> tuple[str, ...]:

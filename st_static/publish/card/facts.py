@@ -115,6 +115,8 @@ class CardFacts:
         lengths: Teacher agreement by sentence length; empty without the stages.
         variances: Variance along the components of the sentence PCA, the dropped ones first.
         figures: The figures, in the order in which they were drawn.
+        speed_texts: What the speeds were measured on: `stdlib`, the documentation of Python's
+            standard library; `corpus`, held-out sentences of the model's; empty without speeds.
     """
 
     name: str
@@ -146,6 +148,7 @@ class CardFacts:
     lengths: list[dict[str, Any]]
     variances: list[float]
     figures: list[CardFigure] = field(default_factory=list)
+    speed_texts: str = "stdlib"
 
     def to_json(self) -> str:
         """The facts as text, the same for the same facts."""

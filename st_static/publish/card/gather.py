@@ -15,14 +15,19 @@ from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.evaluate.speed import machine_load, processor_name
+from st_static.examples import examples_for
 from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE
 from st_static.model.static_model import read_static_model
 from st_static.processors import n_processors
-from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
-from st_static.publish.card.measurements import load_teacher, measure_limits, measure_speeds
+from st_static.publish.card.measurements import (
+    find_speed_texts,
+    load_teacher,
+    measure_limits,
+    measure_speeds,
+)
 from st_static.publish.card.results import read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint
 from st_static.publish.checks.record import teacher_id as find_teacher_id
@@ -49,6 +54,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     scores, left_out = score_table(name, teacher_id, inputs, languages)
     teacher = load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder, inputs.work_dir) if inputs.work_dir else None
+    texts = find_speed_texts(languages, built)
     return CardFacts(
         name=name,
         hub_id=inputs.hub_id,
@@ -71,14 +77,18 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         left_out=left_out,
         benchmark=inputs.benchmark,
         published_source=PUBLISHED_SOURCE,
-        load=machine_load(),
-        speed=measure_speeds(folder, model, name, teacher, inputs.peer_models),
-        processor=processor_name(),
-        threads=n_processors(),
+        **_machine(),
+        speed=measure_speeds(folder, model, name, teacher, inputs.peer_models, texts.texts),
+        speed_texts=texts.source,
         limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=_variances(folder),
     )
+
+
+def _machine() -> dict[str, Any]:
+    """On what speeds are measured, before they are."""
+    return {"load": machine_load(), "processor": processor_name(), "threads": n_processors()}
 
 
 def _mteb_versions(entries: Sequence[ResultEntry]) -> str:

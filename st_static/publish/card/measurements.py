@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from st_static.distill.teacher import check_weights
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.speed import (
@@ -24,14 +25,16 @@ from st_static.evaluate.speed import (
     SENTENCE_TRANSFORMERS,
     WARM,
     MeasuredSpeed,
+    fair_sample,
     is_believable,
     sentences_per_second,
     speed_texts,
 )
+from st_static.examples import Limit
+from st_static.languages import is_english
 from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card.examples import Limit
 from st_static.publish.card.facts import MeasuredLimit
 from st_static.publish.checks.record import teacher_id
 
@@ -66,12 +69,44 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     return replace(teacher, name=teacher_id(config) or teacher.name)
 
 
+class SpeedTexts(NamedTuple):
+    """What speeds are measured on.
+
+    Attributes:
+        source: `stdlib`, `corpus`, or empty where there is no text in the model's languages.
+        texts: Sentences.
+    """
+
+    source: str
+    texts: list[str]
+
+
+def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> SpeedTexts:
+    """Text in a model's languages: for English what is everywhere, else of the model's corpus.
+
+    Args:
+        languages: The model's; none is English.
+        built: The model with its stages, if they are there.
+    """
+    if not is_english(languages) and built is not None:
+        return SpeedTexts("corpus", fair_sample(built.held_out_texts))
+    if is_english(languages) or {"en", "multilingual"} & set(languages):
+        return SpeedTexts("stdlib", speed_texts())
+    logger.warning(
+        "The card says nothing of speeds, for there is no text in %s to measure them on. Give "
+        "--work_dir, the work_dir of the model's recipe.",
+        " or ".join(languages),
+    )
+    return SpeedTexts("", [])
+
+
 def measure_speeds(
     folder: Path,
     model: StaticModel,
     name: str,
     teacher: EvaluatedModel | None,
     peers: Sequence[str],
+    texts: list[str],
 ) -> list[MeasuredSpeed]:
     """How fast a model encodes with each library that is here, beside its teacher and peers.
 
@@ -81,8 +116,10 @@ def measure_speeds(
         name: Its name.
         teacher: Its teacher, if it can be had.
         peers: Names of other models, as for `load_model`.
+        texts: What they encode; without any, nothing is measured.
     """
-    texts = speed_texts()
+    if not texts:
+        return []
     makers = _own_makers(folder, model, name, texts) | _peer_makers(peers)
     if teacher is not None:
         makers[_Contender(teacher.name, SENTENCE_TRANSFORMERS)] = _always(teacher)

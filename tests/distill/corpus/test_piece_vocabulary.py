@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.corpus import piece_vocabulary
 from st_static.distill.corpus.piece_vocabulary import (
     add_words,
     choose_used,
     count_pieces,
     frequent_words,
+    learn_pieces,
     merge_spellings,
     sample_texts,
     train_pieces,
@@ -155,12 +158,21 @@ def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
         choose_used({"ab": -1.0}, np.array([1]), VocabularyConfig(min_count=2))
 
 
-def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them() -> None:
+def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them(
+    tmp_path: Path,
+) -> None:
     texts = [f"Schöne {number} Lieder、слово 今日は" for number in range(20)]
-    words = frequent_words(texts, 3, Normalization())
+    shards = write_shards(tmp_path, [texts[:7], texts[7:]])
+
+    def words_of(**options: int) -> dict[str, int]:
+        return frequent_words(tmp_path, shards, replace(CONFIG, **options), 1)
+
+    words = words_of(min_count=3)
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
-    assert frequent_words(texts, 21, Normalization()) == {}
-    pieces = add_words({"▁lieder": -2.0, "今日": -1.0}, words, 80)
+    assert list(words_of(size=2)) == ["▁lieder", "▁schöne"]
+    assert words_of(min_count=21) == {}
+    assert not list(tmp_path.glob("counts-*"))
+    pieces = add_words({"▁lieder": -2.0, "今日": -1.0}, words, 80.0)
     assert pieces == {
         "▁lieder": -2.0,
         "今日": -1.0,
@@ -172,10 +184,25 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
 def test_a_sample_is_the_same_however_the_corpus_is_cut(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    one = sample_texts(write_shards(tmp_path / "one", [JAPANESE]), 500)
-    two = sample_texts(write_shards(tmp_path / "two", [JAPANESE[90:], JAPANESE[:90]]), 500)
+    one, share = sample_texts(write_shards(tmp_path / "one", [JAPANESE]), 500)
+    two, _ = sample_texts(write_shards(tmp_path / "two", [JAPANESE[90:], JAPANESE[:90]]), 500)
     assert one.to_pylist() == two.to_pylist()
-    assert 400 < sum(map(len, one.to_pylist())) <= 500
+    n_characters = sum(map(len, one.to_pylist()))
+    assert 400 < n_characters <= 500
+    assert share == n_characters / sum(map(len, JAPANESE))
+
+
+def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a word has the score of its share of all tokens."""
+    monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
+    monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
+    shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
+    learnt = learn_pieces(tmp_path, shards, replace(CONFIG, size=80), 1)
+    tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
+    n_tokens = count_pieces(shards, tokenizer, 1).sum()
+    assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
 
 
 def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path) -> None:

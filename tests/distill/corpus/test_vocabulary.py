@@ -147,11 +147,11 @@ def test_counting_that_was_interrupted_goes_on(
     counted: list[int] = []
     count = vocabulary.count_chunks
 
-    def interrupt_third(texts: pa.Array) -> pa.Table:
+    def interrupt_third(texts: pa.Array, pattern: str | None) -> pa.Table:
         counted.append(len(texts))
         if len(counted) == 3:
             raise KeyboardInterrupt
-        return count(texts)
+        return count(texts, pattern)
 
     monkeypatch.setattr(vocabulary, "count_chunks", interrupt_third)
     with pytest.raises(KeyboardInterrupt):

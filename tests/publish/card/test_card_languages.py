@@ -5,17 +5,20 @@ from dataclasses import replace
 
 import mteb
 import numpy as np
+import pyarrow as pa
 import pytest
-from card_results import facts_of, write_result
+from card_results import as_if_idle, facts_of, write_result
 
+from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.published import read_published
 from st_static.evaluate.scores import counted_parts, read_results
+from st_static.examples import examples_for
 from st_static.files import read_json, write_json
-from st_static.publish.card import benchmarks
+from st_static.languages import recorded_languages
+from st_static.publish.card import benchmarks, measurements
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.examples import examples_for
-from st_static.publish.card.measurements import measure_limits
+from st_static.publish.card.measurements import find_speed_texts, measure_limits
 from st_static.publish.card.render import name_languages, render
 from st_static.publish.checks.card_format import check_card
 
@@ -122,7 +125,7 @@ def test_subsets_in_the_models_languages_count(tmp_path):
     assert read_results(folder, MULTILINGUAL).scores["STS17"] == pytest.approx(50)
 
 
-def test_the_card_of_a_japanese_model(write, model):
+def test_the_card_of_a_japanese_model(write, model, caplog):
     record = read_json(model / "st_static.json")
     record["recipe"]["language"] = "ja"
     write_json(model / "st_static.json", record)
@@ -141,9 +144,55 @@ def test_the_card_of_a_japanese_model(write, model):
     counts = {(entry.task, entry.config) for entry in facts.results if entry.counts}
     assert counts == {("JSTS", "default"), (COUNTERFACTUAL, "ja")}
     card = (model / "README.md").read_text("utf-8")
+    # Not on English text, where none in Japanese is at hand.
+    assert (facts.speed, facts.speed_texts) == ([], "")
+    assert "Speeds were not measured: no text in Japanese was at hand" in card
+    assert not {"speed.png"} & {figure.file for figure in facts.figures}
+    assert "no text in ja to measure them on. Give --work_dir" in caplog.text
     assert "\nlanguage: ja\n" in card
     assert "encoder for Japanese" in card
     assert check_card(card) == []
+
+
+def test_speed_is_measured_on_text_in_the_models_language(write, model, built, monkeypatch):
+    record = read_json(model / "st_static.json")
+    record["recipe"]["language"] = "tr"
+    write_json(model / "st_static.json", record)
+    measured = []
+
+    def measure(makers, texts):
+        measured.extend(texts)
+        return as_if_idle(makers, texts)
+
+    monkeypatch.setattr(measurements, "sentences_per_second", measure)
+    assert write(model, "--work_dir", built / "work") == 0
+    work = WorkDirectory.of_record(built / "work", record["stages"])
+    held_out = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()
+    assert sorted(measured) == sorted(held_out)
+    assert measured != held_out  # which go by length
+    facts, card = facts_of(model), (model / "README.md").read_text("utf-8")
+    assert facts.speed_texts == "corpus"
+    assert "\nTurkish sentences of the corpus below, on which this model was not trained.\n" in card
+    assert check_card(card) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "says"),
+    [
+        (None, "stdlib", "Python's standard library."),
+        (["en-GB", "code"], "stdlib", "Python's standard library."),
+        (["ja", "en"], "stdlib", "Python's standard library, in English."),
+        ("multilingual", "stdlib", "Python's standard library, in English."),
+        ("ja", "", "Speeds were not measured: no text in Japanese was at hand"),
+        (["fr", "code"], "", "no text in French and source code was at hand"),
+    ],
+)
+def test_a_card_says_on_what_text_speed_was_measured(written, language, source, says):
+    facts = in_language(facts_of(written), language)
+    found, texts = find_speed_texts(recorded_languages(facts.recipe), None)
+    assert (found, bool(texts)) == (source, bool(source))
+    speed = facts.speed if source else []
+    assert says in render(replace(facts, speed=speed, speed_texts=source))
 
 
 def test_a_card_in_several_languages_says_which_subsets_count(written):

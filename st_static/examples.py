@@ -1,4 +1,4 @@
-"""The sentences that a card shows its model on, by language: for use, and where it goes wrong."""
+"""The sentences that show a model, by language: for use, and where it goes wrong."""
 
 from __future__ import annotations
 
@@ -82,6 +82,19 @@ _TRANSLATIONS = {
     "ja": "子どもたちは庭で遊んでいる。",
     "zh": "孩子们正在花园里玩耍。",
 }
+
+
+def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
+    """Sentences to encode in the first of a model's languages that has any; none is English.
+
+    Example:
+        >>> usage_in(["fr", "ja"])[0], usage_in(["fr"]), usage_in(["ko"])
+        ('ファイルから行を読み込む。', ('Les enfants jouent dans le jardin.',), ())
+    """
+    languages = list(languages) or ["en"]
+    usages = [_BY_LANGUAGE[code].usage for code in languages if code in _BY_LANGUAGE]
+    translations = [(_TRANSLATIONS[code],) for code in languages if code in _TRANSLATIONS]
+    return next(iter([*usages, *translations]), ())
 
 
 def examples_for(languages: Sequence[str]) -> Examples:

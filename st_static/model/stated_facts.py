@@ -1,0 +1,75 @@
+"""What a model's folder states of it: its licence and its languages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from st_static.files import read_json
+from st_static.languages import languages_of_members, recorded_languages
+from st_static.model.export import RECORD_FILE
+from st_static.model.notes import CARD_FILE
+
+FILES = (RECORD_FILE, CARD_FILE)
+"""The files that state it."""
+
+_LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
+
+
+def stated_license(folder: Path) -> str | None:
+    """The licence in the model card's header, or else the one that its recipe gave it."""
+    stated = _header_of_card(folder).get("license")
+    if not isinstance(stated, str) or stated == "unknown":
+        stated = (_record(folder, "recipe").get("export") or {}).get("license")
+    return stated if isinstance(stated, str) else None
+
+
+def stated_languages(folder: Path) -> list[str]:
+    """The languages that a model is for, without script and region; none where nothing says them.
+
+    The record of a build or of an ensemble says them, or else the card's header.
+    """
+    recorded = recorded_languages(_record(folder, "recipe"))
+    members = _record(folder, "ensemble").get("members") or []
+    return recorded or languages_of_members(members) or _languages_of_card(folder)
+
+
+def has_recipe(folder: Path) -> bool:
+    """Whether a record says from what recipe a model was built."""
+    return bool(_record(folder, "recipe"))
+
+
+def _languages_of_card(folder: Path) -> list[str]:
+    stated = _header_of_card(folder).get("language")
+    stated = stated if isinstance(stated, list) else [stated]
+    # To YAML the tag of Norwegian is a truth value.
+    tags = ["no" if tag is False else str(tag).lower() for tag in stated]
+    found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
+    return list(dict.fromkeys(found))
+
+
+def _record(folder: Path, part: str) -> dict[str, Any]:
+    """A part of the record of a model's build; empty where there is none."""
+    try:
+        record = read_json(folder / RECORD_FILE)
+    except (OSError, ValueError):
+        return {}
+    found = record.get(part) if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _header_of_card(folder: Path) -> dict[str, Any]:
+    """The YAML of a model's card; empty where there is no card that can be read."""
+    card = folder / CARD_FILE
+    if not card.is_file():
+        return {}
+    from huggingface_hub import metadata_load
+
+    try:
+        header = metadata_load(card)
+    except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
+        return {}
+    return header if isinstance(header, dict) else {}
