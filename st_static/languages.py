@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from st_static.arguments import require
@@ -92,8 +93,22 @@ def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
 
     They are without script and region, as the Hub wants them.
     """
-    language = recipe.get("language") or recipe["corpus"].get("language")  # of older models
+    older = (recipe.get("corpus") or {}).get("language")
+    language = recipe.get("language") or older
     return list(dict.fromkeys(map(primary_of, languages_of(language))))
+
+
+def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The languages of an ensemble, whose record lists its members; none where one has none.
+
+    Example:
+        >>> languages_of_members([{"languages": ["ja"]}, {"languages": ["en", "ja"]}])
+        ['ja', 'en']
+        >>> languages_of_members([{"languages": ["ja"]}, {"languages": []}, {}])
+        []
+    """
+    lists = [member.get("languages") or [] for member in members]
+    return list(dict.fromkeys(chain.from_iterable(lists))) if all(lists) else []
 
 
 def has_spaces(tag: str) -> bool:

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from st_static.examples import usage_in
 from st_static.publish.card.benchmarks import options_to_score
-from st_static.publish.card.examples import usage_in
 
 
 def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> str:

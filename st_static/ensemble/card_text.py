@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
+from st_static.examples import usage_in
+from st_static.languages import languages_of_members
 from st_static.model.notes import NOTES_END, NOTES_START
 
 # Ids of the Hub for licences that let everybody pass on what was changed.
@@ -50,8 +53,11 @@ def ensemble_card(
 
 def card_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
     """The card's YAML, without results."""
-    licenses = {member["license"] for member in record["ensemble"]["members"]}
+    members = record["ensemble"]["members"]
+    licenses = {member["license"] for member in members}
+    languages = languages_of_members(members)
     return {
+        **({"language": languages if len(languages) > 1 else languages[0]} if languages else {}),
         **_license_fields(licenses.pop() if len(licenses) == 1 else None),
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
@@ -73,7 +79,7 @@ def ensemble_body(
         "<!-- What stands between the next two comments is kept when the card is written again. "
         f"-->\n{NOTES_START}\n{notes}{chr(10) if notes else ''}{NOTES_END}",
         "## Use it",
-        _usage(record["ensemble"]["form"], model_id or f"models/{name}"),
+        _usage(record["ensemble"], model_id or f"models/{name}"),
         _FORMS[record["ensemble"]["form"]],
         "## Members",
         _table(members),
@@ -84,13 +90,14 @@ def ensemble_body(
     return "\n\n".join(parts) + "\n"
 
 
-def _usage(form: str, model_id: str) -> str:
-    trust = ", trust_remote_code=True" if form == "exact" else ""
+def _usage(ensemble: Mapping[str, Any], model_id: str) -> str:
+    trust = ", trust_remote_code=True" if ensemble["form"] == "exact" else ""
+    texts = usage_in(languages_of_members(ensemble["members"])) or usage_in([])
     return f"""```python
 from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{model_id}"{trust})
-embeddings = model.encode(["Read rows from a file.", "Parse a CSV file.", "It rains today."])
+embeddings = model.encode({json.dumps(texts, ensure_ascii=False)})
 print(model.similarity(embeddings, embeddings))
 ```
 

@@ -200,7 +200,13 @@ class Ensemble:
         tokens = sorted(vocabulary_ids, key=vocabulary_ids.__getitem__)
         table = np.concatenate([token_rows(model, tokens) for model in models], axis=1)
         members = [
-            FusedMember(model.name or f"member {i}", model.license, model.table.shape[1], weight)
+            FusedMember(
+                model.name or f"member {i}",
+                model.license,
+                model.table.shape[1],
+                weight,
+                model.languages,
+            )
             for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
         ]
         return FusedEnsemble(tokenizer, table, members)

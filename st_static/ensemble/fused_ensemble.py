@@ -26,12 +26,14 @@ class FusedMember(NamedTuple):
         license: Its licence, if its card or the record of its build names one.
         width: Number of its dimensions D_i.
         weight: Its weight a_i.
+        languages: Their tags, where its record or card states them.
     """
 
     name: str
     license: str | None
     width: int
     weight: float
+    languages: tuple[str, ...] = ()
 
 
 class FusedEnsemble:

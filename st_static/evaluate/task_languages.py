@@ -11,7 +11,7 @@ from mteb.abstasks import AbsTask
 from st_static.hub_access import require_model
 from st_static.languages import primary_of
 from st_static.model.model_name import ModelName
-from st_static.model.stated_facts import FILES, stated_languages
+from st_static.model.stated_facts import FILES, has_recipe, stated_languages
 
 
 def language_tag(code: str) -> str:
@@ -38,8 +38,8 @@ def languages_of_model(model: str) -> list[str]:
         model: Its name, as for `load_model`.
 
     Returns:
-        Their tags, see `stated_languages`; of a model on the Hub, what its repository states.
-        None of other peers, and of a model that states none.
+        Their tags, see `stated_languages`; of a model on the Hub, what its repository states;
+        English of a recipe that states none. None of other peers, and of other models.
 
     Raises:
         ValueError: The model is not there, or the Hub cannot be asked.
@@ -48,7 +48,8 @@ def languages_of_model(model: str) -> list[str]:
     if not name.is_folder_or_id:
         return []
     place = name.folder_or_id()
-    return stated_languages(Path(place) if Path(place).exists() else _download_stated(place))
+    folder = Path(place) if Path(place).exists() else _download_stated(place)
+    return stated_languages(folder) or (["en"] if has_recipe(folder) else [])
 
 
 def _download_stated(model: str) -> Path:

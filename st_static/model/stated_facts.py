@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from st_static.files import read_json
-from st_static.languages import recorded_languages
+from st_static.languages import languages_of_members, recorded_languages
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE
 
@@ -30,10 +30,19 @@ def stated_license(folder: Path) -> str | None:
 def stated_languages(folder: Path) -> list[str]:
     """The languages that a model is for, without script and region; none where nothing says them.
 
-    The record of a build says them, where English is the default; or else the card's header.
+    The record of a build or of an ensemble says them, or else the card's header.
     """
-    if recipe := _record(folder, "recipe"):
-        return recorded_languages(recipe) or ["en"]
+    recorded = recorded_languages(_record(folder, "recipe"))
+    members = _record(folder, "ensemble").get("members") or []
+    return recorded or languages_of_members(members) or _languages_of_card(folder)
+
+
+def has_recipe(folder: Path) -> bool:
+    """Whether a record says from what recipe a model was built."""
+    return bool(_record(folder, "recipe"))
+
+
+def _languages_of_card(folder: Path) -> list[str]:
     stated = _header_of_card(folder).get("language")
     stated = stated if isinstance(stated, list) else [stated]
     # To YAML the tag of Norwegian is a truth value.

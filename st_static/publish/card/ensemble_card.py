@@ -11,9 +11,10 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.ensemble.card_text import card_metadata, ensemble_body
 from st_static.evaluate.published import PUBLISHED_SOURCE
+from st_static.languages import languages_of_members
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
-from st_static.publish.card.render import eval_result, render_template
+from st_static.publish.card.render import eval_result, name_languages, render_template
 from st_static.publish.card.results import read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint, mark
 
@@ -54,16 +55,17 @@ class EnsembleFacts:
 def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) -> EnsembleFacts:
     """Gather what an ensemble's card says; for the arguments see `gather.gather`."""
     name = name_of(folder, inputs.hub_id)
+    languages = languages_of_members(record["ensemble"]["members"])
     scores: dict[str, Any] = {}
     left_out: list[str] = []
     if inputs.results:
-        scores, left_out = score_table(name, None, inputs, [])
+        scores, left_out = score_table(name, None, inputs, languages)
     return EnsembleFacts(
         name=name,
         hub_id=inputs.hub_id,
         fingerprint=fingerprint(folder),
         ensemble=record["ensemble"],
-        results=read_entries(inputs.results, inputs.benchmark, []),
+        results=read_entries(inputs.results, inputs.benchmark, languages),
         scores=scores,
         left_out=left_out,
         benchmark=inputs.benchmark,
@@ -88,8 +90,11 @@ def render_ensemble(facts: EnsembleFacts, notes: str = "") -> str:
         metadata["model_name"] = facts.name
         metadata["eval_results"] = [eval_result(entry) for entry in facts.results]
     data = ModelCardData(**metadata)
+    languages = name_languages(languages_of_members(facts.ensemble["members"]))
     scores = (
-        render_template(_TEMPLATE, facts=facts, figures={}, languages="") if facts.results else ""
+        render_template(_TEMPLATE, facts=facts, figures={}, languages=languages)
+        if facts.results
+        else ""
     )
     body = ensemble_body(record, facts.name, notes, facts.hub_id or "", scores)
     return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}\n{mark(facts.fingerprint)}\n"))

@@ -15,11 +15,11 @@ from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.evaluate.speed import machine_load, processor_name
+from st_static.examples import examples_for
 from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE
 from st_static.model.static_model import read_static_model
 from st_static.processors import n_processors
-from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.measurements import (

@@ -11,7 +11,7 @@ from typing import Any
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json
 from st_static.hub_access import check_repo_id
-from st_static.languages import recorded_languages
+from st_static.languages import languages_of_members, recorded_languages
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
@@ -98,7 +98,11 @@ def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
 
 def _compared(inputs: CardInputs, record: dict[str, Any]) -> CardInputs:
     """Name the benchmark and the published models that were left to the model's languages."""
-    languages = recorded_languages(record["recipe"]) if "recipe" in record else []
+    languages = (
+        recorded_languages(record["recipe"])
+        if "recipe" in record
+        else languages_of_members(record["ensemble"]["members"])
+    )
     benchmark = inputs.benchmark or benchmark_of(languages)
     peers = usual_peers(benchmark) if inputs.published is None else inputs.published
     return replace(inputs, benchmark=benchmark, published=peers)

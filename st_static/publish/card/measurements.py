@@ -30,11 +30,11 @@ from st_static.evaluate.speed import (
     sentences_per_second,
     speed_texts,
 )
+from st_static.examples import Limit
 from st_static.languages import is_english
 from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card.examples import Limit
 from st_static.publish.card.facts import MeasuredLimit
 from st_static.publish.checks.record import teacher_id
 

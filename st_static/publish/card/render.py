@@ -16,10 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
 from st_static.evaluate.task_languages import language_tag
+from st_static.examples import examples_for
 from st_static.languages import is_english, recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.notes import CARD_FILE
-from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.checks.card_format import TERMS_IN_NOTES
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark

@@ -11,12 +11,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from st_static.evaluate.analysis.explain import explain
+from st_static.examples import examples_for
 from st_static.files import atomic
 from st_static.languages import recorded_languages
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
 from st_static.publish.card.ensemble_card import EnsembleFacts, gather_ensemble, render_ensemble
-from st_static.publish.card.examples import examples_for
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather

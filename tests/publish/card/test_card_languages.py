@@ -13,11 +13,11 @@ from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.published import read_published
 from st_static.evaluate.scores import counted_parts, read_results
+from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages
 from st_static.publish.card import benchmarks, measurements
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.examples import examples_for
 from st_static.publish.card.measurements import find_speed_texts, measure_limits
 from st_static.publish.card.render import name_languages, render
 from st_static.publish.checks.card_format import check_card

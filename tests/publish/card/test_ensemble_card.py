@@ -14,20 +14,22 @@ from st_static.ensemble import build_ensemble as ensemble_recipe
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.task_languages import languages_of_model
 from st_static.files import read_json, write_json
 from st_static.model.export import export_model
 from st_static.model.notes import NOTES_START
 from st_static.model.resolve import read_named
+from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.folder import check_folder
 from st_static.tokens.tokenizer import build_tokenizer
 
 
-def save_member(folder, dimension, seed, license_id):
+def save_member(folder, dimension, seed, license_id, language=None):
     tokenizer = build_tokenizer(WORDS)
     table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), dimension))
     table[:2] = 0
-    record = {"recipe": {"export": {"license": license_id}}}
+    record = {"recipe": {"export": {"license": license_id}, "language": language}}
     export_model(folder, table.astype(np.float32), tokenizer, record)
 
 
@@ -143,3 +145,54 @@ def test_notes_stay_when_what_was_measured_is_added(home):
     (home / "models/both/README.md").write_text("# My own card", "utf-8")
     ensemble_recipe._record_agreement(home / "models/both", figures)
     assert card_of(home) == "# My own card"
+
+
+@pytest.fixture
+def build_in(tmp_path, monkeypatch):
+    """Builds an ensemble of members with languages; gives its folder."""
+
+    def build(*languages):
+        folders = [tmp_path / f"member{number}" for number in range(len(languages))]
+        for number, (folder, language) in enumerate(zip(folders, languages, strict=True)):
+            save_member(folder, 4, number, "mit", language)
+        monkeypatch.setattr(ensemble_recipe, "_MEASURED_PAIRS", 20)
+        monkeypatch.chdir(tmp_path)
+        build_ensemble(EnsembleConfig([*map(str, folders)], output="models/both"))
+        return tmp_path / "models/both"
+
+    return build
+
+
+def test_an_ensembles_languages_are_those_of_its_members(build_in):
+    folder = build_in("ja", ["en-GB", "ja"])
+    members = read_json(folder / "st_static.json")["ensemble"]["members"]
+    assert [member["languages"] for member in members] == [["ja"], ["en", "ja"]]
+    assert languages_of_model(str(folder)) == ["ja", "en"]
+    assert read_named(str(folder)).languages == ("ja", "en")
+    place = folder.parents[1] / f"results/local__both/{revision_of(str(folder))}-local"
+    write_result(place, "STS17", "local", {"test": [("en-en", 0.9), ("ko-ko", 0.1)]})
+    for command in (None, ["card", str(folder), "--results", str(place)]):
+        assert command is None or main(command) == 0
+        card = (folder / "README.md").read_text("utf-8")
+        assert ModelCard(card).data.language == ["ja", "en"]
+        assert 'model.encode(["ファイルから' in card
+        assert check_card(card) == []
+    assert "those in Japanese and English count" in card
+    assert "| **both** | measured, local data | 90.00 |" in card
+
+
+@pytest.mark.parametrize("languages", [("ja", None), (None, None)])
+def test_of_an_unknown_member_an_ensemble_states_no_language(build_in, languages):
+    folder = build_in(*languages)
+    assert languages_of_model(str(folder)) == []
+    card = (folder / "README.md").read_text("utf-8")
+    assert ModelCard(card).data.language is None
+    assert (
+        'model.encode(["Read rows from a file.", "Parse a CSV file.", "It rains today."])' in card
+    )
+
+
+def test_an_ensemble_of_one_language_is_compared_on_its_benchmark(build_in):
+    folder = build_in("ja", "ja")
+    assert "\nlanguage: ja\n" in (folder / "README.md").read_text("utf-8")
+    assert plan_card(folder, CardInputs(results=()), None).inputs.benchmark == "JMTEB(v2)"

@@ -1,4 +1,4 @@
-"""The sentences that a card shows its model on, by language: for use, and where it goes wrong."""
+"""The sentences that show a model, by language: for use, and where it goes wrong."""
 
 from __future__ import annotations
 
