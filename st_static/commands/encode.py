@@ -27,6 +27,7 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static encode",
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
+        surplus="--input",
     )
     parser.add_argument("model", help="A folder or Hub id of a static model.")
     _add_options_of_files(parser)

@@ -32,11 +32,13 @@ class CommandParser(argparse.ArgumentParser):
     and `false` after it are understood, since some switches took them once.
 
     Args:
+        surplus: The option that a value without one is most likely meant for, if there is any.
         kwargs: What `argparse.ArgumentParser` takes.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, surplus: str = "", **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
+        self._surplus_option = surplus
         self._given: list[str] = []
 
     def read(self, arguments: Sequence[str]) -> Any:
@@ -126,7 +128,10 @@ class CommandParser(argparse.ArgumentParser):
                     f"{argument} takes one value, but got {values[0]!r} and {values[1]!r}. Quote "
                     f"a pattern, so that the shell does not expand it: {argument} 'data/*.txt'."
                 )
-        return f"Expected no more arguments, but got {rest}."
+        option = self._surplus_option
+        is_free = option and option not in options_in(self._given)
+        hint = f" Did you mean {option} {rest}?" if is_free else ""
+        return f"Expected no more arguments, but got {rest}.{hint}"
 
     def _values_after(self, position: int) -> Iterator[str]:
         for argument in self._given[position + 1 :]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 
 from st_static.distill.teacher import TokenBatch
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import has_pieces
+
+# Beside marks, what a character is composed with that stands before it: the voicing of half-width
+# kana, and vowels and final consonants of Korean syllables.
+_COMPOSED = frozenset("ﾞﾟ") | frozenset(map(chr, range(0x1160, 0x1200)))
+_MARK = rf"[\p{{M}}{''.join(sorted(_COMPOSED))}]"
 
 
 class WordSpans(NamedTuple):
@@ -43,10 +51,35 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
     spans = np.fromiter(chain.from_iterable(offsets), np.int64).reshape(-1, 2)
     number_in_sentence = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64)
     sentence = np.repeat(np.arange(len(encodings)), [len(e) for e in encodings])
+    if not isinstance(tokenizer.normalizer, normalizers.BertNormalizer):  # English's drops them
+        spans[:, 1] = _ends_behind_marks(sentences, sentence, spans)
     begins = np.diff(number_in_sentence, prepend=-1) != 0
     begins |= np.diff(sentence, prepend=-1) != 0
     whole = begins & np.append(begins[1:], np.True_) | has_pieces(tokenizer)
     return WordSpans(ids[whole], sentence[whole], spans[whole, 0], spans[whole, 1])
+
+
+def _ends_behind_marks(
+    texts: Sequence[str], sentence: NDArray[np.int64], spans: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The ends of spans [W, 2] in their sentences [W], each behind what its last character holds.
+
+    Where a normaliser composes characters, as it does ﾊ and ﾞ, offsets are those of the first.
+    """
+    ends = spans[:, 1].copy()
+    is_marked = pc.match_substring_regex(pa.array(texts, pa.string()), _MARK)
+    rows = np.flatnonzero(is_marked.to_numpy(zero_copy_only=False)[sentence])
+    for row in rows[spans[rows, 0] < ends[rows]].tolist():
+        text = texts[sentence[row]]
+        is_last = row + 1 == len(spans) or sentence[row + 1] != sentence[row]
+        limit = len(text) if is_last else spans[row + 1, 0]
+        while ends[row] < limit and _is_mark(text[ends[row]]):
+            ends[row] += 1
+    return ends
+
+
+def _is_mark(character: str) -> bool:
+    return character in _COMPOSED or unicodedata.category(character).startswith("M")
 
 
 def align(tokens: TokenBatch, words: WordSpans) -> Ragged:

@@ -230,7 +230,8 @@ class _Build:
             "prompt": self.teacher.prompt,
             "batch_tokens": self.teacher.batch_tokens,
         }
-        # Other languages' pieces were once looked up as English ones are spelled.
+        # Other languages' pieces were once looked up as English ones are spelled, and their places
+        # ended before marks that they are composed with.
         return key if self.vocabulary.normalization == ENGLISH else key | {"pieces": "as spelled"}
 
     # The stages: each writes its files into the folder that it is given, and returns its figures.

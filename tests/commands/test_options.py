@@ -103,6 +103,11 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ("explain m", "Missing: FIRST, SECOND."),
         ("analyse m", "Missing: --work_dir."),
         ("publish m a/b c", "Expected no more arguments, but got c."),
+        (
+            "encode m texts.txt --output v.npy",
+            "Expected no more arguments, but got texts.txt. Did you mean --input texts.txt?",
+        ),
+        ("encode --input=a.txt m b.txt", "Expected no more arguments, but got b.txt."),
         ("build --seed 1 --seed=2", "--seed is given twice. Give it once."),
         (
             "build --corpus.files a.txt b.txt c.txt --seed 1",

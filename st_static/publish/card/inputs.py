@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,6 +146,11 @@ def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
+        if inside := [f for f in _folders_in(folder) if _is_of_revision(f, expected)]:
+            raise ValueError(
+                f"The results of {model} lie deeper in {folder}. Expected results/MODEL/REVISION: "
+                f"give --results {shlex.join(map(str, inside))}."
+            )
         if _is_of_revision(folder, expected):
             own.append(folder)
     others = ", ".join(str(folder) for folder in folders if folder not in own)
@@ -156,6 +162,11 @@ def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     if others:
         logger.warning("Left out, for they are results of another model or build: %s", others)
     return own
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders one and two levels deeper."""
+    return sorted(f for kind in ("*", "*/*") for f in folder.glob(kind) if f.is_dir())
 
 
 def _is_of_revision(folder: Path, revision: str) -> bool:

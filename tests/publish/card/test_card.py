@@ -15,8 +15,10 @@ from small_build import model_bytes, small_config
 
 from st_static.cli import main
 from st_static.commands.build import parse_build
+from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
+from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.measurements import load_teacher
 from st_static.publish.card.render import render
 from st_static.publish.checks.card_format import check_card
@@ -220,6 +222,18 @@ def test_results_of_another_model(model, write, capsys):
     change_weights(model)
     assert write(model) == 1
     assert "results of another model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("parent", ["results/local__tiny", "results"])
+def test_results_that_lie_deeper_are_named(model, parent, capsys):
+    home, revision = model.parent, revision_of(str(model))
+    assert main(["card", str(model), "--results", str(home / parent)]) == 1
+    said = capsys.readouterr().err
+    assert f"The results of {model} lie deeper in {home / parent}." in said
+    named = shlex.split(said.partition("give --results ")[2].strip().removesuffix("."))
+    own = home / "results/local__tiny"
+    assert named == [f"{own}/{revision}", f"{own}/{revision}-local"]
+    assert plan_card(model, CardInputs(results=[*map(Path, named)]), None).name == "tiny"
 
 
 def test_results_stay_valid_when_only_the_record_changes(model, write):
