@@ -106,6 +106,17 @@ def has_spaces(tag: str) -> bool:
     return primary_of(tag) not in _UNSPACED
 
 
+def are_several(languages: Sequence[str]) -> bool:
+    """Whether text is in more than one language; variants of one are not, nor is source code.
+
+    Example:
+        >>> are_several(["en", "ja"]), are_several(["pt-BR", "pt-PT"]), are_several(["en", "code"])
+        (True, False, False)
+    """
+    primary = {primary_of(tag) for tag in languages} - {"code"}
+    return len(primary) > 1 or "multilingual" in primary
+
+
 def is_english(language: str | Sequence[str] | None) -> bool:
     """Whether text of a recipe's `language` is treated as English: where nothing else is named.
 

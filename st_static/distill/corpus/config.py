@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
-from st_static.languages import has_spaces, is_english
+from st_static.languages import are_several, has_spaces, is_english
 from st_static.tokens.tokenizer import Normalization
 
 
@@ -174,7 +174,7 @@ class VocabularyConfig:
         unspaced = [language for language in languages if not has_spaces(language)]
         units = self.units
         if units == "auto":
-            units = "pieces" if unspaced or len(languages) > 1 else "words"
+            units = "pieces" if unspaced or are_several(languages) else "words"
         require(
             units != "words" or not unspaced,
             f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "

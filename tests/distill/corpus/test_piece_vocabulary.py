@@ -79,6 +79,9 @@ def tokenizer(learnt: dict[str, float]) -> Tokenizer:
         (["zh-Hant"], "pieces"),
         (["th"], "pieces"),
         (["en", "de"], "pieces"),
+        (["multilingual"], "pieces"),
+        (["en", "code"], "words"),
+        (["pt-BR", "pt-PT"], "words"),
     ],
 )
 def test_the_languages_decide_the_units(languages: list[str], units: str) -> None:

@@ -96,7 +96,8 @@ def test_languages_are_named():
 
 def test_the_benchmark_is_that_of_the_language():
     assert benchmark_of([]) == benchmark_of(["en"]) == "MTEB(eng, v1)"
-    assert benchmark_of(["ja"]) == "JMTEB(v2)"
+    assert benchmark_of(["ja"]) == benchmark_of(["code", "ja"]) == "JMTEB(v2)"
+    assert benchmark_of(["code"]) == benchmark_of(["en", "code"]) == "MTEB(eng, v1)"
     assert benchmark_of(["ja", "en"]) == benchmark_of(["tlh"]) == MULTILINGUAL
     assert usual_peers("JMTEB(v2)") == ("minishlab/potion-multilingual-128M",)
     assert usual_peers(MULTILINGUAL) == ()
