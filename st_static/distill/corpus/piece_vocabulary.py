@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.distill.corpus.vocabulary import write_tokenizers
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.stages import Figures
@@ -42,7 +43,9 @@ _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
 # Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
-_SPACED = r"^▁[^\P{L}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+_SPACED = rf"^▁[^\P{{L}}{UNSPACED_CHARACTERS}]"
+# Of a whole clause that begins with one, as `AIが進化する`, only a part is a word.
+_SPACED_WORD = rf"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
 def sample_texts(shards: Sequence[Path], n_characters: int) -> pa.ChunkedArray:
@@ -97,7 +100,7 @@ def frequent_words(
     split = split_before_pieces().pre_tokenize_str
     counts = Counter(word for text in texts for word, _ in split(normalize(text)))
     words = [word for word, count in counts.items() if count >= min_count]
-    marked = pc.match_substring_regex(pa.array(words, pa.string()), _SPACED).to_pylist()
+    marked = pc.match_substring_regex(pa.array(words, pa.string()), _SPACED_WORD).to_pylist()
     return {word: counts[word] for word, keep in zip(words, marked, strict=True) if keep}
 
 

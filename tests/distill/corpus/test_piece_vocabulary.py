@@ -163,6 +163,7 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     words = frequent_words(texts, 3, Normalization())
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
     assert frequent_words(texts, 21, Normalization()) == {}
+    assert frequent_words(["AIが進化する。"] * 9, 3, Normalization()) == {}
     pieces = add_words({"▁lieder": -2.0, "今日": -1.0}, words, 80)
     assert pieces == {
         "▁lieder": -2.0,
