@@ -69,8 +69,9 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
+    # After ▁ is set, as it will be in text: a piece gets none for standing at such a border.
     borders = [pre_tokenizers.Split(border, "isolated") for border in _BORDERS]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*borders, split_before_pieces()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split_before_pieces(), *borders])
     trainer = trainers.UnigramTrainer(
         vocab_size=size,
         special_tokens=list(SPECIAL_TOKENS),

@@ -121,6 +121,19 @@ def test_no_piece_goes_from_hiragana_to_other_letters(learnt: dict[str, float]) 
     assert not [piece for piece in learnt if borders.search(piece)]
 
 
+def test_a_latin_word_is_one_piece_after_kana_too() -> None:
+    texts = [
+        text
+        for word in ("python", "ruby", "java")
+        for noun in NOUNS
+        for text in (f"{word}は{noun}です。", f"{noun}は{word}です。")
+    ]
+    learnt = train_pieces(texts + JAPANESE, 300, Normalization())
+    tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
+    for text in ("本はPythonです", "Pythonは本です"):
+        assert "python" in "|".join(tokenizer.encode(text).tokens).replace("▁", "").split("|")
+
+
 def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(
     learnt: dict[str, float],
 ) -> None:
