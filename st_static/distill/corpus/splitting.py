@@ -27,10 +27,11 @@ _WITH_RULES = (
     "kl kn kv lb li ln mg ml mr my nl oc os pa pl pt qu rm ru sa sg sk ta te tt ty uk wa wo"
 )
 # Where it misses ends: at the marks of Khmer and Tibetan; between clauses of Thai and Lao, which
-# have a space there and no mark; and after a full-width mark, where a number follows.
+# have a space there and no mark, but one about ๆ and ໆ, too, which repeat a word; and after a
+# full-width mark, where a number follows.
 _WITH_MORE_ENDS = {"bo", "dz", "ja", "km", "lo", "lzh", "th", "wuu", "yue", "zh"}
 _MORE_ENDS = re.compile(
-    r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff]) (?=[\u0e00-\u0eff])"
+    r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff])(?<![ๆໆ]) (?![ๆໆ])(?=[\u0e00-\u0eff])"
     r"|(?<=[。｡\uff01\uff1f])(?=\d)"
 )
 # sentencex takes time that grows with the square of the text's length.
