@@ -8,8 +8,10 @@ from typing import Any
 
 from st_static.arguments import require
 
-# A language, perhaps with its script and its region. The Hub has the last two for other text.
-_TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?|code|multilingual")
+# A language, perhaps with its script and its region.
+_TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
+# What the Hub has for other text.
+_NO_LANGUAGES = {"code", "multilingual"}
 # Written without spaces between words.
 _UNSPACED = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 # Unicode's names of the scripts that a tag may name, and of those that are not Latin.
@@ -70,11 +72,17 @@ def check_language(language: str | list[str] | None) -> None:
     tags = languages_of(language)
     for tag in tags:
         require(
-            bool(_TAG.fullmatch(tag)),
+            _is_tag(tag),
             "language must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
-            f"{tag!r}.",
+            f"{tag!r}, which is none.",
         )
     require(len(set(tags)) == len(tags), f"language names one twice: {tags}.")
+
+
+def _is_tag(tag: str) -> bool:
+    from langcodes import tag_is_valid  # which the base install has not
+
+    return tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag))
 
 
 def primary_of(tag: str) -> str:
