@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.languages import is_english, script_of
+from st_static.languages import UNSPACED_SCRIPTS, is_english, script_of
 
 _KANA = r"\p{Hiragana}\p{Katakana}\x{30FC}\x{FF70}"
 _HAN_AND_KANA = r"\p{Han}" + _KANA
 # The scripts that are written without spaces, and in which languages they stand for.
 _UNSPACED = {
-    **{script: rf"\p{{{script}}}" for script in ("Khmer", "Lao", "Myanmar", "Thai", "Tibetan")},
+    **{script: rf"\p{{{script}}}" for script in sorted(UNSPACED_SCRIPTS)},
     **{"Han": _HAN_AND_KANA, "Hiragana": _HAN_AND_KANA},
 }
 UNSPACED_CHARACTERS = "".join(dict.fromkeys(_UNSPACED.values()))

@@ -78,6 +78,9 @@ def tokenizer(learnt: dict[str, float]) -> Tokenizer:
         (["ja"], "pieces"),
         (["zh-Hant"], "pieces"),
         (["th"], "pieces"),
+        (["nan"], "pieces"),  # Chinese of Taiwan
+        (["shn"], "pieces"),  # in the script of Burmese
+        (["ja-Latn"], "words"),
         (["en", "de"], "pieces"),
         (["multilingual"], "pieces"),
         (["en", "code"], "words"),
