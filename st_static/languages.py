@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -9,47 +10,21 @@ from typing import Any
 
 from st_static.arguments import require
 
-# A language, perhaps with its script and its region. The Hub has the last two for other text.
-_TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?|code|multilingual")
-# Written without spaces between words.
-_UNSPACED = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
-# Unicode's names of the scripts that a tag may name, and of those that are not Latin.
-_SCRIPTS_OF_TAGS = {
-    **{"Arab": "Arabic", "Cyrl": "Cyrillic", "Deva": "Devanagari", "Latn": "Latin"},
-    **{"Hans": "Han", "Hant": "Han"},
-}
-_LANGUAGES_OF_SCRIPTS = {
-    "Arabic": "ar ary arz ckb fa ps sd ug ur",
-    "Armenian": "hy",
-    "Bengali": "as bn",
-    "Cyrillic": "ab av ba be bg ce cv kk ky mk mn os ru sr tg tt uk",
-    "Devanagari": "bho gom hi mai mr ne sa",
-    "Ethiopic": "am ti",
-    "Georgian": "ka",
-    "Greek": "el grc",
-    "Gujarati": "gu",
-    "Gurmukhi": "pa",
-    "Han": "lzh wuu yue zh",
-    "Hangul": "ko",
-    "Hebrew": "he yi",
-    "Hiragana": "ja",
-    "Kannada": "kn",
-    "Khmer": "km",
-    "Lao": "lo",
-    "Malayalam": "ml",
-    "Myanmar": "my",
-    "Oriya": "or",
-    "Sinhala": "si",
-    "Tamil": "ta",
-    "Telugu": "te",
-    "Thai": "th",
-    "Tibetan": "bo dz",
-}
+# A language, perhaps with its script and its region.
+_TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
+# What the Hub has for other text.
+_NO_LANGUAGES = {"code", "multilingual"}
+# Unicode's names of scripts by their ISO 15924 codes.
 _SCRIPTS = {
-    language: script
-    for script, languages in _LANGUAGES_OF_SCRIPTS.items()
-    for language in languages.split()
+    **{"Arab": "Arabic", "Armn": "Armenian", "Beng": "Bengali", "Cyrl": "Cyrillic"},
+    **{"Deva": "Devanagari", "Ethi": "Ethiopic", "Geor": "Georgian", "Grek": "Greek"},
+    **{"Gujr": "Gujarati", "Guru": "Gurmukhi", "Hans": "Han", "Hant": "Han", "Hebr": "Hebrew"},
+    **{"Jpan": "Hiragana", "Khmr": "Khmer", "Knda": "Kannada", "Kore": "Hangul", "Laoo": "Lao"},
+    **{"Mlym": "Malayalam", "Mymr": "Myanmar", "Orya": "Oriya", "Sinh": "Sinhala"},
+    **{"Taml": "Tamil", "Telu": "Telugu", "Thaa": "Thaana", "Thai": "Thai", "Tibt": "Tibetan"},
 }
+UNSPACED_SCRIPTS = {"Han", "Hiragana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"}
+"""Those that are written without spaces between words."""
 
 
 def languages_of(language: str | list[str] | None) -> list[str]:
@@ -71,11 +46,17 @@ def check_language(language: str | list[str] | None) -> None:
     tags = languages_of(language)
     for tag in tags:
         require(
-            bool(_TAG.fullmatch(tag)),
+            _is_tag(tag),
             "language must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
-            f"{tag!r}.",
+            f"{tag!r}, which is none.",
         )
     require(len(set(tags)) == len(tags), f"language names one twice: {tags}.")
+
+
+def _is_tag(tag: str) -> bool:
+    from langcodes import tag_is_valid  # which the base install has not
+
+    return tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag))
 
 
 def primary_of(tag: str) -> str:
@@ -118,7 +99,18 @@ def has_spaces(tag: str) -> bool:
         >>> has_spaces("de"), has_spaces("zh-Hant")
         (True, False)
     """
-    return primary_of(tag) not in _UNSPACED
+    return script_of(tag) not in UNSPACED_SCRIPTS
+
+
+def are_several(languages: Sequence[str]) -> bool:
+    """Whether text is in more than one language; variants of one are not, nor is source code.
+
+    Example:
+        >>> are_several(["en", "ja"]), are_several(["pt-BR", "pt-PT"]), are_several(["en", "code"])
+        (True, False, False)
+    """
+    primary = {primary_of(tag) for tag in languages} - {"code"}
+    return len(primary) > 1 or "multilingual" in primary
 
 
 def is_english(language: str | Sequence[str] | None) -> bool:
@@ -132,12 +124,17 @@ def is_english(language: str | Sequence[str] | None) -> bool:
     return {primary_of(tag) for tag in tags} <= {"en", "code"}
 
 
+@functools.cache
 def script_of(tag: str) -> str:
-    """Unicode's name of the script of a language; of Japanese, which has three, Hiragana.
+    """Unicode's name of a language's usual script, or of the one that the tag names.
+
+    It is Hiragana of Japanese, which has three, and Latin of scripts that are not in the list.
 
     Example:
         >>> script_of("sr"), script_of("sr-Latn"), script_of("fi"), script_of("zh-TW")
         ('Cyrillic', 'Latin', 'Latin', 'Han')
     """
-    named = _SCRIPTS_OF_TAGS.get(tag.partition("-")[2][:4])
-    return named or _SCRIPTS.get(primary_of(tag), "Latin")
+    from langcodes import Language  # which the base install has not
+
+    likely = None if tag in _NO_LANGUAGES else Language.get(tag).maximize().script
+    return _SCRIPTS.get(likely or "", "Latin")

@@ -310,9 +310,10 @@ class _Build:
     ) -> Figures:
         write_word_table(folder, table)
         held_out = self.work.is_held_out
-        teacher = Target.fit(vectors, np.flatnonzero(~held_out))(vectors[held_out])
-        agreement = table_agreement(table, self._ids.take(np.flatnonzero(held_out)), teacher)
-        return {"teacher_agreement": round(agreement, 2)}
+        target = Target.fit(vectors, np.flatnonzero(~held_out))
+        ids = self._ids.take(np.flatnonzero(held_out))
+        agreement = table_agreement(table, ids, target(vectors[held_out]))
+        return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}
 
     @functools.cached_property
     def _ids(self) -> Ragged:

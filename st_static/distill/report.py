@@ -67,9 +67,10 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
         ("speed", f"{sentences_per_second:,.0f} sentences/s"),
     ):
         table.add_row(name, value)
+    centered = result.stage("pca").figures.get("teacher_centered")
     table.caption = (
         "Teacher agreement: Spearman correlation x 100 of student and teacher cosines on pairs of "
-        "held-out sentences."
+        f"held-out sentences{', the mean of the teacher vectors removed' if centered else ''}."
     )
     return table
 

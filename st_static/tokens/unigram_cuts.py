@@ -231,7 +231,9 @@ class UnigramCuts:
             if not text or not _begins_apart(text[0]):
                 return ""
             text = normalizer.normalize_str(text)
-        return text
+        # The last one, too, may make a mark of a letter, as of the half-width ﾞ, and join it.
+        joins = bool(text and self._normalizers) and not _begins_apart(text[0])
+        return "" if joins else text
 
     def _split_framed(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """How the pre-tokenizer splits each text with a letter before and after it."""

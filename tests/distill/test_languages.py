@@ -24,6 +24,7 @@ from terminals import run_at_a_terminal
 
 from st_static.distill.config import BuildConfig, SentencePCAConfig
 from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.report import report_table
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.vectors import unit_rows
 
@@ -104,6 +105,8 @@ def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(
     vectors = unit_rows(japanese.work.sentence_vectors)
     assert (vectors @ vectors.T).mean() > 0.3
     assert japanese.stage("distillation").figures["centered"] is True
+    assert japanese.stage("pca").figures["teacher_centered"] is True
+    assert "the mean of the teacher vectors removed" in str(report_table(japanese, 1).caption)
 
 
 def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> None:

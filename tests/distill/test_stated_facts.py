@@ -122,7 +122,7 @@ def test_consent_to_run_code_does_not_pass_to_another_teacher() -> None:
 
 
 @pytest.mark.parametrize(
-    "language", ["english", "EN", ["en", "German"], "e", "pt-br", ["en", "en"]]
+    "language", ["english", "EN", ["en", "German"], "e", "pt-br", ["en", "en"], "jp", "cn"]
 )
 def test_languages_are_codes(language: str | list[str]) -> None:
     with pytest.raises(ValueError, match="language"):

@@ -183,6 +183,13 @@ def test_where_texts_are_cut(japanese, text, expected):
     assert chunks(japanese, text) == expected
 
 
+@pytest.mark.parametrize("text", ["ｶﾞ日", "日ｶﾞ", "日ﾊﾟﾊ", "\uffa1\uffc2"])
+def test_half_width_letters_that_become_marks_join_the_one_before_them(text):
+    """Also where the step that makes marks of them is the normaliser's last."""
+    pieces = dict.fromkeys("▁日カガハパ\u3099\u309a\u1100\u1161가", -2.0)
+    assert_same_ids(build(pieces, published(n.NFKC())), [text])
+
+
 def test_before_spaces_where_they_are_kept():
     tokenizer = build(dict.fromkeys("▁日本語", -2.0), CONFIGURATIONS["xlm_roberta"])
     assert chunks(tokenizer, "日本  語\u3000日") == ["日", "-本", "  語", "\u3000日"]

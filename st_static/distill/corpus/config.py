@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
-from st_static.languages import has_spaces, is_english
+from st_static.languages import are_several, has_spaces, is_english
 from st_static.tokens.tokenizer import Normalization
 
 
@@ -133,7 +133,8 @@ class VocabularyConfig:
     """Which words get a vector of their own.
 
     Args:
-        size: The most frequent words that are kept, V; of pieces, how many at most.
+        size: The most frequent words that are kept, V; of pieces, how many at most, besides single
+            characters, all of which are kept.
         min_count: Fewest occurrences in the corpus.
         units: What stands for a word. `words` are told apart by spaces and punctuation. `pieces`
             are strings that a Unigram model learns from the corpus, for languages without spaces
@@ -174,7 +175,7 @@ class VocabularyConfig:
         unspaced = [language for language in languages if not has_spaces(language)]
         units = self.units
         if units == "auto":
-            units = "pieces" if unspaced or len(languages) > 1 else "words"
+            units = "pieces" if unspaced or are_several(languages) else "words"
         require(
             units != "words" or not unspaced,
             f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "
@@ -198,7 +199,7 @@ class SelectionConfig:
         sentences_per_word: Sentences that a word's vector is the mean over, N.
         max_candidates: A word's sentences are chosen from a fair sample of this many.
         min_words: Fewest words of a sentence that a word's vector is taken from, counted by
-            white space.
+            white space; where units are pieces, its fewest pieces.
         reuse_length: A sentence that another word has already chosen is preferred while it has
             at most `reuse_length` times as many teacher tokens as the word's N-th shortest
             candidate. 1 takes the N shortest and reuses among equals; larger saves teacher

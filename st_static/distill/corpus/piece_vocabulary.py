@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.distill.corpus.vocabulary import count_shards, write_tokenizers
 from st_static.distill.corpus.workers import map_shards
 from st_static.distill.progress import duration
@@ -46,8 +47,10 @@ _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
 # Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
-_LETTER = r"[^\P{L}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-_SPACED, _HOLDS_SPACED = f"^{WORD_BEGIN}{_LETTER}", _LETTER
+_LETTER = rf"[^\P{{L}}{UNSPACED_CHARACTERS}]"
+_SPACED = f"^{WORD_BEGIN}{_LETTER}"
+# Of a whole clause that begins with one, as `AIが進化する`, only a part is a word.
+_SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
 def sample_texts(shards: Sequence[Path], n_characters: int) -> tuple[pa.ChunkedArray, float]:
@@ -77,8 +80,9 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
+    # After ▁ is set, as it will be in text: a piece gets none for standing at such a border.
     borders = [pre_tokenizers.Split(border, "isolated") for border in _BORDERS]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*borders, split_before_pieces()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split_before_pieces(), *borders])
     trainer = trainers.UnigramTrainer(
         vocab_size=size,
         special_tokens=list(SPECIAL_TOKENS),
@@ -105,10 +109,10 @@ def frequent_words(
         config: Size, least count and normalisation.
         workers: Processes; 0 is one per processor.
     """
-    counts = count_shards(shards, workers, folder, config.normalization, _HOLDS_SPACED)
+    counts = count_shards(shards, workers, folder, config.normalization, _LETTER)
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
     marked = [WORD_BEGIN + word for word in counts["text"].to_pylist()]
-    spaced = pc.match_substring_regex(pa.array(marked, pa.string()), _SPACED)
+    spaced = pc.match_substring_regex(pa.array(marked, pa.string()), _SPACED_WORD)
     words = zip(marked, counts["count"].to_pylist(), spaced.to_pylist(), strict=True)
     frequent = islice(((word, count) for word, count, keep in words if keep), config.size)
     return dict(frequent)

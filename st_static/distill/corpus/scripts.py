@@ -11,20 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.languages import is_english, script_of
+from st_static.languages import UNSPACED_SCRIPTS, is_english, script_of
 
 _KANA = r"\p{Hiragana}\p{Katakana}\x{30FC}\x{FF70}"
 _HAN_AND_KANA = r"\p{Han}" + _KANA
 # The scripts that are written without spaces, and in which languages they stand for.
 _UNSPACED = {
-    **{script: rf"\p{{{script}}}" for script in ("Khmer", "Lao", "Myanmar", "Thai", "Tibetan")},
+    **{script: rf"\p{{{script}}}" for script in sorted(UNSPACED_SCRIPTS)},
     **{"Han": _HAN_AND_KANA, "Hiragana": _HAN_AND_KANA},
 }
-_ALL_UNSPACED = "".join(dict.fromkeys(_UNSPACED.values()))
+UNSPACED_CHARACTERS = "".join(dict.fromkeys(_UNSPACED.values()))
+"""The characters of all of them, for a class of a regular expression of Arrow's."""
 # A character with its marks, those of half-width kana among them.
-_CHARACTER = rf"[{_ALL_UNSPACED}][\pM\x{{FF9E}}\x{{FF9F}}]*"
+_CHARACTER = rf"[{UNSPACED_CHARACTERS}][\pM\x{{FF9E}}\x{{FF9F}}]*"
 # Two characters with the punctuation about them, or else whatever has no space in it.
-_WORD = rf"\pP*{_CHARACTER}\pP*(?:{_CHARACTER}\pP*)?|[^ {_ALL_UNSPACED}]+"
+_WORD = rf"\pP*{_CHARACTER}\pP*(?:{_CHARACTER}\pP*)?|[^ {UNSPACED_CHARACTERS}]+"
 
 
 def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
@@ -59,7 +60,7 @@ def has_unspaced(texts: pa.Array) -> NDArray[np.bool_]:
         >>> has_unspaced(pa.array(["行く", "go"])).tolist()
         [True, False]
     """
-    found = pc.match_substring_regex(texts, f"[{_ALL_UNSPACED}]")
+    found = pc.match_substring_regex(texts, f"[{UNSPACED_CHARACTERS}]")
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 

@@ -17,7 +17,7 @@ import sentencex
 from blingfire import blingfire
 
 from st_static.distill.corpus.scripts import fit_languages
-from st_static.languages import is_english, primary_of
+from st_static.languages import has_spaces, is_english, primary_of
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ _WITH_RULES = (
     "ab am an ar av ay ba bg bm bn ca ce co cs cv da de el en es fi fr gl gn gu hi ht hy it ja kk "
     "kl kn kv lb li ln mg ml mr my nl oc os pa pl pt qu rm ru sa sg sk ta te tt ty uk wa wo"
 )
-# Where it misses ends: at the marks of Khmer and Tibetan; between clauses of Thai and Lao, which
-# have a space there and no mark; and after a full-width mark, where a number follows.
-_WITH_MORE_ENDS = {"bo", "dz", "ja", "km", "lo", "lzh", "th", "wuu", "yue", "zh"}
+# Where it misses ends, in scripts without spaces: at marks of Khmer and Tibetan; between clauses
+# of Thai and Lao, which have a space there and no mark, but one about ๆ and ໆ, too, which repeat a
+# word; and after a full-width mark, where a number follows.
 _MORE_ENDS = re.compile(
-    r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff]) (?=[\u0e00-\u0eff])"
+    r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff])(?<![ๆໆ]) (?![ๆໆ])(?=[\u0e00-\u0eff])"
     r"|(?<=[。｡\uff01\uff1f])(?=\d)"
 )
 # sentencex takes time that grows with the square of the text's length.
@@ -39,8 +39,8 @@ _WINDOW = 1_000
 
 def warn_without_rules(languages: Sequence[str]) -> None:
     """Warn of languages that are split by the rules for English, since there are no others."""
-    known = {*_WITH_RULES.split(), *_WITH_MORE_ENDS, "code", "multilingual"}
-    if unknown := [tag for tag in languages if primary_of(tag) not in known]:
+    known = {*_WITH_RULES.split(), "code", "multilingual"}
+    if unknown := [tag for tag in languages if primary_of(tag) not in known and has_spaces(tag)]:
         logger.warning(
             "There are no rules for splitting %s into sentences, so that those for English are "
             "used: an abbreviation may end a sentence too early.",
@@ -71,7 +71,7 @@ def _split_one_language(paragraphs: list[str], tag: str) -> list[str]:
         return _split_english(paragraphs)
     language = primary_of(tag)
     sentences = (part for text in paragraphs for part in _segment(text, language))
-    if language in _WITH_MORE_ENDS:
+    if not has_spaces(tag):
         sentences = (part for text in sentences for part in _MORE_ENDS.split(text))
     return [stripped for text in sentences if (stripped := text.strip())]
 

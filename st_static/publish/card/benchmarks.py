@@ -26,13 +26,13 @@ def benchmark_of(languages: Sequence[str]) -> str:
     """The benchmark of a model's language; of several languages, mteb's multilingual one.
 
     Args:
-        languages: Codes without script and region; none is English.
+        languages: Codes without script and region; none is English, and so is source code.
 
     Example:
         >>> benchmark_of(["ja"]), benchmark_of(["en", "ja"])
         ('JMTEB(v2)', 'MTEB(Multilingual, v2)')
     """
-    [language, *others] = languages or ["en"]
+    [language, *others] = [code for code in languages if code != "code"] or ["en"]
     return _MULTILINGUAL if others else _OF_LANGUAGE.get(language, _MULTILINGUAL)
 
 

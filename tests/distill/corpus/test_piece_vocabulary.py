@@ -81,7 +81,13 @@ def tokenizer(learnt: dict[str, float]) -> Tokenizer:
         (["ja"], "pieces"),
         (["zh-Hant"], "pieces"),
         (["th"], "pieces"),
+        (["nan"], "pieces"),  # Chinese of Taiwan
+        (["shn"], "pieces"),  # in the script of Burmese
+        (["ja-Latn"], "words"),
         (["en", "de"], "pieces"),
+        (["multilingual"], "pieces"),
+        (["en", "code"], "words"),
+        (["pt-BR", "pt-PT"], "words"),
     ],
 )
 def test_the_languages_decide_the_units(languages: list[str], units: str) -> None:
@@ -119,6 +125,19 @@ def test_no_piece_goes_from_hiragana_to_other_letters(learnt: dict[str, float]) 
     """So that texts can be cut there, and particles do not stick to the next word."""
     borders = re.compile("[ぁ-ゖ][^ぁ-ゖ]")
     assert not [piece for piece in learnt if borders.search(piece)]
+
+
+def test_a_latin_word_is_one_piece_after_kana_too() -> None:
+    texts = [
+        text
+        for word in ("python", "ruby", "java")
+        for noun in NOUNS
+        for text in (f"{word}は{noun}です。", f"{noun}は{word}です。")
+    ]
+    learnt = train_pieces(texts + JAPANESE, 300, Normalization())
+    tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
+    for text in ("本はPythonです", "Pythonは本です"):
+        assert "python" in "|".join(tokenizer.encode(text).tokens).replace("▁", "").split("|")
 
 
 def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(
@@ -161,7 +180,7 @@ def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
 def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them(
     tmp_path: Path,
 ) -> None:
-    texts = [f"Schöne {number} Lieder、слово 今日は" for number in range(20)]
+    texts = [f"Schöne {number} Lieder、слово 今日は AIが進化する。" for number in range(20)]
     shards = write_shards(tmp_path, [texts[:7], texts[7:]])
 
     def words_of(**options: int) -> dict[str, int]:

@@ -150,6 +150,13 @@ def test_han_without_kana_is_japanese_where_chinese_is_not_named() -> None:
     assert fit_languages(pa.array(["東京都", "行く"]), ["en", "zh"]) == ["zh", "zh"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "text"), [("hak", "去屋下"), ("kv", "Ми мунім"), ("pnb", "اسی گئے"), ("dv", "އަޅުގަނޑު")]
+)
+def test_languages_with_few_speakers_have_their_scripts(tag: str, text: str) -> None:
+    assert fit_languages(pa.array([text, "We went."]), ["en", tag]) == [tag, "en"]
+
+
 def test_a_tag_may_name_the_script() -> None:
     languages = ["sr-Latn", "sr-Cyrl"]
     assert fit_languages(pa.array(["Идемо кући", "Idemo kući"]), languages) == languages[::-1]

@@ -99,7 +99,8 @@ def test_languages_are_named():
 
 def test_the_benchmark_is_that_of_the_language():
     assert benchmark_of([]) == benchmark_of(["en"]) == "MTEB(eng, v1)"
-    assert benchmark_of(["ja"]) == "JMTEB(v2)"
+    assert benchmark_of(["ja"]) == benchmark_of(["code", "ja"]) == "JMTEB(v2)"
+    assert benchmark_of(["code"]) == benchmark_of(["en", "code"]) == "MTEB(eng, v1)"
     assert benchmark_of(["ja", "en"]) == benchmark_of(["tlh"]) == MULTILINGUAL
     assert usual_peers("JMTEB(v2)") == ("minishlab/potion-multilingual-128M",)
     assert usual_peers(MULTILINGUAL) == ()
@@ -199,3 +200,26 @@ def test_a_card_in_several_languages_says_which_subsets_count(written):
     facts = replace(in_language(facts_of(written), ["en", "ja"]), benchmark=MULTILINGUAL)
     assert "with subsets in many languages, those in English and Japanese count" in render(facts)
     assert "those in" not in render(replace(facts, benchmark="JMTEB(v2)"))
+
+
+@pytest.mark.parametrize("centered", [True, False])
+def test_a_card_says_whether_the_teachers_mean_is_removed(written, centered):
+    facts = facts_of(written)
+    stages = {
+        **facts.stages,
+        "pca": {**facts.stages["pca"], "teacher_centered": centered},
+        "distillation": {**facts.stages["distillation"], "centered": centered},
+    }
+    card = render(replace(facts, stages=stages))
+    assert ("those of its vectors without their mean over the\ncorpus." in card) == centered
+    assert ("follow the teacher's, of vectors without their mean." in card) == centered
+    assert "follow the teacher's" in card
+
+
+def test_a_card_counts_pieces_which_no_least_count_holds_for(written):
+    facts = facts_of(written)
+    assert "words seen at least" in render(facts)
+    vocabulary = {"learnt_pieces": 900, "words": 800, "smallest_count": 0, "tokens": 802}
+    card = render(replace(facts, stages={**facts.stages, "vocabulary": vocabulary}))
+    assert "| vocabulary | 800 pieces of words, learnt from the corpus |" in card
+    assert "seen at least" not in card
