@@ -96,7 +96,7 @@ def build(pieces, configuration, unknown="<unk>"):
 
 def assert_same_ids(tokenizer, texts):
     encoder = ChunkTokenizer(tokenizer)
-    assert encoder._inner is not None
+    assert encoder._unigram is not None
     found = encoder(texts)
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
     bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
@@ -105,7 +105,7 @@ def assert_same_ids(tokenizer, texts):
 
 def chunks(tokenizer, text):
     """The chunks of a text; those inside of words after a hyphen."""
-    spans, _ = ChunkTokenizer(tokenizer)._inner.cut(pa.array([text], pa.large_string()))
+    spans, _ = ChunkTokenizer(tokenizer)._unigram.cuts.cut(pa.array([text], pa.large_string()))
     found = spans.strings(range(len(spans.starts))).to_pylist()
     return [chunk[1:] if chunk[0] == "0" else f"-{chunk[1:]}" for chunk in found]
 
@@ -192,7 +192,7 @@ def test_a_sum_that_is_rounded_could_break_a_tie_otherwise():
     """Why the scores must add up exactly: what stands before decides how `aaa` is split."""
     pieces = {"x": -3.1, "y": -7.3, "a": -5.3, "aa": -6.7}
     inexact = build(pieces, published(None))
-    assert ChunkTokenizer(inexact)._inner is None
+    assert ChunkTokenizer(inexact)._unigram is None
     last = {tuple(inexact.encode("xy" * k + "aaa").tokens[-2:]) for k in range(60)}
     assert last == {("a", "aa"), ("aa", "a")}
     exact = build({k: round(4096 * v) / 4096 for k, v in pieces.items()}, published(None))
@@ -227,7 +227,7 @@ def with_changes(**changes):
     ],
 )
 def test_other_tokenizers_are_run_as_before(changes):
-    assert ChunkTokenizer(with_changes(**changes))._inner is None
+    assert ChunkTokenizer(with_changes(**changes))._unigram is None
 
 
 def test_other_pre_tokenizers_are_run_as_before():
@@ -239,7 +239,7 @@ def test_other_pre_tokenizers_are_run_as_before():
         [p.Metaspace(split=False)],
     ):
         tokenizer = build({"a": -1.0}, (None, p.Sequence(parts)))
-        assert ChunkTokenizer(tokenizer)._inner is None
+        assert ChunkTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=40)
@@ -250,7 +250,7 @@ def test_added_tokens_keep_their_texts_from_being_cut(texts):
     tokenizer.add_special_tokens([AddedToken("京", normalized=False)])
     assert_same_ids(tokenizer, [*texts, "日<s>本", "a<s>", "東京行"])
     tokenizer.add_tokens([AddedToken("語", normalized=True)])
-    assert ChunkTokenizer(tokenizer)._inner is None
+    assert ChunkTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=30)
@@ -288,6 +288,6 @@ def test_a_long_part_inside_of_a_word_and_the_same_as_a_word(japanese):
 
 def test_texts_too_long_for_exact_sums_are_not_cut(japanese, monkeypatch):
     encoder = ChunkTokenizer(japanese)
-    monkeypatch.setattr(encoder._inner, "longest", 5)
-    monkeypatch.delattr(encoder._inner, "_pre_tokenizer")
+    monkeypatch.setattr(encoder._unigram.cuts, "longest", 5)
+    monkeypatch.delattr(encoder._unigram.cuts, "_pre_tokenizer")
     assert encoder(["日本語"]).values.tolist() == japanese.encode("日本語").ids
