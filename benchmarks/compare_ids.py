@@ -75,19 +75,17 @@ def main() -> None:
     fast = ChunkTokenizer(Tokenizer.from_file(str(options.tokenizer)))
     if fast.chunking.cut is None:
         raise SystemExit(f"Texts are not cut for this tokenizer: {fast.chunking.reason}.")
-    n_texts = n_different = 0
-    hashes = np.empty(0, np.int64)
+    n_texts, different = 0, np.empty(0, np.int64)
     for seed in itertools.count() if options.cut else [None]:
+        hashes = [different]
         for texts in read_batches(options.files, options.whole, seed):
             check(fast, texts)
             n_texts += len(texts)
-            hashes = np.append(hashes, list(map(hash, texts)))
-        hashes = np.unique(hashes)
-        if len(hashes) == n_different:
-            raise SystemExit(f"There are no more than {n_different:,} different texts.")
-        n_different = len(hashes)
-        if n_different >= (options.cut or 0):
+            hashes.append(np.fromiter(map(hash, texts), np.int64, len(texts)))
+        n_before, different = len(different), np.unique(np.concatenate(hashes))
+        if not n_before < len(different) < (options.cut or 0):
             break
+    n_different = len(different)
     print(f"{n_texts:,} texts, {n_different:,} of them different, have the same ids both ways")
 
 

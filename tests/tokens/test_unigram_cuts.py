@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from st_static.tokens import chunk_tokenizer
+from st_static.tokens import chunk_tokenizer, unigram_parts
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.unigram_cuts import exact_characters
 
@@ -95,12 +95,16 @@ def build(pieces, configuration, unknown="<unk>"):
 
 
 def assert_same_ids(tokenizer, texts):
-    encoder = ChunkTokenizer(tokenizer)
-    assert encoder._unigram is not None
-    found = encoder(texts)
+    """Whether the parts of words go through the library, which few of them do, or the search."""
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
-    assert [found.values[a:b].tolist() for a, b in bounds] == expected
+    for fewest in (unigram_parts._FEWEST, 1):
+        encoder = ChunkTokenizer(tokenizer)
+        assert encoder._unigram is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(unigram_parts, "_FEWEST", fewest)
+            found = encoder(texts)
+        bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
+        assert [found.values[a:b].tolist() for a, b in bounds] == expected
 
 
 def chunks(tokenizer, text):
