@@ -33,6 +33,8 @@ from st_static.tokens.unigram_parts import UnigramParts, unigram_parts
 
 # Fewer spend more on each call of the tokenizer, more on its long strings.
 _CHUNKS_IN_A_TEXT = 50
+# To cut fewer bytes inside of words takes longer than the tokenizer itself.
+_FEW_BYTES = 4_000
 # What plain chunks are made of.
 _PRINTABLE = "^[!-~]+$"
 # Each is looked for in every new chunk.
@@ -171,6 +173,8 @@ class ChunkTokenizer:
         parts = self._unigram
         if parts is None or array.nbytes > parts.cuts.longest:
             return self._encode_at_spaces(array)
+        if array.nbytes < _FEW_BYTES:
+            return self._encode_whole(array)
         return _in_two_ways(
             array,
             _contain_any(array, self._added),

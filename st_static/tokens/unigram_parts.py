@@ -16,7 +16,7 @@ from st_static.tokens.unigram_viterbi import UnigramViterbi
 
 # The library is as fast with fewer chunks, and its model with longer ones: steps of the search are
 # as many as the longest has characters, however few are so long.
-_FEWEST = 200
+_FEWEST = 64
 _LONGEST = 40
 _INSIDE = ord("1")
 

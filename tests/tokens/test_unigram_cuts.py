@@ -53,6 +53,14 @@ few = st.text("aか日本、 ーー\u3099\u0301Ａ가", max_size=12)
 scores = st.sampled_from([-1.0, -2.0, -3.0, -1.5, -0.25, -7.0 / 4096, 0.0])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def short_texts_are_cut():
+    """Short texts, as they are here, would go to the library as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+        yield
+
+
 def published(normalizer=None):
     return (
         normalizer or n.Sequence([n.NFKC(), n.Lowercase()]),
@@ -295,3 +303,12 @@ def test_texts_too_long_for_exact_sums_are_not_cut(japanese, monkeypatch):
     monkeypatch.setattr(encoder._unigram.cuts, "longest", 5)
     monkeypatch.delattr(encoder._unigram.cuts, "_pre_tokenizer")
     assert encoder(["日本語"]).values.tolist() == japanese.encode("日本語").ids
+
+
+def test_a_few_short_texts_are_not_cut(japanese, monkeypatch):
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 1000)
+    encoder, text = ChunkTokenizer(japanese), "日本語 行く。"
+    monkeypatch.delattr(encoder._unigram.cuts, "_kinds")
+    assert encoder([text] * 2).values.tolist() == japanese.encode(text).ids * 2
+    with pytest.raises(AttributeError, match="_kinds"):
+        encoder([text] * 100)

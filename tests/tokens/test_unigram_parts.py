@@ -3,7 +3,7 @@
 import pytest
 from test_unigram_cuts import CONFIGURATIONS, build
 
-from st_static.tokens import unigram_parts
+from st_static.tokens import chunk_tokenizer, unigram_parts
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 PIECES = dict.fromkeys(
@@ -15,6 +15,7 @@ PIECES = dict.fromkeys(
 def left(monkeypatch):
     """What parts of texts are left to the library: words, and after a hyphen what is inside."""
     monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
 
     def find(texts, configuration="published"):
         tokenizer = build(PIECES, CONFIGURATIONS[configuration])
@@ -87,6 +88,7 @@ def test_few_parts_are_left(left, monkeypatch):
 
 def test_texts_with_added_tokens_are_left(monkeypatch):
     monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
     tokenizer = build(PIECES, CONFIGURATIONS["published"])
     tokenizer.add_special_tokens(["日本"])
     assert (
