@@ -57,7 +57,7 @@ class Memo:
         keys = keys_of(chunks)
         with self._lock:
             content = self._current()
-            rows = content.find_short(keys)
+        rows = content.find_short(keys)  # which may miss what another thread is adding
         others = np.flatnonzero(rows < 0)
         if len(others):
             encoded = chunks.strings(others).dictionary_encode()
