@@ -10,8 +10,9 @@ the other: sentences a second, the times of the steps inside, and the latency of
 "Stream" is an encoder that has read as many other sentences before, "cold" one that has read none.
 `--model FOLDER` takes that model instead, and `--whole` lines as they are, for text of a language
 that is not split here: both for Japanese.
-`--lines 10000000` also measures the memory of `st-static encode` on so many lines of the corpus,
-all of them and then from the first again.
+`--lines 10000000` also measures the memory of `st-static encode` on so many sentences of the
+corpus, all of them and then from the first again; with `--whole` on its lines, and then on pieces
+of them, each time others, cut as in `compare_ids.py --cut`.
 
 Table 2 of the paper (Wada et al., 2025), on a task's sentences, three independent processes each::
 
@@ -42,6 +43,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 import torch.nn.functional as F
+from compare_ids import cut_at_random
 from numpy.typing import NDArray
 from sts import StsPairs, read_pairs, score_pairs
 
@@ -266,11 +268,11 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
 
 
 def measure_memory(
-    model: Path, patterns: list[str], n_lines: int, folder: Path
+    model: Path, patterns: list[str], n_lines: int, whole: bool, folder: Path
 ) -> dict[str, float]:
     """Peak memory in MB of `st-static encode` on a file of `n_lines` lines."""
     lines = folder / "lines.txt"
-    _write_lines(lines, patterns, n_lines)
+    _write_lines(lines, patterns, n_lines, whole)
     module = "import st_static.encode.fast_encoder"
     start = time.perf_counter()
     peak = _peak_of([sys.executable, "-m", "st_static.cli", "encode", str(model)], lines)
@@ -283,23 +285,27 @@ def measure_memory(
     }
 
 
-def _write_lines(file: Path, patterns: list[str], n: int) -> None:
-    """All sentences of a corpus, and from the first one again, until there are `n`."""
+def _write_lines(file: Path, patterns: list[str], n: int, whole: bool) -> None:
+    """All sentences or lines of a corpus, and from the first one again, until there are `n`."""
     distinct = file.with_suffix(".distinct")
     with distinct.open("w", encoding="utf-8") as stream:
         for path in find_files(patterns):
-            sentences = split_sentences(Corpus(CorpusConfig(files=str(path))))
+            lines = Corpus(CorpusConfig(files=str(path)))
+            sentences = lines if whole else split_sentences(lines)
             stream.writelines(f"{sentence}\n" for sentence in sentences)
     if not distinct.stat().st_size:
         raise SystemExit("There is no sentence in the corpus.")
     with file.open("w", encoding="utf-8") as stream:
-        stream.writelines(itertools.islice(_forever(distinct), n))
+        stream.writelines(f"{text}\n" for text in itertools.islice(_forever(distinct, whole), n))
 
 
-def _forever(file: Path) -> Iterator[str]:
-    while True:
+def _forever(file: Path, in_pieces: bool) -> Iterator[str]:
+    """The lines of a file again and again; if asked, from the second time on pieces of them."""
+    for seed in itertools.count():
+        rng = np.random.default_rng(seed)
         with file.open(encoding="utf-8") as lines:
-            yield from lines
+            for line in (line.removesuffix("\n") for line in lines):
+                yield from cut_at_random(line, rng) if in_pieces and seed else [line]
 
 
 def _peak_of(command: list[str], source: Path) -> int:
@@ -380,7 +386,9 @@ def main() -> None:
                 print_throughput(texts, name, model)
         if options.lines:
             model = options.model or Path(temporary) / "the corpus" / f"words-{options.words[0]}"
-            memory = measure_memory(model, options.corpus, options.lines, Path(temporary))
+            memory = measure_memory(
+                model, options.corpus, options.lines, options.whole, Path(temporary)
+            )
             for what, value in memory.items():
                 print(f"\nst-static encode on {options.lines:,} lines, {what}: {value:,.0f}")
 

@@ -26,13 +26,15 @@ from st_static.tokens.borders import AFTER_PUNCTUATION, AT_BERTS_BORDERS, border
 from st_static.tokens.boundaries import chunking_of
 from st_static.tokens.chunks import Cut, Spans, cut_texts
 from st_static.tokens.columns import text_column
-from st_static.tokens.memo import Memo
+from st_static.tokens.memo import EncodeChunks, Memo
 from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of
 from st_static.tokens.tokenizer import split_plain_words
-from st_static.tokens.unigram_cuts import UnigramCuts, unigram_cuts
+from st_static.tokens.unigram_parts import UnigramParts, unigram_parts
 
 # Fewer spend more on each call of the tokenizer, more on its long strings.
 _CHUNKS_IN_A_TEXT = 50
+# To cut fewer bytes inside of words takes longer than the tokenizer itself.
+_FEW_BYTES = 4_000
 # What plain chunks are made of.
 _PRINTABLE = "^[!-~]+$"
 # Each is looked for in every new chunk.
@@ -76,15 +78,15 @@ class ChunkTokenizer:
             self._whole_chunks = Tokenizer.from_str(tokenizer.to_str())
             self._whole_chunks.no_truncation()
             description = json.loads(self._whole_chunks.to_str())  # scores may have changed a bit
-        self._inner = unigram_cuts(self._whole_chunks, description)
-        self.max_chunks = max_chunks or (200_000 if self._inner is None else 1_000_000)
+        self._unigram = unigram_parts(self._whole_chunks, description)
+        self.max_chunks = max_chunks or (200_000 if self._unigram is None else 1_000_000)
         self._lowercase = _lowercase_of_bert(description)
         self._added = [token["content"] for token in description["added_tokens"]]
         bert = self._lowercase is not None
         self._border = border(self.chunking)
         chinese = bert and description["normalizer"]["handle_chinese_chars"]
         self._border_without_added = AT_BERTS_BORDERS if chinese else self._border
-        if self._inner is not None and self._inner.splits_punctuation:
+        if self._unigram is not None and self._unigram.cuts.splits_punctuation:
             self._border_without_added = AFTER_PUNCTUATION
         self._overlong = overlong_words(description["model"]) if bert else None
         self._memo = Memo(self.max_chunks, max_bytes, _known_words(description))
@@ -168,14 +170,23 @@ class ChunkTokenizer:
             start = stop
 
     def _encode(self, array: pa.Array) -> Ragged:
-        inner = self._inner
-        if inner is None or array.nbytes > inner.longest:
+        parts = self._unigram
+        if parts is None or array.nbytes > parts.cuts.longest:
             return self._encode_at_spaces(array)
+        if array.nbytes < _FEW_BYTES:
+            return self._encode_whole(array)
         return _in_two_ways(
             array,
             _contain_any(array, self._added),
-            lambda texts: self._encode_cut(*inner.cut(texts.cast(pa.large_string()))),
+            lambda texts: self._encode_parts(texts, parts),
             self._encode_at_spaces,
+        )
+
+    def _encode_parts(self, texts: pa.Array, parts: UnigramParts) -> Ragged:
+        """Encode texts that are cut inside of words, too."""
+        chunks, offsets = parts.cuts.cut(texts.cast(pa.large_string()))
+        return self._encode_cut(
+            chunks, offsets, lambda new: parts.encode(new, self._encode_in_groups)
         )
 
     def _encode_at_spaces(self, array: pa.Array) -> Ragged:
@@ -185,14 +196,16 @@ class ChunkTokenizer:
         return _in_two_ways(
             array,
             self._kept_whole(array),
-            lambda texts: self._encode_cut(*cut_texts(texts, cut)),
+            lambda texts: self._encode_cut(*cut_texts(texts, cut), self._encode_new),
             self._encode_whole,
         )
 
-    def _encode_cut(self, chunks: Spans, offsets: NDArray[np.int64]) -> Ragged:
-        if self._inner is not None and chunks.inside is None:
+    def _encode_cut(
+        self, chunks: Spans, offsets: NDArray[np.int64], encode: EncodeChunks
+    ) -> Ragged:
+        if self._unigram is not None and chunks.inside is None:
             chunks = Spans(*chunks[:3], np.zeros(len(chunks.starts), np.bool_))
-        rows, ids = self._memo.look_up(chunks, self._encode_new)
+        rows, ids = self._memo.look_up(chunks, encode)
         taken = ids.take(rows)
         of_texts = Ragged(taken.values, taken.offsets[offsets])
         return of_texts if self._max_tokens is None else of_texts.first(self._max_tokens)
@@ -210,8 +223,8 @@ class ChunkTokenizer:
 
     def _encode_new(self, chunks: list[str]) -> Ragged:
         """Encode chunks, those of plain words through their words."""
-        if self._inner is not None:
-            return self._encode_marked(chunks, self._inner)
+        if self._unigram is not None:  # each after "0"
+            return self._encode_in_groups([chunk[1:] for chunk in chunks])
         if self._lowercase is None:
             return self._encode_in_groups(chunks)
         array = arrow.strings(chunks)
@@ -224,14 +237,6 @@ class ChunkTokenizer:
         of_plain = Ragged(of_words.values, of_words.offsets[bounds])
         others = [chunks[i] for i in np.flatnonzero(~plain)]
         return interleave(plain, [self._encode_in_groups(others), of_plain])
-
-    def _encode_marked(self, chunks: list[str], inner: UnigramCuts) -> Ragged:
-        """Encode chunks after "1" if they are inside of words, else after "0"."""
-        inside = np.array([chunk[0] == "1" for chunk in chunks])
-        words = [chunk[1:] for chunk in chunks if chunk[0] == "0"]
-        parts = [chunk[1:] for chunk in chunks if chunk[0] == "1"]
-        rows = [self._encode_in_groups(words), _rows(inner.encode_inside(parts))]
-        return interleave(inside, rows)
 
     def _encode_in_groups(self, chunks: list[str]) -> Ragged:
         """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""

@@ -71,27 +71,63 @@ def keys_of(strings: Spans) -> Keys:
 class KeyTable:
     """Rows by key. Slots are probed one after the other; at most half of them are in use.
 
+    One thread may insert while others find. They may miss keys that are being inserted, but never
+    get a wrong row: a slot's high number is the last that is written of it, and the first read.
+
     Attributes:
         size: Number of keys.
     """
 
     def __init__(self, n_slots: int = _MIN_SLOTS) -> None:
         self.size = 0
-        # Of each slot the key and the row; no key has a high number of 0.
-        self._keys = Keys(np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.uint64))
-        self._rows = np.zeros(n_slots, np.int32)
+        self._slots = _Slots.empty(n_slots)
 
     def copy(self) -> KeyTable:
         """Another table with the same keys."""
         other = KeyTable(0)
-        other.size, other._rows = self.size, self._rows.copy()
-        other._keys = Keys(self._keys.low.copy(), self._keys.high.copy())
+        low, high, rows = self._slots
+        other.size, other._slots = self.size, _Slots(low.copy(), high.copy(), rows.copy())
         return other
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self._keys.low.nbytes + self._keys.high.nbytes + self._rows.nbytes
+        return sum(array.nbytes for array in self._slots)
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The row of each key [C], -1 where there is none."""
+        return self._slots.find(keys)
+
+    def insert(self, keys: Keys, rows: NDArray[np.int64]) -> None:
+        """Add distinct keys [n] that are not there yet, with their rows."""
+        slots = self._slots
+        needed = 2 * (self.size + len(rows))
+        if needed > len(slots.rows):
+            used = np.flatnonzero(slots.high)
+            bigger = _Slots.empty(1 << (needed - 1).bit_length())
+            bigger.fill(Keys(slots.low[used], slots.high[used]), slots.rows[used].astype(np.int64))
+            self._slots = slots = bigger
+        slots.fill(keys, rows)
+        self.size += len(rows)
+
+
+class _Slots(NamedTuple):
+    """The slots of a table, [S], a power of two.
+
+    Attributes:
+        low: The low number of each one's key.
+        high: The high number; 0 in empty slots, as no key has it.
+        rows: The row.
+    """
+
+    low: NDArray[np.uint64]
+    high: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+
+    @staticmethod
+    def empty(n: int) -> _Slots:
+        """So many slots without keys."""
+        return _Slots(np.zeros(n, np.uint64), np.zeros(n, np.uint64), np.zeros(n, np.int32))
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The row of each key [C], -1 where there is none."""
@@ -99,36 +135,26 @@ class KeyTable:
         places: NDArray[np.int64] | None = None  # all
         slots = self._first_slots(keys)
         while len(slots):
-            high = np.take(self._keys.high, slots)
-            equal = (np.take(self._keys.low, slots) == keys.low) & (high == keys.high)
+            high = np.take(self.high, slots)
+            equal = (np.take(self.low, slots) == keys.low) & (high == keys.high)
             found = np.flatnonzero(equal)
-            rows[found if places is None else places[found]] = self._rows[slots[found]]
+            rows[found if places is None else places[found]] = self.rows[slots[found]]
             on = np.flatnonzero(~equal & (high != 0))
             places = on if places is None else places[on]
             keys, slots = keys.take(on), self._next(slots[on])
         return rows
 
-    def insert(self, keys: Keys, rows: NDArray[np.int64]) -> None:
-        """Add distinct keys [n] that are not there yet, with their rows."""
-        needed = 2 * (self.size + len(rows))
-        if needed > len(self._rows):
-            used = np.flatnonzero(self._keys.high)
-            old_keys, old_rows = self._keys.take(used), self._rows[used]
-            bigger = KeyTable(1 << (needed - 1).bit_length())
-            self._keys, self._rows = bigger._keys, bigger._rows
-            self._fill(old_keys, old_rows.astype(np.int64))
-        self._fill(keys, rows)
-        self.size += len(rows)
-
-    def _fill(self, keys: Keys, rows: NDArray[np.int64]) -> None:
+    def fill(self, keys: Keys, rows: NDArray[np.int64]) -> None:
+        """Add distinct keys [n] that are not there yet, with their rows, to enough empty slots."""
         slots = self._first_slots(keys)
         while len(slots):
-            free = np.flatnonzero(self._keys.high[slots] == 0)
+            free = np.flatnonzero(self.high[slots] == 0)
             # Of several for one slot the last one has it; the others try the next slot.
             wanted = slots[free]
-            self._rows[wanted] = rows[free]
-            won = free[self._rows[wanted] == rows[free]]
-            self._keys.low[slots[won]], self._keys.high[slots[won]] = keys.take(won)
+            self.rows[wanted] = rows[free]
+            won = free[self.rows[wanted] == rows[free]]
+            self.low[slots[won]] = keys.low[won]
+            self.high[slots[won]] = keys.high[won]
             left = np.ones(len(slots), np.bool_)
             left[won] = False
             on = np.flatnonzero(left)
@@ -139,9 +165,9 @@ class KeyTable:
         mixed ^= mixed >> _SHIFT
         mixed *= _FACTOR_HIGH
         mixed ^= mixed >> _SHIFT
-        mixed &= np.uint64(len(self._rows) - 1)
+        mixed &= np.uint64(len(self.rows) - 1)
         return mixed.view(np.int64)
 
     def _next(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        following: NDArray[np.int64] = (slots + 1) & (len(self._rows) - 1)
+        following: NDArray[np.int64] = (slots + 1) & (len(self.rows) - 1)
         return following

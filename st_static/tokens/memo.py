@@ -57,7 +57,7 @@ class Memo:
         keys = keys_of(chunks)
         with self._lock:
             content = self._current()
-            rows = content.find_short(keys)
+        rows = content.find_short(keys)  # which may miss what another thread is adding
         others = np.flatnonzero(rows < 0)
         if len(others):
             encoded = chunks.strings(others).dictionary_encode()
@@ -139,8 +139,8 @@ class _Content:
     def find_long(self, chunks: list[str], keys: Keys) -> NDArray[np.int64]:
         """The rows of the long ones of chunks [U], -1 for others and where there is none."""
         rows = np.full(len(chunks), -1, np.int64)
-        for place in np.flatnonzero(keys.is_long):
-            rows[place] = self._long.get(chunks[place], -1)
+        places = np.flatnonzero(keys.is_long)
+        rows[places] = [self._long.get(chunks[place], -1) for place in places.tolist()]
         return rows
 
     def add(self, chunks: list[str], keys: Keys, ids: Ragged) -> NDArray[np.int64]:
@@ -159,9 +159,9 @@ class _Content:
         self.size = end
         is_long = keys.is_long[left]
         self._short.insert(keys.take(left[~is_long]), rows[left[~is_long]])
-        for place in left[is_long]:
-            self._long[chunks[place]] = int(rows[place])
-            self._bytes_of_long += _BYTES_OF_LONG + len(chunks[place])
+        long = [chunks[place] for place in left[is_long].tolist()]
+        self._long.update(zip(long, rows[left[is_long]].tolist(), strict=True))
+        self._bytes_of_long += _BYTES_OF_LONG * len(long) + sum(map(len, long))
         return rows
 
 

@@ -35,6 +35,7 @@ from tokenizers import Tokenizer, normalizers
 from st_static.tokens import arrow
 from st_static.tokens.boundaries import Part, flat
 from st_static.tokens.chunks import Spans, padded
+from st_static.tokens.unigram_viterbi import PENALTY
 
 # Kinds of characters, by what the tokenizer makes of them alone.
 _UNSEEN, _OPAQUE, _SPACE, _PUNCTUATION, _UNKNOWN, _PIECE = range(6)
@@ -43,8 +44,6 @@ _N_CHARACTERS = 0x20000
 _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Nmt"}
 # As SentencePiece's models have it before Metaspace.
 _JOIN_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
-# An unknown character has the smallest score less this.
-_PENALTY = 10.0
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
 # Slots for each string: what is in another's slot is taken for something that pieces hold.
@@ -87,7 +86,7 @@ def exact_characters(scores: list[float]) -> int:
     if not scores or not all(map(math.isfinite, scores)):
         return 0
     finest = max(score.as_integer_ratio()[1] for score in scores)
-    return int(2**53 / finest / (max(map(abs, scores)) + _PENALTY))
+    return int(2**53 / finest / (max(map(abs, scores)) + PENALTY))
 
 
 def _splits_at_words(description: Part) -> bool:
@@ -125,7 +124,6 @@ class UnigramCuts:
         model = description["model"]
         pieces = [piece for piece, _ in model["vocab"]]
         self.longest = exact_characters([score for _, score in model["vocab"]])
-        self._model, self._normalizer = tokenizer.model, tokenizer.normalizer
         self._normalizers = list(_each(tokenizer.normalizer))
         self._pre_tokenizer = tokenizer.pre_tokenizer
         parts = flat(description["pre_tokenizer"], "pretokenizers")
@@ -136,6 +134,7 @@ class UnigramCuts:
         self._known = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
         self._kinds = np.zeros(_N_CHARACTERS + 1, np.uint8)
         self._kinds[_N_CHARACTERS] = _OPAQUE
+        self._points = np.zeros(_N_CHARACTERS + 1, np.uint32)
         self._hashes = np.zeros((3, _N_CHARACTERS + 1), np.uint32)  # see `_Held`
         self._held = _Held(pieces, self._mark)
 
@@ -166,13 +165,17 @@ class UnigramCuts:
         spans = Spans(padded(data), begins[kept], (ends - begins)[kept], is_inside[cuts][kept])
         return spans, np.searchsorted(spans.starts, offsets)
 
-    def encode_inside(self, parts: list[str]) -> list[list[int]]:
-        """The ids of parts [n] that begin inside of a word, and do not go beyond it."""
-        text = " ".join(parts)
-        if self._normalizer is not None:
-            text = self._normalizer.normalize_str(text)
-        words = text.split(" ") if parts else []
-        return [[token.id for token in self._model.tokenize(word)] for word in words]
+    def normalised(
+        self, characters: NDArray[np.uint32]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+        """What normalisation makes of characters [N] that were in texts.
+
+        Returns:
+            The code points of what they become, 0 where that is not surely one character inside of
+            a word; which characters are words of their own.
+        """
+        characters = np.minimum(characters, _N_CHARACTERS)
+        return np.take(self._points, characters), np.take(self._kinds, characters) == _PUNCTUATION
 
     def _kinds_of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The kind of each character of a text, [N]."""
@@ -223,6 +226,8 @@ class UnigramCuts:
             kind = self._kind_of(text, words)
             if text:
                 self._hashes[:, character] = self._held.hashes(text)
+            if kind in (_PUNCTUATION, _UNKNOWN, _PIECE) and len(text) == 1:
+                self._points[character] = ord(text)
             self._kinds[character] = kind  # last, for other threads go by it
 
     def _becomes(self, text: str) -> str:

@@ -50,6 +50,35 @@ def test_many_keys_and_a_copy():
     assert table.nbytes >= 50_000 * 2 * 24
 
 
+class Watched(np.ndarray):
+    """An array that calls a function after each change."""
+
+    def __setitem__(self, places, values):
+        super().__setitem__(places, values)
+        self.changed()
+
+
+def test_what_another_thread_finds_during_an_insert_is_right_or_missing():
+    # The low number of the first 16 is 0, as it is in a slot whose key is half written.
+    wanted = keys(["\x00" * i for i in range(16)] + [f"a{i:0{3 + i % 12}}" for i in range(490)])
+    expected = np.arange(506)
+    n_found = []
+
+    def find():
+        found = table.find(wanted)
+        assert ((found == expected) | (found == -1)).all()
+        n_found.append(np.count_nonzero(found >= 0))
+
+    table = KeyTable(1024)
+    table._slots = type(table._slots)(*(array.view(Watched) for array in table._slots))
+    for array in table._slots:
+        array.changed = find
+    table.insert(wanted.take(expected[16:]), expected[16:])
+    table.insert(wanted.take(expected[:16]), expected[:16])
+    assert len(set(n_found)) > 3
+    assert n_found[-1] == 506
+
+
 @pytest.mark.parametrize("values", [["", "a", "é" * 40], ["x"], []])
 def test_spans_give_their_strings_back(values):
     for array in (pa.array(values, pa.string()), pa.array(["z", *values, "z"], pa.string())[1:-1]):

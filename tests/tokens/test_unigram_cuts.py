@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from st_static.tokens import chunk_tokenizer
+from st_static.tokens import chunk_tokenizer, unigram_parts
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.unigram_cuts import exact_characters
 
@@ -51,6 +51,14 @@ texts = st.lists(text | st.text(max_size=4), max_size=4)
 # Few characters, of which pieces are made, so that many ways of splitting have the same score.
 few = st.text("aか日本、 ーー\u3099\u0301Ａ가", max_size=12)
 scores = st.sampled_from([-1.0, -2.0, -3.0, -1.5, -0.25, -7.0 / 4096, 0.0])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_texts_are_cut():
+    """Short texts, as they are here, would go to the library as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+        yield
 
 
 def published(normalizer=None):
@@ -95,17 +103,21 @@ def build(pieces, configuration, unknown="<unk>"):
 
 
 def assert_same_ids(tokenizer, texts):
-    encoder = ChunkTokenizer(tokenizer)
-    assert encoder._inner is not None
-    found = encoder(texts)
+    """Whether the parts of words go through the library, which few of them do, or the search."""
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
-    assert [found.values[a:b].tolist() for a, b in bounds] == expected
+    for fewest in (unigram_parts._FEWEST, 1):
+        encoder = ChunkTokenizer(tokenizer)
+        assert encoder._unigram is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(unigram_parts, "_FEWEST", fewest)
+            found = encoder(texts)
+        bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
+        assert [found.values[a:b].tolist() for a, b in bounds] == expected
 
 
 def chunks(tokenizer, text):
     """The chunks of a text; those inside of words after a hyphen."""
-    spans, _ = ChunkTokenizer(tokenizer)._inner.cut(pa.array([text], pa.large_string()))
+    spans, _ = ChunkTokenizer(tokenizer)._unigram.cuts.cut(pa.array([text], pa.large_string()))
     found = spans.strings(range(len(spans.starts))).to_pylist()
     return [chunk[1:] if chunk[0] == "0" else f"-{chunk[1:]}" for chunk in found]
 
@@ -199,7 +211,7 @@ def test_a_sum_that_is_rounded_could_break_a_tie_otherwise():
     """Why the scores must add up exactly: what stands before decides how `aaa` is split."""
     pieces = {"x": -3.1, "y": -7.3, "a": -5.3, "aa": -6.7}
     inexact = build(pieces, published(None))
-    assert ChunkTokenizer(inexact)._inner is None
+    assert ChunkTokenizer(inexact)._unigram is None
     last = {tuple(inexact.encode("xy" * k + "aaa").tokens[-2:]) for k in range(60)}
     assert last == {("a", "aa"), ("aa", "a")}
     exact = build({k: round(4096 * v) / 4096 for k, v in pieces.items()}, published(None))
@@ -234,7 +246,7 @@ def with_changes(**changes):
     ],
 )
 def test_other_tokenizers_are_run_as_before(changes):
-    assert ChunkTokenizer(with_changes(**changes))._inner is None
+    assert ChunkTokenizer(with_changes(**changes))._unigram is None
 
 
 def test_other_pre_tokenizers_are_run_as_before():
@@ -246,7 +258,7 @@ def test_other_pre_tokenizers_are_run_as_before():
         [p.Metaspace(split=False)],
     ):
         tokenizer = build({"a": -1.0}, (None, p.Sequence(parts)))
-        assert ChunkTokenizer(tokenizer)._inner is None
+        assert ChunkTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=40)
@@ -257,7 +269,7 @@ def test_added_tokens_keep_their_texts_from_being_cut(texts):
     tokenizer.add_special_tokens([AddedToken("京", normalized=False)])
     assert_same_ids(tokenizer, [*texts, "日<s>本", "a<s>", "東京行"])
     tokenizer.add_tokens([AddedToken("語", normalized=True)])
-    assert ChunkTokenizer(tokenizer)._inner is None
+    assert ChunkTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=30)
@@ -295,6 +307,15 @@ def test_a_long_part_inside_of_a_word_and_the_same_as_a_word(japanese):
 
 def test_texts_too_long_for_exact_sums_are_not_cut(japanese, monkeypatch):
     encoder = ChunkTokenizer(japanese)
-    monkeypatch.setattr(encoder._inner, "longest", 5)
-    monkeypatch.delattr(encoder._inner, "_pre_tokenizer")
+    monkeypatch.setattr(encoder._unigram.cuts, "longest", 5)
+    monkeypatch.delattr(encoder._unigram.cuts, "_pre_tokenizer")
     assert encoder(["日本語"]).values.tolist() == japanese.encode("日本語").ids
+
+
+def test_a_few_short_texts_are_not_cut(japanese, monkeypatch):
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 1000)
+    encoder, text = ChunkTokenizer(japanese), "日本語 行く。"
+    monkeypatch.delattr(encoder._unigram.cuts, "_kinds")
+    assert encoder([text] * 2).values.tolist() == japanese.encode(text).ids * 2
+    with pytest.raises(AttributeError, match="_kinds"):
+        encoder([text] * 100)

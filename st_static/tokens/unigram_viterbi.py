@@ -1,0 +1,241 @@
+"""The likeliest pieces of many short strings at once: a Unigram model's search in numpy.
+
+The tokenizers library takes words one by one, at more than a microsecond a character. Here each
+step is taken for all strings together:
+
+1. Edges: from each character on, a trie of the pieces is followed, a character at a time, until
+   none of the strings goes on. Nodes of the trie are numbers, and a `KeyTable` has the child of a
+   node and a character, so that strings are told apart exactly.
+2. Search: from the first characters to the last. The best sum at the end of an edge is the best one
+   before it and the edge's score. An edge that begins later replaces another one only if its sum is
+   larger, so of equal sums that with the longest last piece stays, as in the library.
+3. The way back, from the end of each string.
+
+The sums are the library's if none of them is rounded, which `unigram_cuts.exact_characters` tells.
+Unknown characters in a row become one token, whose string the library looks up once more: strings
+with such a row are left to it.
+
+Characters lie in columns: first the first ones of all strings, then the second ones of those that
+have two, and so on; the longest string is the first in each. So each step of the search has a
+range of them, and the range before it all that it builds on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.tokens.key_table import Keys, KeyTable
+from st_static.tokens.ragged import Ragged, concatenate, offsets_of
+
+PENALTY = 10.0
+"""An unknown character has the smallest score less this."""
+_POINT_BITS = np.uint64(21)
+# So many characters at a time, whose arrays stay in the processor's cache.
+_CHARACTERS_AT_A_TIME = 65_536
+# Node 0 is the root, before the first character. As a token it is an unknown character.
+_ROOT = _UNKNOWN = 0
+
+
+class UnigramViterbi:
+    """Splits strings into pieces, as the tokenizers library does with the same model.
+
+    Args:
+        vocabulary: Pieces and their scores, of which all sums are exact.
+        unknown_id: The id of unknown characters; None if they are an error.
+    """
+
+    def __init__(self, vocabulary: list[tuple[str, float]], unknown_id: int | None) -> None:
+        self._unknown_id = unknown_id
+        index = {piece: i for i, (piece, _) in enumerate(vocabulary) if piece}
+        scores = np.array([score for _, score in vocabulary])
+        nodes = self._build_trie(list(index))
+        # Of each node: the piece that ends there, -1 if none does, and its score.
+        self._ids = np.full(self._n_nodes, -1, np.int32)
+        self._scores = np.full(self._n_nodes, -np.inf)
+        self._ids[nodes] = list(index.values())
+        self._scores[nodes] = scores[self._ids[nodes]]
+        self._is_piece = self._ids >= 0
+        self._scores[_UNKNOWN] = scores.min() - PENALTY
+        if unknown_id is not None:
+            self._ids[_UNKNOWN] = unknown_id
+
+    def _build_trie(self, pieces: list[str]) -> NDArray[np.int64]:
+        """Number the beginnings of distinct pieces [V], and give the nodes of whole ones."""
+        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
+        places = offsets_of(lengths)[:-1]
+        nodes = np.full(len(pieces), _ROOT, np.int64)
+        self._n_nodes = 1
+        keys = [np.empty(0, np.uint64)]
+        longer = np.flatnonzero(lengths)
+        while len(longer):
+            level = _child_keys(nodes[longer], points[places[longer]])
+            distinct, numbers = np.unique(level, return_inverse=True)
+            nodes[longer] = self._n_nodes + numbers
+            self._n_nodes += len(distinct)
+            keys.append(distinct)
+            places = places + 1
+            longer = longer[lengths[longer] >= len(keys)]
+        low = np.concatenate(keys)
+        self._children = KeyTable()
+        self._children.insert(Keys(low, np.ones_like(low)), np.arange(1, self._n_nodes))
+        self._has_children = np.zeros(self._n_nodes, np.bool_)
+        self._has_children[low >> _POINT_BITS] = True
+        self._has_children[_ROOT] = False  # no node is written as the root, too
+        return nodes
+
+    def encode(
+        self, points: NDArray[np.uint32], lengths: NDArray[np.int64]
+    ) -> tuple[Ragged, NDArray[np.bool_]]:
+        """Split strings, which are normalised.
+
+        Args:
+            points: The code points of all strings one after the other, [N].
+            lengths: How many each string has, at least one, [P].
+
+        Returns:
+            The ids of each string, [P rows]; which strings must be left to the library, [P].
+        """
+        offsets = offsets_of(lengths)
+        found, start = [], 0
+        while start < len(lengths):
+            end = np.searchsorted(offsets, offsets[start] + _CHARACTERS_AT_A_TIME, side="right")
+            end = max(start + 1, int(end) - 1)
+            some = points[offsets[start] : offsets[end]]
+            found.append(self._encode_some(some, lengths[start:end]))
+            start = end
+        ids = concatenate(found)
+        return ids, self._left(ids)
+
+    def _encode_some(self, points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> Ragged:
+        columns = _Columns.of(lengths)
+        edges = self._edges(columns, points)
+        is_end, nodes = self._best_pieces(columns, edges)
+        is_end, nodes = is_end[columns.places], nodes[columns.places]
+        bounds = offsets_of(is_end)[offsets_of(lengths)]
+        return Ragged(self._ids[nodes[is_end]], bounds)
+
+    def _edges(self, columns: _Columns, points: NDArray[np.uint32]) -> _Edges:
+        """Where pieces and unknown characters lie in strings of these characters [N]."""
+        n = len(points)
+        in_columns = np.zeros(n + 1, np.uint32)
+        in_columns[columns.places] = points
+        starts = ends = np.arange(n)
+        nodes = self._child(np.zeros(n, np.int64), in_columns[:n])
+        single = np.where(self._is_piece[nodes], nodes, _UNKNOWN)
+        levels = [_Edges(starts, ends, single)]
+        while len(nodes):
+            on = np.flatnonzero(self._has_children[nodes])
+            starts, ends = starts[on], columns.next[ends[on]]
+            nodes = self._child(nodes[on], in_columns[ends])
+            on = np.flatnonzero(nodes)
+            starts, ends, nodes = starts[on], ends[on], nodes[on]
+            whole = np.flatnonzero(self._is_piece[nodes])
+            levels.append(_Edges(starts[whole], ends[whole], nodes[whole]))
+        return _Edges(*map(np.concatenate, zip(*levels, strict=True)))
+
+    def _child(self, nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The nodes after nodes and characters [n], 0 where there is none."""
+        low = _child_keys(nodes, points)
+        return np.maximum(self._children.find(Keys(low, np.ones_like(low))), 0)
+
+    def _best_pieces(
+        self, columns: _Columns, edges: _Edges
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Whether a piece of the best ones ends at each place [N], and which."""
+        n = len(columns.places)
+        order = np.argsort(columns.steps[edges.starts], kind="stable")
+        before = columns.previous[edges.starts][order]
+        ends, nodes = edges.ends[order], edges.nodes[order]
+        scores = self._scores[nodes]
+        bounds = offsets_of(np.bincount(columns.steps[edges.starts]))
+        best = np.full(n + 1, -np.inf)
+        best[n] = 0.0  # before the first character
+        chosen = np.zeros(n + 1, np.int64)
+        for start, end in itertools.pairwise(bounds):
+            sums = best[before[start:end]] + scores[start:end]
+            better = np.flatnonzero(sums > best[ends[start:end]])
+            targets = ends[start:end][better]
+            best[targets] = sums[better]
+            chosen[targets] = better + start
+        is_end = np.zeros(n + 1, np.bool_)
+        places = columns.last
+        while len(places):
+            is_end[places] = True
+            places = before[chosen[places]]
+            places = places[places < n]
+        return is_end, nodes[chosen]
+
+    def _left(self, ids: Ragged) -> NDArray[np.bool_]:
+        """Which strings have unknown characters in a row, or any if they are an error, [P]."""
+        unknown = ids.values == (-1 if self._unknown_id is None else self._unknown_id)
+        if self._unknown_id is not None:
+            unknown[1:] &= unknown[:-1]
+            unknown[ids.offsets[:-1]] = False
+        counts = offsets_of(unknown)
+        return counts[ids.offsets[1:]] > counts[ids.offsets[:-1]]
+
+
+class _Edges(NamedTuple):
+    """Pieces in strings, from one place of a character to another, [E].
+
+    Attributes:
+        starts: The places of their first characters.
+        ends: The places of their last ones.
+        nodes: Which pieces.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+
+
+class _Columns(NamedTuple):
+    """Where the N characters of strings lie in columns.
+
+    Attributes:
+        places: The place of each character, [N].
+        last: The place of each string's last character, [P].
+        steps: The number of the column that each place is in, [N].
+        next: The place of the next character, N after the last one and after N, [N + 1].
+        previous: The place of the one before, N before the first one, [N].
+    """
+
+    places: NDArray[np.int64]
+    last: NDArray[np.int64]
+    steps: NDArray[np.uint16]
+    next: NDArray[np.int64]
+    previous: NDArray[np.int64]
+
+    @staticmethod
+    def of(lengths: NDArray[np.int64]) -> _Columns:
+        """The columns for strings of so many characters, at least one and less than 2^16, [P]."""
+        rank = np.empty(len(lengths), np.int64)
+        rank[np.argsort(-lengths, kind="stable")] = np.arange(len(lengths))
+        heights = len(lengths) - np.cumsum(np.bincount(lengths))[:-1]
+        column_starts, offsets = offsets_of(heights), offsets_of(lengths)
+        n = int(offsets[-1])
+        steps = np.arange(n) - np.repeat(offsets[:-1], lengths)
+        places = column_starts[steps] + np.repeat(rank, lengths)
+        last = places[offsets[1:] - 1]
+        following = np.arange(n + 1)
+        following[:n] += np.repeat(heights, heights)
+        following[last] = n
+        previous = np.full(n + 1, n)
+        previous[following[:n]] = np.arange(n)
+        return _Columns(
+            places,
+            last,
+            np.repeat(np.arange(len(heights), dtype=np.uint16), heights),
+            following,
+            np.where(np.arange(n) < len(lengths), n, previous[:n]),
+        )
+
+
+def _child_keys(nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """A number for each node and the character after it, [n]."""
+    return nodes.astype(np.uint64) << _POINT_BITS | points

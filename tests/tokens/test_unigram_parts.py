@@ -1,0 +1,96 @@
+"""Which parts of words are searched in numpy, and which are left to the library."""
+
+import pytest
+from test_unigram_cuts import CONFIGURATIONS, build
+
+from st_static.tokens import chunk_tokenizer, unigram_parts
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+
+PIECES = dict.fromkeys(
+    [*"日本語の行くab▁。.々株式会社", "日本", "の本", "行く", "く行く", "▁aa", "▁日本"], -2.0
+)
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """What parts of texts are left to the library: words, and after a hyphen what is inside."""
+    monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+
+    def find(texts, configuration="published"):
+        tokenizer = build(PIECES, CONFIGURATIONS[configuration])
+        encoder, found = ChunkTokenizer(tokenizer), []
+        encode_inside = encoder._unigram._encode_inside
+        encode_words = encoder._encode_in_groups
+        monkeypatch.setattr(
+            encoder._unigram,
+            "_encode_inside",
+            lambda parts: found.extend(f"-{part}" for part in parts) or encode_inside(parts),
+        )
+        monkeypatch.setattr(
+            encoder, "_encode_in_groups", lambda words: found.extend(words) or encode_words(words)
+        )
+        ids = encoder(texts).values.tolist()
+        assert ids == [i for text in texts for i in tokenizer.encode(text).ids]
+        return found
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("日本語の本。行く行日々 AA", []),
+        ("ｂ語々々", []),
+        ("謎語", []),  # an unknown character
+        ("謎々の謎語", []),
+        ("日謎謎語の本", ["日謎謎語"]),  # in a row
+        ("日㍿語々", ["日㍿語"]),  # becomes several characters
+        ("の…本", ["…"]),
+        ("語\u3099語々", ["語\u3099語々"]),  # combines
+        ("語々" + "行く" * 30, ["-" + "行く" * 30]),  # long
+        ("行く" * 30, ["行く" * 30]),
+        ("語\U00020bb7", ["語\U00020bb7"]),
+    ],
+)
+def test_what_is_left(left, text, expected):
+    assert left([text]) == expected
+
+
+def test_a_combining_mark_may_begin_the_next_text(left):
+    """So there is no cut before the end of a text, and a chunk may hold two words."""
+    assert left(["日。", "\u3099本"]) == ["日。", "\u3099本"]
+
+
+@pytest.mark.parametrize("name", ["spaces_only", "accents_stripped", "not_normalised"])
+def test_words_that_begin_with_a_mark_are_searched(left, name):
+    assert left(["日本の本 行く日本"], name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("without_mark", ["日本", "行く"]),
+        ("metaspace", ["日本", " 行く"]),
+        ("metaspace_first", ["日本", " 行く"]),
+        ("xlm_roberta", ["日本", " 行く"]),
+    ],
+)
+def test_only_insides_are_searched_where_marks_are_put_otherwise(left, name, expected):
+    assert left(["日本の本 行く日本"], name) == expected
+
+
+def test_few_parts_are_left(left, monkeypatch):
+    monkeypatch.setattr(unigram_parts, "_FEWEST", 3)
+    assert left(["日本 の本"]) == ["日本", "の本"]
+    assert left(["日本 の本 行く"]) == []
+
+
+def test_texts_with_added_tokens_are_left(monkeypatch):
+    monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
+    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+    tokenizer = build(PIECES, CONFIGURATIONS["published"])
+    tokenizer.add_special_tokens(["日本"])
+    assert (
+        ChunkTokenizer(tokenizer)(["語日本語"]).values.tolist() == tokenizer.encode("語日本語").ids
+    )
