@@ -50,6 +50,8 @@ from st_static.tokens.tokenizer import ENGLISH
 
 # Of the stages' files; to be raised when they are computed or laid out in another way.
 _FORMAT = 1
+# The same where words are not English ones: it may be raised without making English builds anew.
+_FORMAT_OF_OTHERS = 2
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -203,7 +205,10 @@ class _Build:
 
     def _whole_key(self, key: dict[str, Any]) -> dict[str, Any]:
         previous = next(reversed(self.work.hashes.values()), None)
-        return {**key, "format": _FORMAT, "previous": previous}
+        vocabulary = self.vocabulary
+        english = vocabulary.units == "words" and vocabulary.normalization == ENGLISH
+        format_ = _FORMAT if english else _FORMAT_OF_OTHERS
+        return {**key, "format": format_, "previous": previous}
 
     def _stage_folder(self, name: str, key: dict[str, Any]) -> Path:
         """Where the next stage's files are if it is complete."""
@@ -224,15 +229,12 @@ class _Build:
 
     def _teacher_key(self) -> dict[str, Any]:
         """What determines the teacher's vectors; `auto` would hide another machine's format."""
-        key = {
+        return {
             "weights": self.teacher.fingerprint(),
             "dtype": str(self.teacher.dtype),
             "prompt": self.teacher.prompt,
             "batch_tokens": self.teacher.batch_tokens,
         }
-        # Other languages' pieces were once looked up as English ones are spelled, and their places
-        # ended before marks that they are composed with.
-        return key if self.vocabulary.normalization == ENGLISH else key | {"pieces": "as spelled"}
 
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 

@@ -46,7 +46,11 @@ class Normalization(NamedTuple):
 
     def normalizer_of_pieces(self) -> normalizers.Normalizer:
         """The normaliser of a Unigram model."""
-        steps: list[normalizers.Normalizer] = [normalizers.NFKC()] if self.nfkc else []
+        # As in BERT's models invisible characters go, such as soft hyphens and marks of direction.
+        clean = normalizers.BertNormalizer(
+            clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False
+        )
+        steps: list[normalizers.Normalizer] = [clean, *[normalizers.NFKC()] * self.nfkc]
         if self.strip_accents:
             steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
         return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
@@ -61,7 +65,7 @@ class Normalization(NamedTuple):
         """
         normalizer = json.loads(tokenizer.to_str())["normalizer"]
         steps = {step["type"]: step for step in normalizer.get("normalizers", [normalizer])}
-        if "BertNormalizer" not in steps:
+        if has_pieces(tokenizer):
             return cls("NFKC" in steps, "Lowercase" in steps, "StripAccents" in steps)
         bert = steps["BertNormalizer"]
         lowercase, strip = bert["lowercase"], bert["strip_accents"]

@@ -44,6 +44,14 @@ _N_CHARACTERS = 0x20000
 _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Nmt"}
 # As SentencePiece's models have it before Metaspace.
 _JOIN_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+# As `Normalization` has it: characters go, or become spaces.
+_CLEAN = {
+    "type": "BertNormalizer",
+    "clean_text": True,
+    "handle_chinese_chars": False,
+    "strip_accents": False,
+    "lowercase": False,
+}
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
 # Slots for each string: what is in another's slot is taken for something that pieces hold.
@@ -107,7 +115,7 @@ def _acts_on_characters(description: Part) -> bool:
     """Whether each normaliser acts on characters, and on the combining marks after them."""
     drops_spaces = len(flat(description["pre_tokenizer"], "pretokenizers")) > 1
     return all(
-        part["type"] in _NORMALIZERS or (part == _JOIN_SPACES and not drops_spaces)
+        part["type"] in _NORMALIZERS or part == (_CLEAN if drops_spaces else _JOIN_SPACES)
         for part in flat(description["normalizer"], "normalizers")
     )
 

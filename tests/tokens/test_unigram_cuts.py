@@ -11,6 +11,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from st_static.tokens import chunk_tokenizer, unigram_parts
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.tokenizer import Normalization
 from st_static.tokens.unigram_cuts import exact_characters
 
 n, p = normalizers, pre_tokenizers
@@ -75,10 +76,10 @@ def published(normalizer=None):
 
 
 CONFIGURATIONS = {
-    "published": published(),
-    "accents_stripped": published(
-        n.Sequence([n.NFKC(), n.NFD(), n.StripAccents(), n.NFC(), n.Lowercase()])
-    ),
+    "published": published(Normalization().normalizer_of_pieces()),
+    "accents_stripped": published(Normalization(strip_accents=True).normalizer_of_pieces()),
+    "as_it_is": published(Normalization(nfkc=False, lowercase=False).normalizer_of_pieces()),
+    "not_cleaned": published(),
     "not_normalised": (None, published()[1]),
     "spaces_only": (n.NFC(), p.Sequence([p.WhitespaceSplit(), p.Metaspace()])),
     "without_mark": (

@@ -255,6 +255,14 @@ def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text: str) ->
     assert all(0 <= start <= end <= len(text) for start, end in encoding.offsets)
 
 
+@pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u200f", "\u2060", "\ufeff"])
+def test_invisible_characters_do_not_break_a_piece(invisible: str) -> None:
+    tokenizer = build_piece_tokenizer([("▁donau", -1.0), ("日本", -1.0)], Normalization())
+    encoding = tokenizer.encode(f"{invisible}Do{invisible}nau、日{invisible}本")
+    assert [t for t in encoding.tokens if t.strip("▁、")] == ["▁donau", "日本"]
+    assert encoding.offsets[0] == (1, 7)
+
+
 def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenizer) -> None:
     description = json.loads(tokenizer.to_str())
     assert unigram_cuts(tokenizer, description) is not None
@@ -266,7 +274,8 @@ def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenize
 
 def test_the_published_description_is_of_three_steps(tokenizer: Tokenizer) -> None:
     description = json.loads(tokenizer.to_str())
-    assert [s["type"] for s in description["normalizer"]["normalizers"]] == ["NFKC", "Lowercase"]
+    steps = [step["type"] for step in description["normalizer"]["normalizers"]]
+    assert steps == ["BertNormalizer", "NFKC", "Lowercase"]
     steps = description["pre_tokenizer"]["pretokenizers"]
     assert [s["type"] for s in steps] == ["WhitespaceSplit", "Punctuation", "Metaspace"]
     assert description["model"]["unk_id"] == 1
