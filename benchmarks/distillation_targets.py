@@ -117,7 +117,8 @@ def main() -> None:
     model = BuiltModel(arguments.model, arguments.work_dir)
     steps = {"max_steps": arguments.steps, "eval_steps": arguments.steps}
     config = replace(DistillationConfig(), **steps)
-    print("| target | agreement | agreement, centred |", *arguments.tasks, sep=" | ")
+    columns = ["target", "agreement", "agreement, centred", *arguments.tasks]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name, (center, sharp) in TARGETS.items():
         table = train(model, center, sharp, config)
         values = agreements(model, table)

@@ -116,9 +116,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     config = parse_build(recipe)
     assert isinstance(config, BuildConfig)
-    print(
-        "| vocabulary | rows | before distillation | agreement |", *arguments.tasks, "|", sep=" | "
-    )
+    columns = ["vocabulary", "rows", "before distillation", "agreement", *arguments.tasks]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     for name in arguments.vocabularies:
         run = Build(config, name)
         with locked(run.work.path):
