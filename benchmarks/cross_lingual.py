@@ -1,13 +1,13 @@
 """Finding translations: retrieval across two languages, with pairs that the teacher finds.
 
     python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --teacher MODEL
-        [--prompt "query: "] [--margin 1.5] [--show 20] MODEL [MODEL ...]
+        [--prompt "query: "] [--longest 80] [--margin 1.5] [--show 20] MODEL [MODEL ...]
 
-reads the lines of two files of text (.txt, also .xz or .gz), one for each language, and takes for
-translations the pairs of lines that are each other's nearest neighbour in the teacher's space,
-the mean of each language removed, and whose cosine is at least `margin` times the mean cosine
-with the four nearest neighbours of both (Artetxe and Schwenk, 2019, section 3.1). So they are
-pairs on which the teacher is sure, not a test of the teacher.
+reads the lines of 10 to 80 characters of two files of text (.txt, also .xz or .gz), one for each
+language. It takes for translations the pairs of lines that are each other's nearest neighbour in
+the teacher's space, the mean of each language removed, and whose cosine is at least `margin` times
+the mean cosine with the four nearest neighbours of both (Artetxe and Schwenk, 2019, section 3.1).
+So they are pairs on which the teacher is sure, not a test of the teacher.
 
 For the teacher and each model it prints for how many lines of the pairs the nearest line of the
 other language is its translation, among the pairs' lines and among all lines, in both directions;
@@ -30,14 +30,15 @@ from st_static.model.vectors import unit_rows
 Vectors = NDArray[np.float32]
 NEIGHBOURS = 4
 ROWS_AT_A_TIME = 4096
+SHORTEST = 10
 
 
-def read_lines(file: Path, fewest: int = 10, most: int = 200) -> list[str]:
-    """Distinct lines of a usual length, in characters."""
+def read_lines(file: Path, longest: int) -> list[str]:
+    """Distinct lines of so many characters at most, and of ten at least."""
     opener = {".xz": lzma.open, ".gz": gzip.open}.get(file.suffix, open)
     with opener(file, "rt", encoding="utf-8") as lines:
         stripped = dict.fromkeys(line.strip() for line in lines)
-    return [line for line in stripped if fewest <= len(line) <= most]
+    return [line for line in stripped if SHORTEST <= len(line) <= longest]
 
 
 def nearest(of: Vectors, among: Vectors, k: int) -> tuple[NDArray[np.int64], Vectors]:
@@ -99,10 +100,11 @@ def main() -> None:
     parser.add_argument("--languages", nargs=2, default=["en", "ja"])
     parser.add_argument("--teacher", required=True)
     parser.add_argument("--prompt", help="of the teacher; by default its own")
+    parser.add_argument("--longest", type=int, default=80, help="in characters")
     parser.add_argument("--margin", type=float, default=1.5)
     parser.add_argument("--show", type=int, default=0)
     arguments = parser.parse_args()
-    texts = [read_lines(file) for file in arguments.texts]
+    texts = [read_lines(file, arguments.longest) for file in arguments.texts]
     teacher = SentenceTransformer(arguments.teacher)
     vectors = [
         unit_rows(teacher.encode(t, prompt=arguments.prompt, show_progress_bar=True)) for t in texts
@@ -113,8 +115,9 @@ def main() -> None:
         print(f"  {texts[0][one]} | {texts[1][other]}")
     taught = cosines(vectors[0], vectors[1], pairs)
     one, other = arguments.languages
-    print(f"| model | {one} to {other} | {other} to {one} | among all | | correlation |")
-    print("|---|---|---|---|---|---|")
+    ways = [f"{one} to {other}", f"{other} to {one}"]
+    columns = ["model", *ways, *(f"{way}, among all" for way in ways), "correlation"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     _print_row("teacher", vectors, pairs, taught)
     for name in arguments.models:
         model = SentenceTransformer(name, device="cpu")
