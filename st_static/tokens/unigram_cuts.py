@@ -228,12 +228,12 @@ class UnigramCuts:
     def _learn(self, characters: list[int]) -> None:
         """Find the kinds of characters, and the hashes of what they become."""
         becomes = {character: self._becomes(chr(character)) for character in characters}
+        visible = [character for character in characters if becomes[character]]
+        self._hashes[:, visible] = self._held.hashes([becomes[c] for c in visible])
         for (character, text), words in zip(
             becomes.items(), self._split_framed(becomes.values()), strict=True
         ):
             kind = self._kind_of(text, words)
-            if text:
-                self._hashes[:, character] = self._held.hashes(text)
             if kind in (_PUNCTUATION, _UNKNOWN, _PIECE) and len(text) == 1:
                 self._points[character] = ord(text)
             self._kinds[character] = kind  # last, for other threads go by it
@@ -308,10 +308,13 @@ class _Held:
         self._bits = max(_FEWEST_BITS, (_SLOTS * max(len(pairs), len(triples))).bit_length())
         self._pairs, self._triples = (self._filled(strings) for strings in (pairs, triples))
 
-    def hashes(self, text: str) -> list[int]:
-        """Of what a character becomes, as the first, second and third one of a few."""
-        ends = zip((text[-1], text[0], text[0]), _FACTORS, strict=True)
-        return [int(self._hash(np.uint64(ord(end)), factor)) for end, factor in ends]
+    def hashes(self, texts: list[str]) -> NDArray[np.uint64]:
+        """Of what characters become [n], as the first, second and third one of a few, [3, n]."""
+        first, last = (
+            np.fromiter((ord(text[end]) for text in texts), np.uint64, len(texts))
+            for end in (0, -1)
+        )
+        return np.stack(list(map(self._hash, (last, first, first), _FACTORS)))
 
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
         """Whether a piece may lie over the border before each character but the first, [N - 1].

@@ -299,13 +299,13 @@ def test_speeds_that_cannot_be():
     assert is_believable(speeds(200, 100), "tiny")
     assert not is_believable(speeds(99, 100), "tiny")
     slow = MeasuredSpeed("tiny", NEW, 99)
-    assert not is_believable([*speeds(200, 100), slow], "tiny")
+    assert is_believable([*speeds(200, 100), slow], "tiny")  # a few new texts, all different
     assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
     assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
     new = MeasuredSpeed("tiny", NEW, 4378)
     assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
     assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
-    assert not is_believable([*speeds(200, 0)[:2], replace(new, speed=9)], "tiny")
+    assert is_believable([new], "tiny")  # nothing to judge by
     assert is_believable(speeds(99, 100), "another")
 
 
