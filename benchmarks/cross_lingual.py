@@ -1,7 +1,7 @@
 """Finding translations: retrieval across two languages, with pairs that the teacher finds.
 
     python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --teacher MODEL
-        [--prompt "query: "] [--longest 80] [--margin 1.5] [--show 20] MODEL [MODEL ...]
+        [--prompt "query: "] [--longest 80] [--margin 1.2] [--show 20] MODEL [MODEL ...]
 
 reads the lines of 10 to 80 characters of two files of text (.txt, also .xz or .gz), one for each
 language. It takes for translations the pairs of lines that are each other's nearest neighbour in
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--teacher", required=True)
     parser.add_argument("--prompt", help="of the teacher; by default its own")
     parser.add_argument("--longest", type=int, default=80, help="in characters")
-    parser.add_argument("--margin", type=float, default=1.5)
+    parser.add_argument("--margin", type=float, default=1.2)
     parser.add_argument("--show", type=int, default=0)
     arguments = parser.parse_args()
     texts = [read_lines(file, arguments.longest) for file in arguments.texts]
