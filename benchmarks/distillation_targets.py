@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from local_tasks import evaluate
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,10 +31,8 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import choose_subsets, languages_of_model
-from st_static.evaluate.tasks import find_tasks
+from st_static.evaluate.task_languages import languages_of_model
 from st_static.model.export import export_model
 
 SHARP = 0.01
@@ -99,9 +98,8 @@ def scores(
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "model"
         export_model(output, table, model.tokenizer, {}, "float32")
-        chosen = find_tasks(tasks=tasks)
-        choose_subsets(chosen, languages_of_model(name))
-        outcome = run_tasks(load_model(str(output)), chosen, Path(folder), data)
+        languages = languages_of_model(name)
+        outcome = evaluate(load_model(str(output)), tasks, languages, data, Path(folder))
     return [outcome.scores[task] for task in tasks]
 
 

@@ -9,15 +9,30 @@ model took.
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
-from st_static.evaluate.benchmark import run_tasks
+from st_static.evaluate.benchmark import Outcome, run_tasks
+from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.task_languages import choose_subsets, languages_of_model
 from st_static.evaluate.tasks import find_tasks
+
+
+def evaluate(
+    model: EvaluatedModel,
+    tasks: Sequence[str],
+    languages: Sequence[str],
+    data: Path,
+    folder: Path = Path(),
+) -> Outcome:
+    """The results of a model on tasks whose data lie in a folder, in the subsets of languages."""
+    chosen = find_tasks(tasks=tasks)
+    choose_subsets(chosen, languages)
+    return run_tasks(model, chosen, folder, data)
 
 
 def main() -> None:
@@ -32,10 +47,9 @@ def main() -> None:
     rows: dict[str, list[object]] = {"task": [*names, "seconds"]}
     models = {spec: load_model(spec) for spec in arguments.models}
     for spec, model in models.items():
-        tasks = find_tasks(tasks=names)
-        choose_subsets(tasks, arguments.language or languages_of_model(spec))
+        languages = arguments.language or languages_of_model(spec)
         start = time.perf_counter()
-        outcome = run_tasks(model, tasks, arguments.folder, arguments.data)
+        outcome = evaluate(model, names, languages, arguments.data, arguments.folder)
         seconds = time.perf_counter() - start
         rows[spec] = [*(outcome.scores.get(name) for name in names), seconds]
         for task, reason in outcome.failures.items():

@@ -24,17 +24,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from local_tasks import evaluate
 from tokenizers import Tokenizer
 
 from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, VocabularyConfig
-from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_pieces
+from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.pipeline import BuildResult, _Build
 from st_static.distill.stages import Figures, locked
-from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import choose_subsets
-from st_static.evaluate.tasks import find_tasks
 from st_static.files import read_table
 from st_static.languages import languages_of
 from st_static.tokens.tokenizer import is_punctuation
@@ -94,15 +92,13 @@ class Build(_Build):
         if self.find is None:
             return super()._vocabulary(folder)
         shards, teacher = self.work.sentence_shards(), self.teacher.tokenizer
-        pieces = self.find(shards, teacher, self.vocabulary)
-        return write_pieces(folder, shards, pieces, teacher, self.vocabulary, self.config.workers)
+        pieces, config = self.find(shards, teacher, self.vocabulary), self.vocabulary
+        return write_piece_vocabulary(folder, shards, teacher, pieces, config, self.config.workers)
 
 
-def scores(model: Path, tasks: list[str], language: list[str], data: Path) -> list[str]:
+def scores(model: Path, tasks: list[str], languages: list[str], data: Path) -> list[str]:
     """The scores of a built model, in the order of the tasks."""
-    chosen = find_tasks(tasks=tasks)
-    choose_subsets(chosen, language)
-    outcome = run_tasks(load_model(str(model)), chosen, Path(), data)
+    outcome = evaluate(load_model(str(model)), tasks, languages, data)
     return [f"{outcome.scores[task]:.2f}" if task in outcome.scores else "-" for task in tasks]
 
 

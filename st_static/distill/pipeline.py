@@ -19,7 +19,7 @@ from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
-from st_static.distill.corpus.piece_vocabulary import write_piece_vocabulary
+from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
@@ -250,7 +250,8 @@ class _Build:
         shards, config, workers = self.work.sentence_shards(), self.vocabulary, self.config.workers
         teacher = self.teacher.tokenizer
         if config.units == "pieces":
-            return write_piece_vocabulary(folder, shards, teacher, config, workers)
+            learnt = learn_pieces(folder, shards, config, workers)
+            return write_piece_vocabulary(folder, shards, teacher, learnt, config, workers)
         pieces = teacher_pieces(teacher, config.normalization)
         return write_vocabulary(folder, shards, teacher, pieces, config, workers)
 

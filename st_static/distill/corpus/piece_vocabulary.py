@@ -175,43 +175,17 @@ def write_piece_vocabulary(
     folder: Path,
     shards: Sequence[Path],
     teacher: Tokenizer,
+    pieces: Mapping[str, float],
     config: VocabularyConfig,
     workers: int,
 ) -> Figures:
-    """The stage: learn pieces, keep those that the corpus uses, and make the student's tokenizer.
+    """The stage: keep the pieces that the corpus uses, and make the student's tokenizer of them.
 
     Args:
         folder: Where the stage's files go.
         shards: The sentence shards.
         teacher: The teacher's tokenizer, which is kept beside the student's.
-        config: Size, least count and normalisation.
-        workers: Processes; 0 is one per processor.
-
-    Returns:
-        How many pieces and tokens there are.
-
-    Raises:
-        ValueError: The corpus offers no pieces.
-    """
-    pieces = learn_pieces(folder, shards, config, workers)
-    return write_pieces(folder, shards, pieces, teacher, config, workers)
-
-
-def write_pieces(
-    folder: Path,
-    shards: Sequence[Path],
-    pieces: dict[str, float],
-    teacher: Tokenizer,
-    config: VocabularyConfig,
-    workers: int,
-) -> Figures:
-    """Keep the pieces that the corpus uses, and make the student's tokenizer of them.
-
-    Args:
-        folder: Where the stage's files go.
-        shards: The sentence shards.
-        pieces: Pieces with the logarithms of their probabilities.
-        teacher: The teacher's tokenizer, which is kept beside the student's.
+        pieces: Pieces with the logarithms of their probabilities; see `learn_pieces`.
         config: Size, least count and normalisation.
         workers: Processes; 0 is one per processor.
 
@@ -262,7 +236,7 @@ def learn_pieces(
 
 
 def choose_used(
-    learnt: dict[str, float], counts: NDArray[np.int64], config: VocabularyConfig
+    learnt: Mapping[str, float], counts: NDArray[np.int64], config: VocabularyConfig
 ) -> pa.Table:
     """Keep the V most frequent pieces with at least `min_count` occurrences.
 

@@ -227,7 +227,8 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
 def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path) -> None:
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
-    figures = write_piece_vocabulary(tmp_path, shards, teacher, CONFIG, 1)
+    learnt = learn_pieces(tmp_path, shards, CONFIG, 1)
+    figures = write_piece_vocabulary(tmp_path, shards, teacher, learnt, CONFIG, 1)
     words = read_table(tmp_path / "words.arrow")
     student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert figures["words"] == len(words) == student.get_vocab_size() - 2
