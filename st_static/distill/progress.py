@@ -41,7 +41,7 @@ def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]
 # What a stage's line says, of its figures.
 _LINES = {
     "sentences": "{kept:,} sentences kept of {read:,}",
-    "vocabulary": "{words:,} words, {tokens:,} tokens",
+    "vocabulary": "{words:,} {unit}, {tokens:,} tokens",
     "selection": "{sentences:,} sentences for the teacher to read, {held_out:,} more held out",
     "extraction": "{teacher_tokens:,} tokens read, teacher agreement {teacher_agreement:.2f}",
     "pca": "{dimension} dimensions, teacher agreement {teacher_agreement:.2f}",
@@ -55,14 +55,21 @@ def describe(stage: str, figures: Mapping[str, Any]) -> str:
     Example:
         >>> describe("vocabulary", {"words": 8000, "tokens": 29820, "distinct_words": 17495})
         '8,000 words, 29,820 tokens'
+        >>> describe("vocabulary", {"words": 8000, "tokens": 8002, "learnt_pieces": 9000})
+        '8,000 pieces, 8,002 tokens'
         >>> describe("target", {"texts": 300000})
         'texts 300,000'
     """
     try:
-        return _LINES[stage].format(**figures)
+        return _LINES[stage].format(**figures, unit=unit_of(figures))
     except KeyError:
         numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
         return ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in numbers.items())
+
+
+def unit_of(figures: Mapping[str, Any]) -> str:
+    """What the vocabulary of a build has, from the figures of its stage: words or pieces."""
+    return "pieces" if "learnt_pieces" in figures else "words"
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from st_static.distill.pipeline import BuildResult
+from st_static.distill.progress import unit_of
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
 from st_static.model.export import RECORD_FILE, own_files
@@ -46,6 +47,7 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 
 def report_table(result: BuildResult, sentences_per_second: float) -> Table:
     """Teacher agreement and time by stage, then what the model is."""
+    vocabulary = result.stage("vocabulary").figures
     table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
     table.add_column("teacher agreement", justify="right")
@@ -60,8 +62,8 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
     table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
     table.add_section()
     for name, value in (
-        ("vocabulary", f"{result.stage('vocabulary').figures['words']:,} words"),
-        ("vectors", f"{result.stage('vocabulary').figures['tokens']:,}"),
+        ("vocabulary", f"{vocabulary['words']:,} {unit_of(vocabulary)}"),
+        ("vectors", f"{vocabulary['tokens']:,}"),
         ("dimensions", f"{result.stage('pca').figures['dimension']}"),
         ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
         ("speed", f"{sentences_per_second:,.0f} sentences/s"),

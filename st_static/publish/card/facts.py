@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from st_static.evaluate.speed import MeasuredSpeed
+from st_static.examples import Limit
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,14 @@ class ResultEntry:
 
 
 @dataclass(frozen=True)
-class MeasuredLimit:
+class MeasuredLimit(Limit):
     """Two texts that show a limit of static models, with their cosines.
 
     Attributes:
-        limit: What they test.
-        should: What a reader would expect of the cosine.
-        first: A text.
-        second: Another.
         cosine: The model's.
         teacher: The teacher's, or null.
     """
 
-    limit: str
-    should: str
-    first: str
-    second: str
     cosine: float
     teacher: float | None
 

@@ -219,7 +219,9 @@ def test_a_card_says_whether_the_teachers_mean_is_removed(written, centered):
 def test_a_card_counts_pieces_which_no_least_count_holds_for(written):
     facts = facts_of(written)
     assert "words seen at least" in render(facts)
+    assert "for each word |" in render(facts)
     vocabulary = {"learnt_pieces": 900, "words": 800, "smallest_count": 0, "tokens": 802}
     card = render(replace(facts, stages={**facts.stages, "vocabulary": vocabulary}))
     assert "| vocabulary | 800 pieces of words, learnt from the corpus |" in card
     assert "seen at least" not in card
+    assert "for each piece |" in card
