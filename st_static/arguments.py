@@ -159,6 +159,8 @@ def in_words(hint: Any) -> str:
     if get_origin(hint) is list:
         [part] = get_args(hint)
         return f"a list of {_PLURAL.get(part, in_words(part))}"
+    if get_origin(hint) is dict:
+        return "a mapping"
     return _PLAIN.get(hint) or _with_article(hint.__name__)
 
 
@@ -171,6 +173,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is list:
         [part] = get_args(hint)
         return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(isinstance(key, str) for key in value)
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, {int: Integral, float: Real}.get(hint, hint))

@@ -86,7 +86,9 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
         output=str(folder / "model"),
         work_dir=str(folder / "work"),
         workers=1,
-        teacher=TeacherConfig(model=str(teacher), dtype="float32", device="cpu", batch_tokens=512),
+        teacher=TeacherConfig(
+            model=str(teacher), check=False, dtype="float32", device="cpu", batch_tokens=512
+        ),
         corpus=CorpusConfig(files=str(corpus)),
         sentences=SentencesConfig(min_words=3),
         vocabulary=VocabularyConfig(size=120, min_count=2),

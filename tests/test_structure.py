@@ -52,7 +52,6 @@ USED_BY_LIBRARIES = {
     "close": "contextlib.closing",
     "create_optimizer": "Trainer",
     "dump": "jsonargparse, for --print_config",
-    "get_config_dict": "the model card of sentence-transformers",
     "modalities": "sentence_transformers InputModule",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",

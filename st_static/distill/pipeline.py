@@ -166,7 +166,7 @@ class _Build:
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._stage_folder(*self._sentences_stage()).is_dir():
             self.corpus.require()
-        self.teacher = Teacher.load(config.teacher)
+        self.teacher = Teacher.load(config.teacher, languages_of(config.language))
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
         )

@@ -14,7 +14,7 @@ _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
 _CORPUS_FACTS = ("description", "license", "redistributable")
 # How much of it is read, and from which state of a dataset.
 _CORPUS_EXTENT = ("max_documents", "split", "revision")
-_TEACHER_FACTS = ("hub_id", "license", "description")
+_TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "normalize", "expect", "check")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
 

@@ -1,36 +1,26 @@
-"""The teacher: a SentenceTransformer that pools by mean or CLS and has a fast tokenizer.
+"""The teacher: a SentenceTransformer that pools by mean, CLS or last token, with a fast tokenizer.
 
 Dense layers after the pooling must be linear; `teacher_modules` checks what it consists of.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import xxhash
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
-from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.sources import require_teacher
+from st_static.distill.teacher_check import check_teacher
+from st_static.distill.teacher_loading import choose_dtype, load_modules
 from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
-from st_static.hub_access import whole_path
-from st_static.model.model_name import locate
-
-WEIGHTS_FILE = "model.safetensors"
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# PyTorch says with an AssertionError or a RuntimeError that it has no such device.
-_LOADING_ERRORS = (OSError, ValueError, KeyError, SafetensorError, AssertionError, RuntimeError)
 
 
 class TokenBatch(NamedTuple):
@@ -52,39 +42,6 @@ class TokenBatch(NamedTuple):
     is_text: NDArray[np.bool_]
 
 
-def check_weights(folder: str, expected: str) -> None:
-    """Compare the SHA-256 of a folder's weights with the expected one.
-
-    Raises:
-        ValueError: They differ, or there is no `model.safetensors`.
-    """
-    path = Path(folder) / WEIGHTS_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"teacher.sha256 is given, but {folder!r} is no local folder with a {WEIGHTS_FILE}. "
-            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
-        )
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
-        raise ValueError(
-            f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
-            "the weights that the recipe was written for. If you mean another teacher, give "
-            "--teacher.sha256 null."
-        )
-
-
-def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The number format to run in; `auto` is bfloat16 where the processor computes it fast."""
-    if name != "auto":
-        return _DTYPES[name]
-    if device.type == "cuda":
-        return torch.bfloat16
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    fast = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
-    return torch.bfloat16 if fast else torch.float32
-
-
 class Teacher:
     """A SentenceTransformer that gives token vectors beside sentence vectors.
 
@@ -95,7 +52,8 @@ class Teacher:
 
     Raises:
         ValueError: The first module is not a transformer, its tokenizer is not a fast one or not
-            its own, it pools otherwise than by mean or CLS, or a module after that is not linear.
+            its own, it pools by none of mean, CLS and last token, or a module after that is not
+            linear.
     """
 
     def __init__(
@@ -123,27 +81,21 @@ class Teacher:
             self._truncating.enable_truncation(self.max_tokens)
 
     @classmethod
-    def load(cls, config: TeacherConfig) -> Teacher:
-        """Load a teacher as a recipe describes it.
+    def load(cls, config: TeacherConfig, languages: Sequence[str] | None = None) -> Teacher:
+        """Load a teacher as a recipe describes it, and try it.
+
+        Args:
+            config: The recipe's section on the teacher.
+            languages: The languages in which it is tried on paraphrases, none being English; null
+                is not at all.
 
         Raises:
-            ValueError: It cannot be loaded, has other weights than expected, or is of an unfit
-                kind.
+            ValueError: It cannot be loaded, has other weights or values than expected, is of an
+                unfit kind, or does not understand a language.
         """
-        folder = locate(config.model)
-        if config.sha256:
-            check_weights(folder, config.sha256)
-        from_cache = require_teacher(config) is not None
-        model = _load_model(config, folder, from_cache)
-        teacher = cls(model, config.prompt, config.batch_tokens)
-        if not is_sentence_transformer_model(
-            folder, revision=config.revision, local_files_only=from_cache
-        ):
-            raise ValueError(
-                f"The teacher {config.model!r} is no SentenceTransformer: expected a folder or Hub "
-                "id with a modules.json. A plain transformer must be trained as one first."
-            )
-        model.to(dtype=choose_dtype(config.dtype, model.device))
+        teacher = cls(load_modules(config), config.prompt, config.batch_tokens)
+        check_teacher(teacher, config, languages)
+        teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
         return teacher
 
     @property
@@ -251,31 +203,10 @@ class Teacher:
         return vectors
 
 
-def _load_model(config: TeacherConfig, folder: str, from_cache: bool) -> SentenceTransformer:
-    try:
-        return SentenceTransformer(
-            whole_path(folder),
-            device=config.device,
-            revision=config.revision,
-            trust_remote_code=config.trust_remote_code,
-            local_files_only=from_cache,
-            model_kwargs=_code_revision(config),
-            config_kwargs=_code_revision(config),
-        )
-    except _LOADING_ERRORS as error:
-        raise ValueError(
-            f"The teacher {config.model!r} cannot be loaded as a SentenceTransformer: {error}"
-        ) from error
-
-
 def _default_prompt(model: SentenceTransformer) -> str:
     """The prompt that `encode` uses when it is given none."""
     name = model.default_prompt_name
     return (model.prompts.get(name) or "") if name else ""
-
-
-def _code_revision(config: TeacherConfig) -> dict[str, str] | None:
-    return {"code_revision": config.code_revision} if config.code_revision else None
 
 
 def _includes_prompt(model: SentenceTransformer) -> bool:

@@ -47,7 +47,7 @@ def dense_layers_of(model: SentenceTransformer) -> list[Dense]:
     """The Dense layers after the pooling, which words must go through, too.
 
     Raises:
-        ValueError: A module is not linear, or the pooling is neither mean nor CLS alone.
+        ValueError: A module is not linear, or the pooling is not mean, CLS or last token alone.
     """
     dense: list[Dense] = []
     is_normalised = False
@@ -80,8 +80,8 @@ def _check_dense(module: Dense, is_normalised: bool) -> None:
 def _check_other(module: nn.Module) -> None:
     if isinstance(module, Pooling) and not _is_single_pooling(module):
         raise ValueError(
-            f"The teacher pools by {module.pooling_mode!r}: expected mean or cls alone, so "
-            "that words live in the space of sentences."
+            f"The teacher pools by {module.pooling_mode!r}: expected mean, cls or lasttoken alone, "
+            "so that words live in the space of sentences."
         )
     # Normalize changes lengths only; the student's sentence vectors are compared by cosine.
     if not isinstance(module, (Pooling, Normalize, Dropout)):
@@ -94,4 +94,4 @@ def _check_other(module: nn.Module) -> None:
 def _is_single_pooling(pooling: Pooling) -> bool:
     mode = pooling.pooling_mode
     modes = (mode,) if isinstance(mode, str) else tuple(mode)
-    return modes in (("mean",), ("cls",))
+    return modes in (("mean",), ("cls",), ("lasttoken",))

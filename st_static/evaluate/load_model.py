@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers.registry import PEERS
 from st_static.hub_access import require_model, whole_path
 from st_static.model.model_name import ModelName
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 _KINDS = ", ".join(f"{kind}:…" for kind in PEERS)
 
@@ -60,6 +64,19 @@ def _load_sentence_transformer(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
             f"{_KINDS}."
         ) from error
+    return as_evaluated(model, name, revision)
+
+
+def as_evaluated(
+    model: SentenceTransformer, name: str, revision: str | None = None
+) -> EvaluatedModel:
+    """A loaded SentenceTransformer as a model to evaluate.
+
+    Args:
+        model: The model.
+        name: Its folder or Hub id.
+        revision: Branch, tag or commit of that id.
+    """
     encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)

@@ -114,9 +114,24 @@ def test_the_same_teacher_from_another_place_keeps_its_licence() -> None:
     assert from_hub.teacher.license == "apache-2.0"
 
 
-def test_consent_to_run_code_does_not_pass_to_another_teacher() -> None:
-    assert parsed(GTE).teacher.trust_remote_code
+def test_what_holds_for_one_teacher_does_not_pass_to_another() -> None:
+    of_gte = parsed(GTE).teacher
+    assert (of_gte.pooling, of_gte.expect is None) == ("cls", False)
+    options = ["--teacher.model", "folder/gte", "--teacher.hub_id", of_gte.model]
+    elsewhere = parsed(GTE, *options).teacher  # the same model in a folder
+    assert (elsewhere.pooling, elsewhere.expect) == (of_gte.pooling, of_gte.expect)
     teacher = parsed(GTE, "--teacher.model", "org/other").teacher
+    assert (teacher.pooling, teacher.expect) == (None, None)
+
+
+def test_consent_to_run_code_does_not_pass_to_another_teacher(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "teacher: {model: org/one, trust_remote_code: true, code_revision: "
+        f"'{'0123456789' * 4}', revision: '{'9876543210' * 4}'}}\n"
+    )
+    assert parsed(str(recipe)).teacher.trust_remote_code
+    teacher = parsed(str(recipe), "--teacher.model", "org/other").teacher
     assert not teacher.trust_remote_code
     assert (teacher.revision, teacher.code_revision) == (None, None)
 

