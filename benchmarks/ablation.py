@@ -4,8 +4,10 @@
 
 builds `benchmarks/development.yaml` into `work/development` (stages that are complete there are
 not run again) and prints, for several ways to make the word table, the scores on STS12, STS13 and
-STSBenchmark's validation split and the teacher agreement, before distillation and after it.
-Trained tables are kept in `work/ablation`.
+STSBenchmark's validation split and the teacher agreement, before distillation and after it. k is
+none, as many as the recipe says, and twice as many and two. Another teacher, `--teacher.model M
+--teacher.sha256 null`, needs a `--work_dir` and an `--output` of its own. Trained
+tables are kept in `work/ablation`.
 """
 
 import argparse
@@ -30,7 +32,7 @@ from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.extraction import extract_rows
 from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
-from st_static.distill.sentence_pca import SentencePCA
+from st_static.distill.sentence_pca import SentencePCA, resolve_components
 from st_static.distill.stages import digest
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
@@ -60,6 +62,9 @@ class Ablation:
         self.train = np.flatnonzero(~model.is_held_out)
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids = self.tokenize(self.tokenizer)
+        self.n_remove, _ = resolve_components(
+            config.pca.n_components, config.pca.n_remove, self.teacher.dimension
+        )
         settings = digest([asdict(config.distillation), asdict(config.pca), config.seed])
         self.folder = WORK / f"{work.hashes['extraction']}-{settings}"
         self.table = Table(title="Spearman x 100")
@@ -144,14 +149,15 @@ def main() -> None:
     ablation = Ablation(config, arguments.data)
     ablation.score("extraction, rows of punctuation kept", *ablation.with_punctuation())
     ablation.score("extraction", ablation.extracted)
-    vocabulary_pca = ablation.reduce(ablation.extracted, 3, fit_on_words=True)
-    ablation.score_trained("vocabulary PCA, k = 3", vocabulary_pca)
-    for k in (0, 3, 8):
+    rule = ablation.n_remove
+    vocabulary_pca = ablation.reduce(ablation.extracted, rule, fit_on_words=True)
+    ablation.score_trained(f"vocabulary PCA, k = {rule}", vocabulary_pca)
+    for k in (0, rule, 2 * rule + 2):
         reduced = ablation.reduce(ablation.extracted, k)
         ablation.score_trained(f"sentence PCA, k = {k}", reduced)
     alone = ablation.words_alone()
     ablation.score("words alone", alone)
-    ablation.score_trained("words alone, sentence PCA, k = 3", ablation.reduce(alone, 3))
+    ablation.score_trained(f"words alone, sentence PCA, k = {rule}", ablation.reduce(alone, rule))
     Console(width=110).print(ablation.table)
 
 
