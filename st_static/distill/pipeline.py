@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
-from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.config import BuildConfig, DistillationConfig, VocabularyConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
@@ -38,6 +38,7 @@ from st_static.distill.stages import (
 )
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
+from st_static.distill.training_sentences import training_sentences
 from st_static.distill.work_directory import (
     WorkDirectory,
     read_sentence_vectors,
@@ -52,6 +53,10 @@ from st_static.tokens.tokenizer import ENGLISH
 _FORMAT = 1
 # The same where words are not English ones: it may be raised without making English builds anew.
 _FORMAT_OF_OTHERS = 2
+# Values of `distillation` that a training of before does not have.
+_LATER_CHOICES = {
+    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),
+}
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -192,7 +197,7 @@ class _Build:
         seed = {"seed": config.seed}
         self._stage("pca", asdict(config.pca) | seed, self._pca)
         if config.distillation.max_steps:
-            self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
+            self._stage("distillation", self._distillation_key() | seed, self._distillation)
         self._export()
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
@@ -236,6 +241,11 @@ class _Build:
             "batch_tokens": self.teacher.batch_tokens,
         }
 
+    def _distillation_key(self) -> dict[str, Any]:
+        """What determines the training; stages of before there was a choice stay valid."""
+        usual, key = asdict(DistillationConfig()), asdict(self.config.distillation)
+        return {k: v for k, v in key.items() if k not in _LATER_CHOICES or v != usual[k]}
+
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 
     def _sentences(self, folder: Path) -> Figures:
@@ -273,19 +283,28 @@ class _Build:
         table = self.work.table("pca")
         # A checkpoint holds the table and two moments; two are kept while one is written.
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
-        vectors, train = self.work.sentence_vectors, np.flatnonzero(~self.work.is_held_out)
-        target = Target.fit(vectors, train, self.config.distillation.center)
+        vectors, config, seed = (
+            self.work.sentence_vectors,
+            self.config.distillation,
+            self.config.seed,
+        )
+        is_held_out = self.work.is_held_out
+        target = Target.fit(vectors, np.flatnonzero(~is_held_out), config.center)
+        sentences = training_sentences(self.work.selected.words, is_held_out, config, seed)
         table, figures = distill(
             table,
             self.work.tokenizer,
             TrainingData(self._ids, vectors, target),
-            np.flatnonzero(self.work.is_held_out),
-            self.config.distillation,
+            sentences.development,
+            config,
             folder / "checkpoints",
-            self.config.seed,
+            seed,
+            sentences.train,
         )
         return (
-            self._write_table(folder, table, vectors) | figures | {"centered": target.is_centered}
+            self._write_table(folder, table, vectors)
+            | figures
+            | {"centered": target.is_centered, "train_sentences": len(sentences.train)}
         )
 
     def _export(self) -> None:

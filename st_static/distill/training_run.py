@@ -79,8 +79,10 @@ def train_to_the_end(
     progress = ProgressBar()
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
-    # A step's operations are small: a second thread costs more in waiting than it computes.
-    with threadpool_limits(limits=1, user_api="openmp"), contextlib.closing(progress):
+    # A step's operations are small: a second thread costs more in waiting than it computes. But
+    # dense Adam goes through the whole table.
+    threads = 1 if config.optimizer == "sparse_adam" else None
+    with threadpool_limits(limits=threads, user_api="openmp"), contextlib.closing(progress):
         trainer.train(resume_from_checkpoint=checkpoint)
     return trainer.state
 

@@ -1,0 +1,83 @@
+"""What the paper does and the defaults do not, one switch at a time, on the development build.
+
+    python benchmarks/paper_switches.py --corpus DIR --data DIR [--switches NAME ...] [--OPTION ...]
+
+builds `benchmarks/development.yaml` into `work/development`, then again with each switch alone, and
+prints the scores on STS12, STS13 and STSBenchmark's validation split, teacher agreement, the steps
+that were trained, and the sentences that the teacher read. `all` is all of them at once. Stages
+that are complete in the work directory are not run again. Any value can be overridden.
+"""
+
+import argparse
+import logging
+from pathlib import Path
+
+from development_build import development_config
+from sentence_transformers import SentenceTransformer
+from sts import DEV_MEAN, SPLITS, sts_scores
+
+from st_static.distill.pipeline import BuildResult, build
+
+SHORTEST = ["--selection.reuse_length", "1"]
+NO_MINIMUM = ["--selection.min_words", "1", "--sentences.min_words", "1"]
+NO_LETTERS = ["--sentences.min_letters", "0"]
+ADAM = ["--distillation.optimizer", "adam"]
+CLIPPED = ["--distillation.max_grad_norm", "1"]
+FROM_SELECTION = ["--distillation.development", "selection"]
+TWO_SENTENCES = ["--distillation.sentences_per_word", "2"]
+SCHEDULE = [
+    *("--distillation.batches", "random", "--distillation.batch_size", "128"),
+    *("--distillation.learning_rate", "0.001", "--distillation.schedule", "constant"),
+    *("--distillation.max_steps", "30000"),
+]
+SWITCHES = {
+    "default": [],
+    "N shortest, shared only among equals": SHORTEST,
+    "no minimum of words": NO_MINIMUM,
+    "no filter of letters": NO_LETTERS,
+    "dense Adam": ADAM,
+    "dense Adam, clipped at 1": [*ADAM, *CLIPPED],
+    "development sentences of the selection": FROM_SELECTION,
+    "two training sentences a word": TWO_SENTENCES,
+    "two training sentences a word, development of the selection": [
+        *TWO_SENTENCES,
+        *FROM_SELECTION,
+    ],
+    "batches and schedule of the paper": SCHEDULE,
+    "all": [
+        *(*SHORTEST, *NO_MINIMUM, *NO_LETTERS, *ADAM, *CLIPPED),
+        *(*FROM_SELECTION, *TWO_SENTENCES, *SCHEDULE),
+    ],
+}
+
+
+def row(name: str, result: BuildResult, data: Path) -> str:
+    """A row of the table."""
+    model = SentenceTransformer(str(result.output.resolve()), device="cpu")
+    scores = sts_scores(model, data)
+    figures = result.stage("distillation").figures
+    n_sentences = result.stage("selection").figures["sentences"]
+    cells = [f"{scores[column]:.2f}" for column in (*SPLITS, DEV_MEAN)]
+    cells += [f"{figures['teacher_agreement']:.2f}", f"{figures['steps']:,}", f"{n_sentences:,}"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Build with each switch, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    parser.add_argument("--switches", nargs="+", choices=SWITCHES, default=list(SWITCHES))
+    arguments, overrides = parser.parse_known_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    columns = ["switch", *SPLITS, DEV_MEAN, "agreement", "steps", "sentences read"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    for number, name in enumerate(arguments.switches):
+        output = f"models/switch-{number}"
+        options = [*SWITCHES[name], *overrides]
+        result = build(development_config(arguments.corpus, output, options))
+        print(row(name, result, arguments.data), flush=True)
+
+
+if __name__ == "__main__":
+    main()
