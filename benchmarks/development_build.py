@@ -81,15 +81,11 @@ class PeakMemory:
 
 def development_config(corpus: Path, output: str, overrides: Sequence[str]) -> BuildConfig:
     """The development recipe on the text files of a folder."""
-    return parse_build(
-        [
-            str(Path(__file__).with_name("development.yaml")),
-            f"--corpus.files={corpus}/*.txt*",
-            f"--output={output}",
-            "--work_dir=work/development",
-            *overrides,
-        ]
-    )
+    usual = {"--output": output, "--work_dir": "work/development"}
+    given = {option.partition("=")[0] for option in overrides}
+    options = [f"{name}={value}" for name, value in usual.items() if name not in given]
+    recipe = str(Path(__file__).with_name("development.yaml"))
+    return parse_build([recipe, f"--corpus.files={corpus}/*.txt*", *options, *overrides])
 
 
 def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
