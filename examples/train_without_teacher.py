@@ -211,10 +211,12 @@ def main() -> None:
     before = share_found(model, held_out)
     borders = offsets_of(np.array([len(document) for document in kept]))
     train(model, SentencePairs(ids, borders, options.word_dropout), options)
-    print(f"held-out sentences found: {before:.1f} % before, {share_found(model, held_out):.1f} %")
+    after = share_found(model, held_out)
+    print(f"held-out sentences found: {before:.1f} % before, {after:.1f} % after")
 
     table = words.embedding.weight.detach().numpy()
-    chosen = {name: value for name, value in vars(options).items() if name != "output"}
+    paths = {"files", "output"}  # a published model names no folders of yours
+    chosen = {name: value for name, value in vars(options).items() if name not in paths}
     export_model(options.output, table, tokenizer, {"trained_without_teacher": chosen})
     print("written to", options.output)
 
