@@ -1,16 +1,21 @@
 """Each example runs as its first lines say, in a process of its own."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 from scripts import error_of, run_script
+from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
+from st_static import StaticWordEmbedding
 from st_static.model.export import export_model
+from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -126,3 +131,153 @@ def test_an_ensemble_is_tuned_fused_and_saved(tmp_path):
     assert agreements[:2] == [1, 1]  # fused, and saved exactly
     assert agreements[2] > 0.98
     assert agreements[3] > 0.9
+
+
+# The words of a topic begin with the same three letters.
+TOPICS = ["mar", "pan", "jur", "bel", "cor", "fid", "gon", "hal", "kip", "tuv"]
+ENDINGS = [first + second for first in ("in", "ok") for second in "aeiou"]
+
+
+@pytest.fixture
+def with_topics(tmp_path, monkeypatch):
+    """A folder with documents of three sentences, in a topic's words and a few that all have."""
+    rng = np.random.default_rng(0)
+    documents = []
+    for i in range(400):
+        words = [TOPICS[i % 10] + ending for ending in ENDINGS]
+        sentences = [f"the {' '.join(rng.choice(words, 4))} was old." for _ in range(3)]
+        documents.append(" ".join(sentence.capitalize() for sentence in sentences))
+    (tmp_path / "mine.txt").write_text("\n".join(documents), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def train_without_teacher():
+    path = EXAMPLES / "train_without_teacher.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def small(**options: str | int) -> list[str]:
+    """The arguments of a training of a second."""
+    options = {"dim": 16, "steps": 400, "batch_size": 32, "held_out": 40, **options}
+    return ["mine.txt", *(f"--{name}={value}" for name, value in options.items())]
+
+
+def check_that_topics_came_together(output: str) -> None:
+    assert "360 documents, 1,080 sentences, 105 tokens" in output
+    assert re.search(
+        r"^held-out sentences found: [\d.]+ % before, [\d.]+ % after$", output, re.MULTILINE
+    )
+    model = SentenceTransformer("models/without-teacher", device="cpu")
+    words = [topic + ending for topic in TOPICS for ending in ENDINGS]
+    cosines = model.similarity(model.encode(words), model.encode(words)).numpy()
+    together = np.kron(np.eye(len(TOPICS)), np.ones([len(ENDINGS)] * 2)).astype(bool)
+    assert cosines[together].mean() > cosines[~together].mean() + 0.3
+    assert not model.encode("mardolp").any()  # an unknown word
+
+
+def test_without_a_teacher_words_of_a_topic_come_together(with_topics):
+    options = small(words=103, word_dropout=0.2)
+    output = run("train_without_teacher.py", *options, folder=with_topics)
+    check_that_topics_came_together(output)
+
+
+def test_so_they_do_by_a_margin(with_topics, train_without_teacher, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["", *small(words=103, loss="margin")])
+    train_without_teacher.main()
+    check_that_topics_came_together(capsys.readouterr().out)
+
+
+def test_an_unknown_word_has_its_pieces_vectors(with_topics, train_without_teacher, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["", *small(words=3), "--trigrams"])
+    train_without_teacher.main()
+    folder = with_topics / "models" / "without-teacher"
+    rows = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    model = SentenceTransformer(str(folder), device="cpu")
+    # In no document, nor are three of its letters at the end in five words.
+    pieces = ["mar", "##d", "##o", "##l", "##p"]
+    mean = table[[rows[piece] for piece in pieces]].mean(axis=0)
+    vector = model.encode("mardolp")
+    np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), rtol=1e-5)
+    of_topics = model.encode([f"{topic}ine" for topic in TOPICS])
+    assert (of_topics @ vector).argmax() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"words": 104}, "the corpus offers only 103 words"),
+        ({"held_out": 390}, "Expected at least 422 documents of two sentences or more"),
+        ({"output": "."}, "is the folder that you are in"),
+    ],
+)
+def test_what_training_without_a_teacher_lacks(
+    with_topics, train_without_teacher, monkeypatch, options, says
+):
+    monkeypatch.setattr("sys.argv", ["", *small(**options)])
+    with pytest.raises(ValueError, match=says):
+        train_without_teacher.main()
+    assert [path.name for path in with_topics.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--word_dropout=1", "Expected --word_dropout from 0 to below 1"),
+        ("--steps=0", "--steps must be positive, but it is 0"),
+        ("--batch_size=1", "--batch_size must be 2 or more"),
+    ],
+)
+def test_options_of_training_without_a_teacher(
+    train_without_teacher, monkeypatch, capsys, option, says
+):
+    monkeypatch.setattr("sys.argv", ["", "mine.txt", option])
+    with pytest.raises(SystemExit, match="2"):
+        train_without_teacher.main()
+    assert says in capsys.readouterr().err
+
+
+def test_pairs_are_of_one_document_and_lose_words_at_random(train_without_teacher):
+    sizes = np.array([2, 3, 5])
+    borders = np.array([0, 2, 5, 10])
+    # Sentence s is 1,000 times its number.
+    ids = Ragged(np.repeat(np.arange(10, dtype=np.int32), 1000), 1000 * np.arange(11))
+    pairs = train_without_teacher.SentencePairs(ids, borders, 0.3)
+    seen = set()
+    for _ in range(100):
+        batch = pairs([{"document": i} for i in (2, 0, 1)])
+        drawn = []
+        for name in ("first", "second"):
+            parts = np.split(batch[f"{name}_input_ids"].numpy(), batch[f"{name}_offsets"][1:])
+            assert all(600 < len(part) < 800 and len(set(part)) == 1 for part in parts)
+            drawn.append([part[0] for part in parts])
+        assert [list(np.searchsorted(borders, s, "right") - 1) for s in drawn] == [[2, 0, 1]] * 2
+        seen.update(zip(*drawn, strict=True))
+    # Every pair of different sentences, in both orders.
+    assert len(seen) == (sizes * (sizes - 1)).sum()
+    assert all(one != other for one, other in seen)
+
+
+def test_a_sentence_is_found_where_its_neighbour_is_the_nearest(train_without_teacher):
+    tokenizer = build_tokenizer(["a", "b", "c"])
+    words = StaticWordEmbedding(tokenizer, np.eye(5, dtype=np.float32))
+    model = SentenceTransformer(modules=[words], device="cpu")
+    documents = [["a", "a"], ["b", "b b a"], ["c", "b a"], ["c c", "c"]]
+    assert train_without_teacher.share_found(model, documents) == 75
+
+
+def test_the_margin_loss_is_the_mean_over_the_other_documents(train_without_teacher):
+    vectors = np.random.default_rng(0).normal([1, 0, 0], 0.5, (2, 5, 3))
+    first, second = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    loss = train_without_teacher.MarginLoss(lambda part: {"sentence_embedding": part})
+    others = [(i, j) for i in range(5) for j in range(5) if i != j]
+    margin = train_without_teacher.MARGIN
+    terms = [max(0, margin - first[i] @ second[i] + first[i] @ second[j]) for i, j in others]
+    assert 0 < sum(term == 0 for term in terms) < len(terms)  # both sides of the hinge
+    value = loss([torch.tensor(first), torch.tensor(second)], None)
+    assert float(value) == pytest.approx(np.mean(terms))
