@@ -74,8 +74,8 @@ def _add_inputs(parser: CommandParser) -> None:
     parser.add_argument(
         "--tagged",
         type=Path,
-        help="File of word/TAG tokens: parts of speech of the words, among its 10,000 most frequent "
-        "ones, whose vectors grow and shrink most, and of the longest and shortest.",
+        help="File of word/TAG tokens: of its 10,000 most frequent words, those whose vectors grow "
+        "and shrink most, and the longest and shortest, with their parts of speech.",
     )
     parser.add_argument(
         "--tasks", nargs="+", default=[], help="MTEB tasks: score the table after each stage."
