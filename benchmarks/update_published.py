@@ -60,6 +60,7 @@ def new_rows(model: ModelScores, folder: Path, benchmark: str) -> list[dict[str,
             "type": types[task],
             "main_score_x100": f"{score:.2f}",
             "mteb_version": mteb_version(folder / f"{task}.json"),
+            "published_by": "",
         }
         for task, score in sorted(model.scores.items())
         if task in types

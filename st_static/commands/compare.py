@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     models += published.find_published(options.published, options.benchmark)
     table = compare(models, options.benchmark)
     print(tables.as_markdown(table))
-    if options.published:
-        print(f"\nPublished scores: {published.PUBLISHED_SOURCE}.")
+    if sources := published.sources_of(models):
+        print(f"\nPublished scores: {sources}.")
     if options.output:
         tables.write_table(table, options.output)
     return 0

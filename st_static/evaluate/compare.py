@@ -39,11 +39,17 @@ S2S_TASKS = frozenset(
 )
 
 
+# A mean of means over groups of tasks, under its heading.
+_Columns = dict[str, list[list[str]]]
+
+
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     """Put models side by side, over the tasks that all of them have.
 
     A mean carries the benchmark's or the type's name alone only if every model has every task of
-    it; otherwise its heading says how many of the tasks it is over.
+    it; otherwise its heading says how many of the tasks it is over. Of models with published means
+    alone, those stand under the headings of the whole benchmark, where models that lack some of its
+    tasks have null.
 
     Args:
         models: The models.
@@ -56,33 +62,55 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
         ValueError: The models have no task of the benchmark in common.
     """
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
-    common = sorted(set(types).intersection(*(model.scores for model in models)))
-    if not common:
-        raise ValueError(
-            f"The models have no task of {benchmark} in common: "
-            + "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
-            + ". Compare them on the benchmark of their language: --benchmark 'JMTEB(v2)', say."
-        )
+    columns = _columns(benchmark, _common(models, types, benchmark), types)
+    if stated := {heading for model in models for heading in model.means}:
+        whole = _columns(benchmark, sorted(types), types)
+        columns |= {heading: whole[heading] for heading in whole if heading in stated}
+    names = Counter(model.name for model in models)
+    return pl.DataFrame(_row(model, names[model.name] > 1, columns) for model in models)
+
+
+def _row(model: ModelScores, is_ambiguous: bool, columns: _Columns) -> dict[str, object]:
+    """A model's means."""
+    means = {heading: _value(model, heading, groups) for heading, groups in columns.items()}
+    return {"model": _row_name(model, is_ambiguous), "origin": model.origin, **means}
+
+
+def _common(models: Sequence[ModelScores], types: Mapping[str, str], benchmark: str) -> list[str]:
+    """The benchmark's tasks that all models with scores of tasks have."""
+    scored = [model for model in models if not model.means]
+    common = sorted(set(types).intersection(*(model.scores for model in scored))) if scored else []
+    if scored and not common:
+        raise _nothing_in_common(scored, benchmark)
+    return common
+
+
+def _nothing_in_common(models: Sequence[ModelScores], benchmark: str) -> ValueError:
+    return ValueError(
+        f"The models have no task of {benchmark} in common: "
+        + "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
+        + ". Compare them on the benchmark of their language: --benchmark 'JMTEB(v2)', say."
+    )
+
+
+def _columns(benchmark: str, tasks: list[str], types: Mapping[str, str]) -> _Columns:
+    """The means over some tasks: one per type, then the averages of the benchmark."""
     by_type: dict[str, list[str]] = defaultdict(list)
-    for task in common:
+    for task in tasks:
         by_type[types[task]].append(task)
-    averages = _averages(benchmark, common, by_type, len(types))
     n_of_type = Counter(types.values())
-    headings = {
-        kind: TYPES.get(kind, kind) + _share(len(by_type[kind]), n_of_type[kind])
+    of_types = {
+        TYPES.get(kind, kind) + _share(len(by_type[kind]), n_of_type[kind]): [by_type[kind]]
         for kind in [*TYPES, *sorted(set(by_type) - set(TYPES))]
         if kind in by_type
     }
-    names = Counter(model.name for model in models)
-    return pl.DataFrame(
-        {
-            "model": _row_name(model, names[model.name] > 1),
-            "origin": model.origin,
-            **{headings[kind]: _mean(model.scores, by_type[kind]) for kind in headings},
-            **{heading: _mean_of_means(model.scores, g) for heading, g in averages.items()},
-        }
-        for model in models
-    )
+    return of_types | _averages(benchmark, tasks, by_type, len(types)) if tasks else {}
+
+
+def _value(model: ModelScores, heading: str, groups: Sequence[Sequence[str]]) -> float | None:
+    """A model's mean over tasks; the published one if it has none of them; else null."""
+    has_all = all(task in model.scores for tasks in groups for task in tasks)
+    return _mean_of_means(model.scores, groups) if has_all else model.means.get(heading)
 
 
 def _row_name(model: ModelScores, is_ambiguous: bool) -> str:
@@ -92,7 +120,7 @@ def _row_name(model: ModelScores, is_ambiguous: bool) -> str:
 
 def _averages(
     benchmark: str, common: list[str], by_type: Mapping[str, list[str]], n_tasks: int
-) -> dict[str, list[list[str]]]:
+) -> _Columns:
     """The headings of averages, with the groups of tasks whose means are averaged."""
     partly = _share(len(common), n_tasks)
     if benchmark != "MTEB(eng, v1)":

@@ -12,11 +12,17 @@ from st_static.evaluate.scores import ModelScores
 from st_static.evaluate.tasks import benchmark_tasks
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
-PUBLISHED_SOURCE = (
-    "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026; of "
+_SOURCES = {
+    "": "embeddings-benchmark/results on GitHub, commit f4cc6c8b of 20 August 2026; of "
     "multilingual-e5-small, commits af6430ee, c4eaddfd, cb55c33d and d146b760, read on "
-    "22 November 2026"
-)
+    "22 November 2026; of LLM2Vec, commits 186d69a7, 29546d77, 31ac2606, 389f9dce and d5e47f87, "
+    "read on 23 November 2026",
+    "Muennighoff et al. 2022": "Muennighoff et al. 2022 (arXiv 2210.07316), by task in "
+    "plotstables/all_en.txt of embeddings-benchmark/mtebpaper on GitHub, commit 75bf809a",
+    "Wada et al. 2025": "Wada et al. 2025 (arXiv 2506.04624), table 1",
+}
+# The type of rows that hold a mean over the benchmark; their task is the mean's heading.
+_MEAN = "mean"
 
 
 def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:
@@ -25,9 +31,17 @@ def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelSc
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             key = (row["benchmark"], row["model"])
-            model = models.setdefault(key, ModelScores(row["model"], {}, is_published=True))
-            model.scores[row["task"]] = float(row["main_score_x100"])
+            new = ModelScores(row["model"], {}, is_published=True, published_by=row["published_by"])
+            model = models.setdefault(key, new)
+            scores = model.means if row["type"] == _MEAN else model.scores
+            scores[row["task"]] = float(row["main_score_x100"])
     return models
+
+
+def sources_of(models: Sequence[ModelScores]) -> str:
+    """Where the published scores among those of some models come from; empty without any."""
+    publishers = dict.fromkeys(model.published_by for model in models if model.is_published)
+    return "; ".join(_SOURCES[publisher] for publisher in publishers)
 
 
 def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:

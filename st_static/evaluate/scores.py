@@ -21,6 +21,9 @@ class ModelScores:
         scores: By task; the mean over the task's splits and subsets.
         revision: Of a measured model.
         is_published: Whether others published the scores; they were measured here otherwise.
+        published_by: The paper that did; empty for mteb's own collection of results.
+        means: Means over a benchmark that were published without the scores of its tasks, by
+            heading: `Avg (56)`.
         is_local: Whether scores come from local copies of the datasets.
         other_splits: The splits of each task that was scored on none of the benchmark's splits.
     """
@@ -29,6 +32,8 @@ class ModelScores:
     scores: dict[str, float]
     revision: str = ""
     is_published: bool = False
+    published_by: str = ""
+    means: dict[str, float] = field(default_factory=dict)
     is_local: bool = False
     other_splits: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -36,7 +41,7 @@ class ModelScores:
     def origin(self) -> str:
         """Where the scores come from, in words: `measured, local data, STS12 on validation`."""
         if self.is_published:
-            return "published"
+            return f"published by {self.published_by}" if self.published_by else "published"
         other_splits = [f"{task} on {'/'.join(on)}" for task, on in self.other_splits.items()]
         return ", ".join(["measured", *["local data"] * self.is_local, *other_splits])
 

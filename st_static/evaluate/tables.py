@@ -11,7 +11,8 @@ from st_static.files import atomic
 
 
 def as_markdown(table: pl.DataFrame) -> str:
-    """A table as Markdown, scores with two digits."""
+    """A table as Markdown, scores with two digits, and nothing where there is none."""
+    table = table.with_columns(_blank_gaps(table[name]) for name in table.columns)
     with pl.Config(
         tbl_formatting="MARKDOWN",
         tbl_hide_column_data_types=True,
@@ -23,6 +24,13 @@ def as_markdown(table: pl.DataFrame) -> str:
         float_precision=2,
     ):
         return str(table)
+
+
+def _blank_gaps(column: pl.Series) -> pl.Series:
+    """A column of numbers, as text if some are missing: a null would be read as a value."""
+    if not (column.dtype.is_float() and column.has_nulls()):
+        return column
+    return pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
 
 
 TABLE_SUFFIXES = (".md", ".csv", ".json")

@@ -101,7 +101,11 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ("evaluate m --tasks", "--tasks needs a value: text."),
         ("publish m", "Missing: ORG/NAME."),
         ("explain m", "Missing: FIRST, SECOND."),
-        ("analyse m", "Missing: --work_dir."),
+        (
+            "analyse m",
+            "Missing: --work_dir. Name a built model and its recipe's work_dir, or transformers "
+            "with --socm.",
+        ),
         ("publish m a/b c", "Expected no more arguments, but got c."),
         (
             "encode m texts.txt --output v.npy",

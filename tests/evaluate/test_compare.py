@@ -16,9 +16,10 @@ from st_static.evaluate.published import (
     PUBLISHED_FILE,
     find_published,
     read_published,
+    sources_of,
 )
 from st_static.evaluate.scores import ModelScores, read_results
-from st_static.evaluate.tables import write_table
+from st_static.evaluate.tables import as_markdown, write_table
 
 UPDATE = Path(__file__).parents[2] / "benchmarks/update_published.py"
 V1, V2 = "MTEB(eng, v1)", "MTEB(eng, v2)"
@@ -104,10 +105,85 @@ def test_averages_of_published_scores():
     ]
 
 
-def test_s2s_tasks_are_33_of_the_benchmarks():
-    names = {task.metadata.name for task in mteb.get_benchmark(V1).tasks}
+def test_s2s_tasks_are_the_33_of_the_paper():
+    """Its means of GloVe (arXiv 2506.04624, table 1) follow from the scores of the MTEB paper.
+
+    The tasks are those that mteb called s2s. What it calls t2t today are 33 others.
+    """
+    tasks = {task.metadata.name: task.metadata for task in mteb.get_benchmark(V1).tasks}
     assert len(S2S_TASKS) == 33
-    assert names >= S2S_TASKS
+    assert set(tasks) >= S2S_TASKS
+    assert {name for name, about in tasks.items() if about.category == "t2t"} != S2S_TASKS
+    [glove] = compare(find_published(["GloVe"], V1), V1).to_dicts()
+    assert (round(glove["Avg-s2s"], 2), round(glove["Avg (56)"], 2)) == (52.63, 41.97)
+
+
+@pytest.mark.parametrize(
+    ("model", "means"),
+    [
+        # Means by type of the same table, in the paper's own order (plotstables/avg_table.txt).
+        ("GloVe", [57.29, 27.73, 70.92, 43.29, 21.62, 61.85, 28.87, 41.97]),
+        ("princeton-nlp/unsup-simcse-bert-base-uncased", [62.5, 29.04, 70.33, 46.47, 20.29, 74.33]),
+        ("princeton-nlp/sup-simcse-bert-base-uncased", [67.32, 33.43, 73.68, 47.54, 21.82, 79.12]),
+    ],
+)
+def test_scores_by_task_add_up_to_the_means_that_were_published(model, means):
+    [row] = compare(find_published([model], V1), V1).to_dicts()
+    columns = ["Class.", "Clust.", "PairClass.", "Rerank.", "Retr.", "STS", "Summ.", "Avg (56)"]
+    assert row["origin"] == "published by Muennighoff et al. 2022"
+    found = [row[column] for column in columns[: len(means)]]
+    # Rounded twice: each score, and then their mean.
+    assert found == pytest.approx(means, abs=0.0101)
+
+
+def test_published_means_stand_under_the_headings_of_the_whole_benchmark(results):
+    models = [read_results(results, V1), *find_published(["SWE-256", MINILM], V1)]
+    ours, swe, minilm = compare(models, V1).to_dicts()
+    assert swe["origin"] == "published by Wada et al. 2025"
+    assert (swe["Avg-s2s"], swe["Avg (56)"]) == (63.76, 51.87)
+    # They are over other tasks than those that the others have in common.
+    partly = [heading for heading in swe if "/" in heading or heading == "Class."]
+    assert partly == ["Class. (1/12)", "STS (2/10)", "Avg-s2s (3/33)", "Avg (3/56)"]
+    assert {swe[heading] for heading in partly} == {None}
+    assert (ours["Avg-s2s"], ours["Avg (56)"]) == (None, None)
+    assert ours["Avg (3/56)"] == pytest.approx((50 + 90 + 25) / 3)
+    scores = read_published()[V1, MINILM].scores
+    assert minilm["Avg (56)"] == pytest.approx(sum(scores.values()) / 56)
+
+
+def test_published_means_among_whole_benchmarks_need_no_other_headings():
+    table = compare(find_published(["Sent2Vec", MINILM], V1), V1)
+    assert [c for c in table.columns if "Avg" in c] == ["Avg-s2s", "Avg (56)"]
+    sent2vec, minilm = table.to_dicts()
+    assert (sent2vec["Avg-s2s"], sent2vec["STS"]) == (56.33, None)
+    assert minilm["STS"] is not None
+
+
+def test_published_means_alone_are_a_table(capsys):
+    assert main(["compare", "--published", "SWE-512", "Sent2Vec"]) == 0
+    heading, _, first, second, _, source = capsys.readouterr().out.splitlines()
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in (heading, first, second)]
+    assert cells == [
+        ["model", "origin", "Avg-s2s", "Avg (56)"],
+        ["SWE-512", "published by Wada et al. 2025", "63.82", "52.04"],
+        ["Sent2Vec", "published by Wada et al. 2025", "56.33", "46.29"],
+    ]
+    assert source == "Published scores: Wada et al. 2025 (arXiv 2506.04624), table 1."
+
+
+def test_what_is_missing_is_an_empty_cell_and_a_word_is_a_word():
+    table = pl.DataFrame({"word": ["null", "some"], "norm": [None, 1.0]})
+    assert [row.split("|")[1:3] for row in as_markdown(table).splitlines()[2:]] == [
+        [" null ", "      "],
+        [" some ", " 1.00 "],
+    ]
+
+
+def test_each_published_row_is_of_a_known_source():
+    rows = list(csv.DictReader(PUBLISHED_FILE.read_text("utf-8").splitlines()))
+    assert len({(row["benchmark"], row["model"], row["task"]) for row in rows}) == len(rows)
+    for benchmark, model in read_published():
+        assert sources_of(find_published([model], benchmark))
 
 
 def test_means_of_version_two_are_over_tasks_and_over_types():

@@ -1,34 +1,43 @@
-"""All analyses of one built model, one after the other: tables and figures in a folder."""
+"""All analyses of one built model, and of transformers alone: tables and figures in a folder."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from st_static.distill.config import TeacherConfig
-from st_static.distill.sources import require_teacher
 from st_static.evaluate.analysis.ablation import ablation
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.collapse import collapse, sample_texts
+from st_static.evaluate.analysis.collapse import (
+    collapse,
+    collapse_of_transformers,
+    sample_texts,
+)
 from st_static.evaluate.analysis.geometry import read_pairs, sphere
 from st_static.evaluate.analysis.lengths import draw_agreement, held_out_agreement
 from st_static.evaluate.analysis.norms import (
     draw_norms,
+    extremes,
     frequency_correlation,
-    most_changed,
-    parts_of_speech,
-    read_tags,
+    norm_changes,
     word_norms,
+)
+from st_static.evaluate.analysis.parts_of_speech import (
+    TaggedNorms,
+    draw_parts_of_speech,
+    extreme_words,
+    parts_of_speech,
+    read_tagged,
+    tagged_norms,
 )
 from st_static.evaluate.benchmark import require_any_dataset
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import find_tasks
+from st_static.model.model_name import ModelName
 
-_SOCM_TEXTS = 1000
+_CHANGED = 20  # words at each end, without parts of speech
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Inputs:
     """What the analyses read beside the model; one that lacks its input is left out.
 
     Attributes:
-        teacher: The teacher, for its second-order collapse; as in a recipe.
+        teacher: The teacher, for its second-order collapse: a folder or Hub id.
         texts: A file of texts, one per line, for second-order collapse.
         pairs: A file of two paraphrases per line, with a tab between them, for alignment and
             uniformity.
@@ -69,35 +78,78 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
             no dataset of the tasks.
     """
     _check_inputs(inputs)
-
-    def write(name: str, table: pl.DataFrame) -> list[Path]:
-        """Write one table in its formats."""
-        return write_table(table, output / name)
-
     norms = word_norms(
         model.words, {stage: model.rows_of_words(t) for stage, t in model.tables.items()}
     )
+    tagged = tagged_norms(norms, read_tagged(inputs.tagged)) if inputs.tagged else None
     lengths = held_out_agreement(model)
     files = [
-        *write("norms", norms),
-        *write("norms_and_frequency", frequency_correlation(norms)),
-        *write("agreement_by_length", lengths),
-        *draw_norms(norms, output / "norms"),
+        *_write_norms(norms, list(model.tables), output),
+        *write_table(lengths, output / "agreement_by_length"),
         *draw_agreement(lengths, output / "agreement_by_length"),
     ]
-    stages = list(model.tables)
-    for before, after in itertools.pairwise(stages):
-        files += write(f"norms_{before}_to_{after}", most_changed(norms, before, after))
-    if inputs.tagged:
-        files += write("norms_parts_of_speech", parts_of_speech(norms, read_tags(inputs.tagged)))
+    if tagged:
+        files += _write_parts_of_speech(tagged, output)
     if inputs.texts:
-        texts = sample_texts(inputs.texts, _SOCM_TEXTS)
-        files += write("socm", collapse(model, texts, inputs.teacher))
+        table = collapse(model, sample_texts(inputs.texts), inputs.teacher)
+        files += write_table(table, output / "socm")
     if inputs.pairs:
-        files += write("alignment_uniformity", sphere(model, read_pairs(inputs.pairs)))
+        table = sphere(model, read_pairs(inputs.pairs))
+        files += write_table(table, output / "alignment_uniformity")
     if inputs.tasks:
-        files += write("ablation", ablation(model, inputs.tasks, output, inputs.data))
+        table = ablation(model, inputs.tasks, output, inputs.data)
+        files += write_table(table, output / "ablation")
     return files
+
+
+def _write_norms(norms: pl.DataFrame, stages: list[str], output: Path) -> list[Path]:
+    """Norms after each stage, by frequency, and the words that change most."""
+    files = [
+        *write_table(norms, output / "norms"),
+        *write_table(frequency_correlation(norms, stages), output / "norms_and_frequency"),
+        *draw_norms(norms, output / "norms"),
+    ]
+    changes = norm_changes(norms, stages)
+    for step in changes.columns:
+        words = norms.select("word", "rank", change=changes[step])
+        stem = output / f"norms_{step.replace(' ', '_')}"
+        files += write_table(extremes(words, "change", _CHANGED), stem)
+    return files
+
+
+def _write_parts_of_speech(norms: TaggedNorms, output: Path) -> list[Path]:
+    """Norms of a tagged text's most frequent words, and the parts of speech at their ends."""
+    words = extreme_words(norms)
+    counts = parts_of_speech(words, norms.words)
+    correlation = frequency_correlation(norms.words, [*norms.stages, *norms.steps])
+    return [
+        *write_table(norms.words, output / "tagged_norms"),
+        *write_table(correlation, output / "tagged_norms_and_frequency"),
+        *write_table(words, output / "tagged_extremes"),
+        *write_table(counts, output / "parts_of_speech"),
+        *draw_parts_of_speech(counts, norms.steps, output / "parts_of_speech"),
+    ]
+
+
+def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> list[Path]:
+    """Write the second-order collapse of transformers: a base and a fine-tuned one, say.
+
+    Args:
+        models: Folders or Hub ids.
+        texts: A file of texts, one per line.
+        output: Where to.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ValueError: There is no such file or model, or a model is no transformer.
+    """
+    if not texts.exists():
+        raise ValueError(f"There is no {texts}.")
+    for name in models:
+        ModelName.parse(name).require()
+    return write_table(collapse_of_transformers(models, sample_texts(texts)), output / "socm")
 
 
 def _check_inputs(inputs: Inputs) -> None:
@@ -108,7 +160,7 @@ def _check_inputs(inputs: Inputs) -> None:
     if inputs.teacher and not inputs.texts:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
     if inputs.teacher:
-        require_teacher(TeacherConfig(model=inputs.teacher))
+        ModelName.parse(inputs.teacher).require()
     if inputs.tasks:
         tasks = find_tasks(tasks=inputs.tasks)
         if inputs.data is None:

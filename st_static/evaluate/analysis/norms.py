@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import lzma
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,87 +26,71 @@ def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]])
     Returns:
         Columns `word`, `rank` (1 is the most frequent), and one per stage.
     """
-    norms = {stage: np.linalg.norm(table, axis=1) for stage, table in tables.items()}
+    norms = {stage: np.linalg.norm(t, axis=1).astype(np.float64) for stage, t in tables.items()}
     return pl.DataFrame({"word": words, "rank": np.arange(1, len(words) + 1), **norms})
 
 
-def most_changed(norms: pl.DataFrame, before: str, after: str, n: int = 20) -> pl.DataFrame:
-    """The words whose norm rises and falls most from one stage to another.
+def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
+    """How each word's norm changes from a stage to the next: the ratio of after and before.
 
     A stage may scale all norms, so each is divided by its stage's mean.
 
-    Returns:
-        Columns `word`, `rank`, `change` (relative norm after over before); the `n` largest, then
-        the `n` smallest changes. Words whose norm is zero before are left out.
-    """
-    present = norms.filter(pl.col(before) > 0)
-    relative = (pl.col(after) / pl.col(after).mean()) / (pl.col(before) / pl.col(before).mean())
-    changes = present.select("word", "rank", change=relative).sort("change", descending=True)
-    return pl.concat([changes.head(n), changes.tail(n)])
-
-
-def frequency_correlation(norms: pl.DataFrame) -> pl.DataFrame:
-    """Spearman correlation x 100 of norm and frequency rank; positive: rare words are long."""
-    stages = norms.columns[2:]
-    values = [100 * float(spearmanr(norms["rank"], norms[stage]).statistic) for stage in stages]
-    return pl.DataFrame({"stage": stages, "Spearman of norm and rank x 100": values})
-
-
-def read_tags(file: Path) -> dict[str, str]:
-    """Each word's most frequent part of speech, from `word/TAG` tokens (Brown format).
-
-    Words are lower-cased. Of a tag only the part before the first `-` or `+` counts: title words
-    and contractions are not parts of speech of their own.
-
     Args:
-        file: Text, also .xz.
-
-    Raises:
-        ValueError: No token has a tag.
-    """
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for token in _tokens(file):
-        word, slash, tag = token.rpartition("/")
-        if slash and word:
-            short = tag.upper().split("-")[0].split("+")[0]
-            counts[word.lower()][short or tag] += 1
-    if not counts:
-        raise ValueError(f"{file} has no tokens of the form word/TAG.")
-    return {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
-
-
-def _tokens(file: Path) -> Iterator[str]:
-    opener = lzma.open if file.suffix == ".xz" else open
-    with opener(file, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield from line.split()
-
-
-def parts_of_speech(
-    norms: pl.DataFrame, tags: Mapping[str, str], n: int = 100, among: int = 10_000
-) -> pl.DataFrame:
-    """Parts of speech of the words with the longest and the shortest vectors.
-
-    Args:
-        norms: From `word_norms`.
-        tags: Part of speech by word; untagged words are left out.
-        n: How many words at each end.
-        among: Of so many most frequent words.
+        norms: A column for each stage.
+        stages: The stages, in order.
 
     Returns:
-        Columns `stage`, `end` ("longest", "shortest"), `tag`, `words`; counts, the largest first.
+        A column for each step, such as `extraction to pca`; null for words whose norm is zero
+        before.
     """
-    known = norms.head(among).filter(pl.col("word").is_in(list(tags)))
-    rows = []
-    for stage in norms.columns[2:]:
-        ordered = known.sort(stage, descending=True)["word"].to_list()
-        for end, words in (("longest", ordered[:n]), ("shortest", ordered[-n:])):
-            counts = Counter(tags[word] for word in words)
-            rows += [
-                {"stage": stage, "end": end, "tag": tag, "words": count}
-                for tag, count in counts.most_common()
-            ]
-    return pl.DataFrame(rows)
+    lengths = {stage: norms[stage].to_numpy() for stage in stages}
+    return pl.DataFrame(
+        {
+            f"{before} to {after}": _change(lengths[before], lengths[after])
+            for before, after in itertools.pairwise(stages)
+        }
+    )
+
+
+def _change(before: NDArray[np.float64], after: NDArray[np.float64]) -> pl.Series:
+    """Norms after over norms before, each relative to the mean; null where there was none."""
+    present = before > 0
+    old, new = before[present], after[present]
+    ratio = np.full(len(before), np.nan)
+    ratio[present] = (new / new.mean()) / (old / old.mean())
+    return pl.Series(ratio, nan_to_null=True)
+
+
+def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
+    """The words with the `n` largest and the `n` smallest values of a column, largest first.
+
+    Of fewer than twice `n` words, half are at each end. Words without a value are left out.
+
+    Returns:
+        The column `end` ("largest", "smallest"), then those of `words`.
+    """
+    ordered = words.drop_nulls(column).sort(column, descending=True, maintain_order=True)
+    n = min(n, len(ordered) // 2)
+    ends = [("largest", ordered.head(n)), ("smallest", ordered.tail(n))]
+    return pl.concat([rows.select(pl.lit(end).alias("end"), pl.all()) for end, rows in ends])
+
+
+def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Spearman correlation x 100 of frequency rank and each column; positive: rare words have more.
+
+    Args:
+        words: Columns `rank` and those named.
+        columns: Norms after stages, or changes of norms.
+
+    Returns:
+        Columns `norm`, `words` (how many have a value) and `Spearman with rank x 100`.
+    """
+    return pl.DataFrame([_correlation(words.drop_nulls(column), column) for column in columns])
+
+
+def _correlation(words: pl.DataFrame, column: str) -> dict[str, object]:
+    value = 100 * float(spearmanr(words["rank"], words[column]).statistic)
+    return {"norm": column, "words": len(words), "Spearman with rank x 100": value}
 
 
 def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:

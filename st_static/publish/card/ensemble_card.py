@@ -10,12 +10,11 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.ensemble.card_text import card_metadata, ensemble_body
-from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.languages import languages_of_members
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.render import eval_result, name_languages, render_template
-from st_static.publish.card.results import read_entries, score_table
+from st_static.publish.card.results import ScoreTable, read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint, mark
 
 _TEMPLATE = "scores.md.jinja"
@@ -56,20 +55,19 @@ def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) ->
     """Gather what an ensemble's card says; for the arguments see `gather.gather`."""
     name = name_of(folder, inputs.hub_id)
     languages = languages_of_members(record["ensemble"]["members"])
-    scores: dict[str, Any] = {}
-    left_out: list[str] = []
+    scores = ScoreTable({}, [], "")
     if inputs.results:
-        scores, left_out = score_table(name, None, inputs, languages)
+        scores = score_table(name, None, inputs, languages)
     return EnsembleFacts(
         name=name,
         hub_id=inputs.hub_id,
         fingerprint=fingerprint(folder),
         ensemble=record["ensemble"],
         results=read_entries(inputs.results, inputs.benchmark, languages),
-        scores=scores,
-        left_out=left_out,
+        scores=scores.table,
+        left_out=scores.left_out,
         benchmark=inputs.benchmark,
-        published_source=PUBLISHED_SOURCE,
+        published_source=scores.published_source,
     )
 
 

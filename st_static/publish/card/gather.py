@@ -13,7 +13,6 @@ from st_static.distill.work_directory import WorkDirectory
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
-from st_static.evaluate.published import PUBLISHED_SOURCE
 from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
@@ -51,7 +50,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     teacher_id = find_teacher_id(record["recipe"]["teacher"])
     languages = recorded_languages(record["recipe"])
     entries = read_entries(inputs.results, inputs.benchmark, languages)
-    scores, left_out = score_table(name, teacher_id, inputs, languages)
+    scores = score_table(name, teacher_id, inputs, languages)
     teacher = load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder, inputs.work_dir) if inputs.work_dir else None
     texts = find_speed_texts(languages, built)
@@ -73,10 +72,10 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         teacher_id=teacher_id,
         results=entries,
         n_tasks=len({entry.task for entry in entries}),
-        scores=scores,
-        left_out=left_out,
+        scores=scores.table,
+        left_out=scores.left_out,
         benchmark=inputs.benchmark,
-        published_source=PUBLISHED_SOURCE,
+        published_source=scores.published_source,
         **_machine(),
         speed=measure_speeds(folder, model, name, teacher, inputs.peer_models, texts.texts),
         speed_texts=texts.source,

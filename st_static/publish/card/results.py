@@ -6,13 +6,13 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mteb
 
 from st_static.dependencies import private_name
 from st_static.evaluate.compare import compare
-from st_static.evaluate.published import find_published, read_published
+from st_static.evaluate.published import find_published, read_published, sources_of
 from st_static.evaluate.scores import CountedParts, ModelScores, counted_parts, read_results
 from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.files import read_json
@@ -81,9 +81,24 @@ def official_results(folder: Path) -> dict[str, str]:
     return texts
 
 
+class ScoreTable(NamedTuple):
+    """A model's scores beside those of others.
+
+    Attributes:
+        table: `columns`, and `rows` from columns to values.
+        left_out: Tasks that were left out, because one of the models was scored on other splits
+            than the benchmark's.
+        published_source: Where published scores come from; empty without any.
+    """
+
+    table: dict[str, Any]
+    left_out: list[str]
+    published_source: str
+
+
 def score_table(
     name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
-) -> tuple[dict[str, Any], list[str]]:
+) -> ScoreTable:
     """A model's scores beside those of its teacher and of peers.
 
     Args:
@@ -92,9 +107,8 @@ def score_table(
         inputs: Names the results of the model and of peers, and the benchmark.
         languages: The model's, see `counted_parts`.
 
-    Returns:
-        `columns`, and `rows` from columns to values; and the tasks that were left out because one
-        of the models was scored on other splits than the benchmark's.
+    Raises:
+        ValueError: A model has published means only.
     """
     own, *peers = _measured(inputs, languages)
     models = [replace(own, name=name), *peers]
@@ -104,7 +118,7 @@ def score_table(
     left_out = sorted({task for model in models for task in model.other_splits})
     table = compare([model.without(left_out) for model in models], inputs.benchmark)
     rows = [{k: _short(v) for k, v in row.items()} for row in table.to_dicts()]
-    return {"columns": table.columns, "rows": rows}, left_out
+    return ScoreTable({"columns": table.columns, "rows": rows}, left_out, sources_of(models))
 
 
 def _measured(inputs: CardInputs, languages: Sequence[str]) -> list[ModelScores]:
@@ -135,7 +149,18 @@ def _published(measured: set[str], teacher_id: str | None, inputs: CardInputs) -
     is_known = teacher_id in available or teacher_id in asked
     names = [teacher_id] if teacher_id is not None and is_known else []
     names += [peer for peer in asked if peer != teacher_id]
-    return find_published([n for n in names if n not in measured], inputs.benchmark)
+    found = find_published([n for n in names if n not in measured], inputs.benchmark)
+    _require_scores(found)
+    return found
+
+
+def _require_scores(models: Sequence[ModelScores]) -> None:
+    """Refuse models of which means alone were published."""
+    if means := [model.name for model in models if model.means]:
+        raise ValueError(
+            f"Of {', '.join(means)}, means over the whole benchmark were published alone, but a "
+            "card compares by task. Leave them out; st-static compare shows them."
+        )
 
 
 def _short(value: Any) -> Any:

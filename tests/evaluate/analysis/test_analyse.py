@@ -1,5 +1,6 @@
 """Analyses of a small built model: every table and figure, and what each is computed from."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -10,22 +11,26 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from scipy.stats import spearmanr
-from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
+from transformers import AutoModel, AutoTokenizer
 
 from st_static.cli import main
 from st_static.distill.pipeline import build
-from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.ablation import ablation, ablation_tables
 from st_static.evaluate.analysis.analyse import Inputs, analyse
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.collapse import sample_texts, token_vectors, word_vectors
+from st_static.evaluate.analysis.collapse import (
+    load_transformer,
+    sample_texts,
+    token_vectors,
+    word_vectors,
+)
 from st_static.evaluate.analysis.geometry import read_pairs, sphere
 from st_static.evaluate.analysis.lengths import held_out_agreement
-from st_static.evaluate.analysis.socm import mean_socm
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import build_tokenizer
@@ -65,9 +70,10 @@ def written(folder, tmp_path_factory):
 def test_every_table_in_three_formats_and_every_figure_in_two(written):
     tables = [
         *("norms", "norms_and_frequency", "norms_extraction_to_pca", "norms_pca_to_distillation"),
-        *("norms_parts_of_speech", "agreement_by_length", "socm", "alignment_uniformity"),
+        *("tagged_norms", "tagged_norms_and_frequency", "tagged_extremes", "parts_of_speech"),
+        *("agreement_by_length", "socm", "alignment_uniformity"),
     ]
-    figures = ["norms", "agreement_by_length"]
+    figures = ["norms", "agreement_by_length", "parts_of_speech"]
     expected = {f"{t}{s}" for t in tables for s in (".md", ".csv", ".json")}
     expected |= {f"{f}{s}" for f in figures for s in (".svg", ".png")}
     assert {path.name for path in written.iterdir()} == expected
@@ -91,19 +97,101 @@ def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
     assert table["sentences"][-1] == 64
 
 
-def test_the_teachers_collapse_is_over_its_own_tokens(folder, written):
+def hidden_states(transformer, texts):
+    """The last layer of each text alone, by transformers itself."""
+    tokenizer = AutoTokenizer.from_pretrained(transformer)
+    bert = AutoModel.from_pretrained(transformer).eval()
+    with torch.inference_mode():
+        outputs = [bert(**tokenizer(text, return_tensors="pt")) for text in texts]
+    return [output.last_hidden_state[0].numpy().astype(float) for output in outputs]
+
+
+def collapse_by_covariances(texts):
+    """The mean over pairs by its definition, with roots of d x d matrices by their eigenvalues."""
+
+    def root(matrix):
+        values, vectors = np.linalg.eigh(matrix)
+        return vectors * np.sqrt(np.clip(values, 0, None)) @ vectors.T
+
+    moments = []
+    for tokens in texts:
+        scaled = tokens / np.linalg.norm(tokens.mean(axis=0))
+        moments.append((scaled.mean(axis=0), np.cov(scaled, rowvar=False, bias=True)))
+    values = []
+    for (mean, spread), (other_mean, other) in itertools.combinations(moments, 2):
+        half = root(spread)
+        distance = np.trace(spread + other - 2 * root(half @ other @ half)) / 4
+        values.append((1 - np.sum((mean - other_mean) ** 2) / 4) * distance)
+    return 100 * np.mean(values)
+
+
+def test_the_collapse_of_transformers_is_over_all_their_tokens(folder, tmp_path, capsys):
+    """A base and its sentence-transformers folder, from texts of many lengths in batches."""
+    base, fine_tuned = folder / "teacher/bert", folder / "teacher/teacher"
+    texts = generated_sentences(40, seed=5)
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    arguments = ["--texts", str(tmp_path / "texts.txt"), "--output", str(tmp_path / "out")]
+    assert main(["analyse", "--socm", str(base), str(fine_tuned), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert (tmp_path / "out/socm.md").read_text() in printed
+    rows = pl.read_json(tmp_path / "out/socm.json").to_dicts()
+    assert [row["model"] for row in rows] == [str(base), str(fine_tuned)]
+    expected = collapse_by_covariances(hidden_states(base, texts))
+    assert [row["SOCM x 100"] for row in rows] == pytest.approx([expected, expected], rel=1e-3)
+    assert {row["pairs"] for row in rows} == {40 * 39 // 2}
+
+
+def test_padding_on_the_left_is_no_token(folder):
+    """As decoders have it; positions would shift, too."""
+    texts = ["Baba bade.", "Bafi bago baku bala bame."]
+    transformer = load_transformer(str(folder / "teacher/bert"))
+    transformer.tokenizer.padding_side = "left"
+    found = token_vectors(transformer, texts)
+    for vectors, expected in zip(found, hidden_states(folder / "teacher/bert", texts), strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_the_teachers_collapse_is_that_of_the_teacher_alone(folder, written):
     path = str(folder / "teacher/teacher")
-    transformer = SentenceTransformer(path, device="cpu")
-    texts = sample_texts(folder / "texts.txt", 1000)
-    tokens = transformer.encode(texts, output_value="token_embeddings")
-    expected = mean_socm([row.numpy() for row in tokens])
+    texts = sample_texts(folder / "texts.txt")
     rows = pl.read_json(written / "socm.json").to_dicts()
     assert [row["model"] for row in rows] == ["model", path]
-    # The teacher runs in bfloat16 where that is fast.
-    assert rows[1]["SOCM"] == pytest.approx(expected.mean, rel=2e-3)
-    assert rows[1]["pairs"] == 30 * 29 // 2
-    vectors = token_vectors(Teacher(transformer), texts)
-    assert sorted(map(len, vectors)) == sorted(map(len, tokens))
+    expected = collapse_by_covariances(hidden_states(folder / "teacher/bert", texts))
+    assert rows[1]["SOCM x 100"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_static_model_is_no_transformer(folder, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("Baba bade.\nBafi bago.")
+    texts = ["--texts", str(tmp_path / "texts.txt")]
+    assert main(["analyse", "--socm", str(folder / "model"), *texts]) == 1
+    assert "Expected a transformer, but" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--socm", "a", "b"], "--socm needs a file of texts to measure on: add --texts FILE."),
+        (["--texts", "t"], "Missing: MODEL, --work_dir. Name a built model and its recipe's"),
+        (["m"], "Missing: --work_dir. Name a built model"),
+        (["m", "--tagged", "x", "--socm", "a", "--texts", "t"], "but --tagged, MODEL came, too"),
+        (["m", "--work_dir", "w", "--socm", "a", "--texts", "t"], "but --work_dir, MODEL came"),
+    ],
+)
+def test_either_a_built_model_or_transformers(arguments, says, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyse", *arguments])
+    assert stopped.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_what_is_not_there_is_told_before_anything_is_loaded(folder, tmp_path, capsys):
+    base = str(folder / "teacher/bert")
+    assert main(["analyse", "--socm", base, "--texts", str(tmp_path / "none.txt")]) == 1
+    assert f"There is no {tmp_path / 'none.txt'}." in capsys.readouterr().err
+    (tmp_path / "texts.txt").write_text("one\ntwo")
+    arguments = ["--socm", base, str(tmp_path / "none"), "--texts", str(tmp_path / "texts.txt")]
+    assert main(["analyse", *arguments]) == 1
+    assert f"There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
 
 
 def test_the_models_collapse_is_over_its_word_vectors(model):
@@ -183,6 +271,7 @@ def test_the_figures_are_titled(written):
     for name, title in (
         ("norms", "Length of word vectors after each stage"),
         ("agreement_by_length", "Teacher agreement by sentence length"),
+        ("parts_of_speech", "Words whose vectors grow and shrink most: extraction to pca"),
     ):
         assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
 

@@ -1,6 +1,7 @@
 """Norms by stage: small cases computed by hand."""
 
 import lzma
+from collections import Counter
 
 import numpy as np
 import polars as pl
@@ -8,11 +9,17 @@ import pytest
 
 from st_static.evaluate.analysis.lengths import agreement_by_length
 from st_static.evaluate.analysis.norms import (
+    extremes,
     frequency_correlation,
-    most_changed,
-    parts_of_speech,
-    read_tags,
+    norm_changes,
     word_norms,
+)
+from st_static.evaluate.analysis.parts_of_speech import (
+    draw_parts_of_speech,
+    extreme_words,
+    parts_of_speech,
+    read_tagged,
+    tagged_norms,
 )
 
 WORDS = ["the", "run", "blue", "cat", "dog"]
@@ -34,58 +41,114 @@ def test_norms_by_stage_and_rank(norms):
     }
 
 
-def test_the_words_that_change_most_are_relative_to_the_mean(norms):
-    changes = most_changed(norms, "extraction", "pca", n=1)
-    assert changes["word"].to_list()[0] == "the"
+def test_changes_are_relative_to_the_mean(norms):
+    changes = norm_changes(norms, ["extraction", "pca"])
+    assert changes.columns == ["extraction to pca"]
     # Means over the words with a norm before: 2.5 and 3.5.
-    assert changes["change"].to_list() == pytest.approx([5 * 2.5 / 3.5, 2.5 / 3.5])
-    assert "dog" not in most_changed(norms, "extraction", "pca")["word"]
+    expected = [5 * 2.5 / 3.5, 2.5 / 3.5, 2.5 / 3.5, 2.5 / 3.5, None]
+    assert changes["extraction to pca"].to_list() == pytest.approx(expected)
+
+
+def test_the_ends_are_in_order_and_share_no_word():
+    words = pl.DataFrame({"word": list("abcde"), "change": [3.0, None, 1.0, 4.0, 2.0]})
+    one = extremes(words, "change", 1)
+    assert one.rows() == [("largest", "d", 4.0), ("smallest", "c", 1.0)]
+    assert extremes(words, "change", 100)["word"].to_list() == ["d", "a", "e", "c"]
 
 
 def test_correlation_of_norm_and_rank():
     rising = word_norms(WORDS, {"extraction": np.diag([1.0, 2, 3, 4, 5])})
-    column = "Spearman of norm and rank x 100"
-    assert frequency_correlation(rising)[column].to_list() == pytest.approx([100])
     falling = word_norms(WORDS, {"pca": np.diag([5.0, 4, 3, 2, 1])})
-    assert frequency_correlation(falling)[column].to_list() == pytest.approx([-100])
+    column = "Spearman with rank x 100"
+    assert frequency_correlation(rising, ["extraction"])[column].to_list() == pytest.approx([100])
+    assert frequency_correlation(falling, ["pca"])[column].to_list() == pytest.approx([-100])
+    # Without the dog. Ratios of 8, 1, 2 and 3 have the ranks 4, 1, 2 and 3: 1 - 6 * 12 / (4 * 15).
+    tables = {"extraction": np.diag([1.0, 2, 3, 4, 0]), "pca": np.diag([8.0, 2, 6, 12, 1])}
+    norms = word_norms(WORDS, tables)
+    changed = norms.hstack(norm_changes(norms, ["extraction", "pca"]))
+    [(norm, words, value)] = frequency_correlation(changed, ["extraction to pca"]).rows()
+    assert (norm, words) == ("extraction to pca", 4)
+    assert value == pytest.approx(-20)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".xz"])
-def test_the_most_frequent_tag_of_a_word(tmp_path, suffix):
+def test_words_of_a_tagged_text(tmp_path, suffix):
     text = "The/at cat/nn runs/vbz ./.\nthe/at-tl Run/nn run/vb run/vb 1/2/cd it's/pps+bez"
     file = tmp_path / f"tagged{suffix}"
     file.write_bytes(lzma.compress(text.encode()) if suffix == ".xz" else text.encode())
-    assert read_tags(file) == {
-        "the": "AT",
-        "cat": "NN",
-        "runs": "VBZ",
-        ".": ".",
-        "run": "VB",
-        "1/2": "CD",
-        "it's": "PPS",
-    }
+    assert read_tagged(file).rows() == [
+        ("run", "VB", 1),
+        ("the", "AT", 2),
+        ("1/2", "CD", 3),
+        ("cat", "NN", 4),
+        ("it's", "PPS", 5),
+        ("runs", "VBZ", 6),
+    ]
 
 
-def test_a_file_without_tags(tmp_path):
-    (tmp_path / "plain.txt").write_text("no tags here")
-    with pytest.raises(ValueError, match="no tokens of the form word/TAG"):
-        read_tags(tmp_path / "plain.txt")
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"no tags here", "no tokens of the form word/TAG"), (b"caf\xe9/nn", "tokens in UTF-8")],
+)
+def test_a_file_that_is_not_tagged_text(tmp_path, content, says):
+    (tmp_path / "file.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=says):
+        read_tagged(tmp_path / "file.txt")
 
 
-def test_parts_of_speech_of_the_longest_and_the_shortest(norms):
-    tags = {"the": "AT", "run": "VB", "blue": "JJ", "dog": "NN"}  # the cat has none
-    counts = parts_of_speech(norms, tags, n=2)
-    found = {(row["stage"], row["end"]): set() for row in counts.iter_rows(named=True)}
-    for row in counts.iter_rows(named=True):
-        found[row["stage"], row["end"]].add(row["tag"])
-    assert found == {
-        ("extraction", "longest"): {"JJ", "VB"},
-        ("extraction", "shortest"): {"AT", "NN"},
-        ("pca", "longest"): {"AT", "JJ"},
-        ("pca", "shortest"): {"VB", "NN"},
-    }
-    among = parts_of_speech(norms, tags, n=1, among=2).filter(pl.col("stage") == "extraction")
-    assert among["tag"].to_list() == ["VB", "AT"]
+def tagged(*pairs):
+    words, tags = zip(*pairs, strict=True)
+    return pl.DataFrame({"word": words, "tag": tags, "rank": range(1, len(words) + 1)})
+
+
+def test_only_the_most_frequent_words_of_the_text_count(norms):
+    text = tagged(("cat", "NN"), ("unheard", "JJ"), ("the", "AT"), ("run", "VB"))
+    known = tagged_norms(norms, text, among=3)
+    assert known.words["word"].to_list() == ["cat", "the"]
+    assert known.words["rank"].to_list() == [1, 3]
+    assert known.words["pca"].to_list() == [4, 5]
+    # Relative to the means over these two words alone: 2.5 and 4.5.
+    assert known.words["extraction to pca"].to_list() == pytest.approx([2.5 / 4.5, 5 * 2.5 / 4.5])
+    with pytest.raises(ValueError, match=r"Of the 2 most frequent words .* only 1 are in"):
+        tagged_norms(norms, text, among=2)
+
+
+def test_parts_of_speech_at_the_ends():
+    """Against sorting by hand: 60 words whose norms and tags are random."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(60)]
+    tags = rng.choice(["NN", "VB", "JJ"], 60, p=[0.6, 0.3, 0.1])
+    before, after = rng.uniform(1, 2, (2, 60))
+    norms = word_norms(words, {"pca": before[:, None], "distillation": after[:, None]})
+    known = tagged_norms(norms, tagged(*zip(words, tags, strict=True)))
+    extreme = extreme_words(known, n=5)
+    counts = parts_of_speech(extreme, known.words)
+    for norm, values in (
+        ("pca", before),
+        ("distillation", after),
+        ("pca to distillation", after / before),
+    ):
+        order = np.argsort(-values)
+        for end, expected in (("largest", order[:5]), ("smallest", order[-5:])):
+            found = extreme.filter(norm=norm, end=end)
+            assert found["word"].to_list() == [words[i] for i in expected]
+            assert found["rank"].to_list() == [i + 1 for i in expected]
+            rows = counts.filter(norm=norm, end=end)
+            shown = dict(rows.select("tag", "words").iter_rows())
+            assert shown == Counter(str(tags[i]) for i in expected)
+            chance = {tag: 5 * np.mean(tags == tag) for tag in shown}
+            assert dict(rows.select("tag", "expected").iter_rows()) == pytest.approx(chance)
+
+
+def test_a_panel_for_each_step(tmp_path, norms):
+    text = tagged(("the", "AT"), ("run", "VB"), ("blue", "JJ"), ("cat", "NN"), ("dog", "NN"))
+    known = tagged_norms(norms, text)
+    counts = parts_of_speech(extreme_words(known), known.words)
+    svg, png = draw_parts_of_speech(counts, known.steps, tmp_path / "figure")
+    drawn = svg.read_text("utf-8")
+    assert "<!-- Words whose vectors grow and shrink most: extraction to pca -->" in drawn
+    assert all(f"<!-- {tag} -->" in drawn for tag in ("AT", "VB", "JJ", "NN"))
+    assert png.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_agreement_by_length_of_sentences():

@@ -131,6 +131,22 @@ def test_the_table_of_scores_is_that_of_the_results(written):
     assert "local copies of the datasets" in card
 
 
+def test_a_card_says_who_published_scores(model, write, capsys):
+    simcse = "princeton-nlp/sup-simcse-bert-base-uncased"
+    assert write(model, "--published", simcse) == 0
+    facts = facts_of(model)
+    assert facts.scores["rows"][-1]["origin"] == "published by Muennighoff et al. 2022"
+    assert facts.published_source.startswith("Muennighoff et al. 2022 (arXiv 2210.07316)")
+    card = (model / "README.md").read_text("utf-8")
+    assert f"Published scores: {facts.published_source}.\n" in card
+    # A mean over 56 tasks cannot stand beside one over two.
+    assert write(model, "--published", simcse, "SWE-256") == 1
+    assert "Of SWE-256, means over the whole benchmark were published alone" in (
+        capsys.readouterr().err
+    )
+    assert (model / "README.md").read_text("utf-8") == card
+
+
 def test_what_the_card_says_of_the_build_is_the_record(written, built):
     card = (written / "README.md").read_text("utf-8")
     record = read_json(written / "st_static.json")

@@ -155,6 +155,20 @@ def test_the_card_of_a_japanese_model(write, model, caplog):
     assert check_card(card) == []
 
 
+def test_a_card_in_several_languages_offers_the_papers_averages_by_option(write, model):
+    record = read_json(model / "st_static.json")
+    record["recipe"]["language"] = ["en", "ja"]
+    write_json(model / "st_static.json", record)
+    assert write(model, "--benchmark", "MTEB(eng, v1)") == 0
+    facts = facts_of(model)
+    assert facts.benchmark == "MTEB(eng, v1)"
+    assert facts.scores["columns"][2:] == ["STS (2/10)", "Avg-s2s (2/33)", "Avg (2/56)"]
+    ours = facts.scores["rows"][0]
+    assert ours["Avg-s2s (2/33)"] == pytest.approx(100 * (0.612345 + 0.712345) / 2, abs=1e-3)
+    card = (model / "README.md").read_text("utf-8")
+    assert "`Avg-s2s` over those whose texts are sentences on both sides" in card
+
+
 def test_speed_is_measured_on_text_in_the_models_language(write, model, built, monkeypatch):
     record = read_json(model / "st_static.json")
     record["recipe"]["language"] = "tr"
