@@ -42,14 +42,17 @@ class Option:
         kinds = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else [self.hint]
         if self.name in ("teacher.revision", "teacher.code_revision"):
             return COMMIT  # what remote code needs
-        if get_origin(self.hint) is Literal:
-            return next(choice for choice in get_args(self.hint) if choice != self.default)
+        choices = [c for kind in kinds if get_origin(kind) is Literal for c in get_args(kind)]
+        if choices and bool not in kinds and int not in kinds:
+            return next(choice for choice in choices if choice != self.default)
+        if any(get_origin(kind) is dict for kind in kinds):
+            return {"a text": [0.5]}
         if bool in kinds:
             return not self.default
         if int in kinds:
             return 2 * self.default if isinstance(self.default, int) and self.default else 8
         if float in kinds:
-            return self.default / 2
+            return self.default / 2 or 0.5
         if list[int] in kinds:
             return [8, 4]
         if list[str] in kinds:

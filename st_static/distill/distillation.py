@@ -206,10 +206,7 @@ def distill(
     seed: int = 0,
     train: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """Train a word table on the teacher's similarities.
-
-    Checkpoints go into the folder; if there is one already, training goes on from it. Of all
-    evaluated tables the one with the smallest held-out loss is returned.
+    """Train a word table on the teacher's similarities; the best by held-out loss is returned.
 
     Args:
         table: The table to start from, [V, D]; zero rows of special tokens stay zero as long as
@@ -218,7 +215,7 @@ def distill(
         data: All sentences.
         held_out: Numbers of the sentences that are kept for the held-out loss, [H].
         config: Steps, batches, learning rate and so on.
-        folder: Where checkpoints go.
+        folder: Where checkpoints go; from one that is there, training goes on.
         seed: Seed of clusters and order.
         train: Numbers of the sentences to train on, ascending; None is all that are not held out.
 
@@ -228,15 +225,14 @@ def distill(
     Raises:
         ValueError: There are fewer sentences than in one batch, or no such device.
     """
-    if train is None:
-        train = np.setdiff1d(np.arange(len(data.vectors)), held_out)
+    train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     _check_sizes(train, held_out, config)
-    is_sparse = config.optimizer == "sparse_adam"
-    student = StaticWordEmbedding(tokenizer, table, sparse=is_sparse)
+    sparse = config.optimizer == "sparse_adam"
+    kind: type[Any] = SparseTrainer if sparse else _TrainerWithoutCard
+    student = StaticWordEmbedding(tokenizer, table, sparse)
     model = SentenceTransformer(modules=[student], device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
-    kind: type[Any] = SparseTrainer if is_sparse else _TrainerWithoutCard
     trainer = kind(
         model=model,
         args=arguments,
