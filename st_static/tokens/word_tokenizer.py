@@ -104,13 +104,17 @@ def normalization_of(words: Sequence[str]) -> Normalization:
         >>> normalization_of(["dog", "café"])
         Normalization(nfkc=False, lowercase=True, strip_accents=False)
     """
-    text = "\n".join(word for word in words if not _MARK.fullmatch(word))
-    characters = set(text)
+    characters = set().union(*words)
     return Normalization(
         nfkc=False,
-        lowercase=text == text.lower(),
+        lowercase=not capitalised(words),
         strip_accents=not any(map(_has_accent, characters)),
     )
+
+
+def capitalised(words: Sequence[str]) -> list[str]:
+    """The words with a capital, but not marks such as `<UNK>`."""
+    return [word for word in words if word != word.lower() and not _MARK.fullmatch(word)]
 
 
 def _has_accent(character: str) -> bool:
