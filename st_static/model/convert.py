@@ -90,6 +90,11 @@ def convert(
         never_found=vectors.known.never_found(),
         repeated=vectors.repeated,
     )
+    if len(done.never_found) == done.n_words:
+        raise ValueError(
+            f"No text is split into any of the {done.n_words:,} words of {file}, such as "
+            f"{done.never_found[0]!r}. Expected words as they stand between spaces."
+        )
     given = {"file": file.name, "limit": limit, "dtype": dtype}
     del vectors  # a gigabyte, perhaps, which the model has by itself
     record = {

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
-import io
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +28,10 @@ from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 from st_static.tokens.word_tokenizer import KnownWords
 
-_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTES_AT_A_TIME = 1 << 24
+_Lines = IO[bytes] | gzip.GzipFile
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class _Reader:
         first = block.partition(b"\n")[0]
         found = dimension_of(first)
         if not found:
-            shown = first[:40].decode(errors="backslashreplace")
+            shown = first[:40].decode(errors="replace")
             raise self._error(0, f"expected a word and numbers behind it, but got {shown!r}")
         if self._header and self._header.dimension != found:
             said = f"the header promises {self._header.dimension} numbers a word"
@@ -195,13 +195,14 @@ def _first_lines(block: bytes, n: int) -> bytes:
     return block if len(ends) <= n else block[: ends[n - 1] + 1]
 
 
-def _blocks(lines: io.BufferedReader) -> Iterator[bytes]:
+def _blocks(lines: _Lines) -> Iterator[bytes]:
     """Whole lines, many at a time, without empty ones at the end of the file."""
+    empty = b""
     while block := lines.read(_BYTES_AT_A_TIME):
-        block += lines.readline(_BYTES_AT_A_TIME)
-        if lines.peek(1):
-            yield block
-        elif rows := block.rstrip(b"\r\n"):
+        block = empty + block + lines.readline()
+        rows = block.rstrip(b"\r\n")
+        empty = block[len(rows) :].partition(b"\n")[2] if rows else block
+        if rows:
             yield rows + b"\n"
 
 
@@ -221,7 +222,7 @@ def _with_bar(blocks: Iterator[bytes], raw: IO[bytes], file: Path) -> Iterator[b
 
 
 @contextlib.contextmanager
-def _unpacked(raw: io.BufferedReader, file: Path) -> Iterator[io.BufferedReader]:
+def _unpacked(raw: IO[bytes], file: Path) -> Iterator[_Lines]:
     """The lines of a file, which may be compressed.
 
     Raises:
@@ -231,10 +232,10 @@ def _unpacked(raw: io.BufferedReader, file: Path) -> Iterator[io.BufferedReader]
     raw.seek(0)
     if begin.startswith(_GZIP):
         with gzip.open(raw) as lines:
-            yield io.BufferedReader(lines)
-    elif begin == _ZIP:
+            yield lines
+    elif begin in (_ZIP, _EMPTY_ZIP):
         with zipfile.ZipFile(raw) as archive, archive.open(_only_member(archive, file)) as member:
-            yield io.BufferedReader(cast(io.RawIOBase, member))
+            yield member
     else:
         yield raw
 

@@ -83,7 +83,7 @@ def parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.flo
     # The space before each number, [n, D].
     before = spaces[(after - dimension)[:, None] + np.arange(dimension)]
     bounds = zip(starts.tolist(), before[:, 0].tolist(), strict=True)
-    words = [block[start:stop] for start, stop in bounds]
+    words = [block[start:stop].rstrip(b" \t") for start, stop in bounds]
     _check_words(words, np.flatnonzero(n_spaces > dimension), dimension)
     return _decoded(words), _numbers(text, before, ends)
 
@@ -98,10 +98,14 @@ def _with_plain_ends(block: bytes) -> bytes:
 
 
 def _check_words(words: Sequence[bytes], spaced: NDArray[np.int64], dimension: int) -> None:
-    """Check that words with spaces are not words and numbers, of lines with too many of these."""
+    """Check that words with spaces are not words and numbers, of lines with too many of these.
+
+    A number may stand inside of such a word; so many as in a line are another line without its end.
+    """
     for row in spaced.tolist():
-        if more := dimension_of(words[row]):
-            raise _wrong_length(row, dimension, dimension + more)
+        n_inside = sum(map(_is_number, words[row].split()[1:]))
+        if dimension_of(words[row]) or n_inside >= dimension:
+            raise _wrong_length(row, dimension, dimension + n_inside)
 
 
 def _wrong_length(row: int, expected: int, found: int) -> LineError:
@@ -144,7 +148,7 @@ def _first_that_is_none(strings: pa.Array, dimension: int) -> LineError:
     for place, value in enumerate(strings.cast(pa.large_binary()).to_pylist()):
         if not _is_number(value):
             row, column = divmod(place, dimension)
-            shown = value.decode(errors="backslashreplace")
+            shown = value.decode(errors="replace")
             return LineError(row, f"expected numbers, but number {column + 1} is {shown!r}")
     raise AssertionError("Arrow takes every number that is one by itself")
 
