@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
     languages = list(dict.fromkeys(map(primary_of, options.language)))
     source = Source(options.teacher, options.license, languages)
     done = convert(options.file, options.output, options.limit, options.dtype, source)
-    _print(done, options.file.name)
+    _print(done)
     return 0
 
 
@@ -81,26 +81,28 @@ def _check(options: Any) -> None:
             raise ValueError(f"--license: {problem}")
 
 
-def _print(done: Conversion, file: str) -> None:
+def _print(done: Conversion) -> None:
     """Print what became of the vectors, what is not as one might expect, and what comes next."""
     print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
     print(f"Capitals: {_capitals(done)}")
-    accents = "go, for no word has any" if done.normalization.strip_accents else "stay"
+    accents = "are dropped, for no word has any" if done.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
-    print(f"Punctuation: {done.n_punctuation:,} words of the file; other has no vector")
-    if done.repeated:
-        print(f"Warning: left out {_listed(done.repeated)}: no new words", file=sys.stderr)
-    if done.never_found:
-        split = "which no text is split into"
-        print(f"Warning: {_listed(done.never_found)} are {split}", file=sys.stderr)
+    print(f"Punctuation: {done.n_punctuation:,} of the words; other has no vector")
+    _warn("rows left out, whose words came before or are [PAD] or [UNK]", done.repeated)
+    _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))
-    print(f"Next: st-static encode {model} …, st-static evaluate {model} …, st-static card {model}")
+    print(f"Next: st-static evaluate {model} …, st-static card {model}")
 
 
 def _capitals(done: Conversion) -> str:
     if done.normalization.lowercase:
         return "texts are lower-cased, for no word has any"
-    return f"they count, for {_listed(done.capitalised)} have them"
+    return f"count, for words have them: {_listed(done.capitalised)}"
+
+
+def _warn(what: str, words: Sequence[str]) -> None:
+    if words:
+        print(f"Warning: {what}: {_listed(words)}", file=sys.stderr)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -98,7 +98,7 @@ def convert(
     given = {"file": file.name, "limit": limit, "dtype": dtype}
     del vectors  # a gigabyte, perhaps, which the model has by itself
     record = {
-        "conversion": _facts(done, source or Source()) | given,
+        "conversion": given | _facts(done, source or Source()),
         "versions": {"st-static": metadata.version("st-static")},
     }
     export_model(output, model.table, model.tokenizer, record, dtype)

@@ -65,5 +65,8 @@ def _words(facts: Mapping[str, Any]) -> str:
     if not facts["punctuation"]:
         lines.append("Punctuation has no vector.")
     if facts["never_found"]:
-        lines.append(f"{facts['never_found']:,} entries are never found: no text is split so.")
+        lines.append(
+            f"Entries that are never found, because no text is split into them: "
+            f"{facts['never_found']:,}."
+        )
     return "\n\n".join(lines)
