@@ -6,7 +6,8 @@ writes a file of random vectors, by default of the size of GloVe's with 6 billio
 the words have a hyphen, a dot or an apostrophe. In each turn `st-static convert` makes a model of
 it, and gensim's `KeyedVectors.load_word2vec_format`, which needs the package, reads it, each in a
 process of its own. Printed are the median of the seconds, the ratio to gensim, and the most memory
-that a process took; then what it takes to load the model's tokenizer.
+that a process took; then the same of loading the model's tokenizer, beside one that has the same
+words, WordPiece and BERT's pre-tokenizer, as built models have.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
+
+from st_static.tokens.tokenizer import build_tokenizer
 
 NUMBERS_IN_A_PART = 10
 PARTS = 20_000
@@ -69,6 +72,13 @@ def run(command: Sequence[str | Path]) -> tuple[float, float]:
     return time.perf_counter() - start, used.ru_maxrss / 1e3
 
 
+def load(tokenizer: Path) -> float:
+    """Seconds to load a tokenizer."""
+    start = time.perf_counter()
+    Tokenizer.from_file(str(tokenizer))
+    return time.perf_counter() - start
+
+
 def main() -> None:
     """Write the file, and convert and read it in turn."""
     parser = argparse.ArgumentParser(
@@ -95,9 +105,11 @@ def main() -> None:
             memory = max(turn[name][1] for turn in turns)
             ratio = seconds[name] / seconds["gensim"]
             print(f"{name}: {seconds[name]:.1f} s, x {ratio:.2f}, {memory:,.0f} MB")
-        start = time.perf_counter()
-        Tokenizer.from_file(str(model / "tokenizer.json"))
-        print(f"tokenizer: {time.perf_counter() - start:.2f} s")
+        build_tokenizer(words(options.words)).save(str(model / "wordpiece.json"))
+        files = {"its tokenizer": "tokenizer.json", "WordPiece": "wordpiece.json"}
+        loads = [{n: load(model / f) for n, f in files.items()} for _ in range(options.turns)]
+        for name in files:
+            print(f"{name}: {statistics.median(turn[name] for turn in loads):.2f} s to load")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,8 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
             for block in _with_bar(_blocks(lines), raw, file):
                 if not reader.take(block):
                     break
+    except NotImplementedError as error:  # of zip
+        raise ValueError(f"{file} cannot be unpacked here ({error}). Unpack it.") from error
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
         raise ValueError(
             f"{file} is cut off or broken behind line {reader.n_lines} ({error}). Copy it again."

@@ -133,6 +133,7 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         (zipped({"a/": ""}), "holds 0 files: expected one, but found none"),
         (zipped({"a.txt": GLOVE * 99})[:-60], "cut off or broken behind line 0"),
         (zipped({"a.txt": GLOVE}).replace(b"\x00\x00\x00\x08", b"\x00\x01\x00\x08"), "encrypted"),
+        (zipped({"a.txt": GLOVE}).replace(b"\x00\x00\x08\x00", b"\x00\x00\x09\x00"), "Unpack it"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_line(tmp_path, content, says):
