@@ -9,13 +9,24 @@ import sys
 from collections.abc import Callable, Sequence
 
 from st_static import __version__
-from st_static.commands import analyse, build, card, compare, encode, evaluate, explain, publish
+from st_static.commands import (
+    analyse,
+    build,
+    card,
+    compare,
+    convert,
+    encode,
+    evaluate,
+    explain,
+    publish,
+)
 from st_static.commands.options import nearest
 from st_static.commands.terminal import drop_stdout
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "build": (build.run, "Build a static model from a teacher and text, as a recipe says."),
+    "convert": (convert.run, "Make a static model of text vectors, such as GloVe's."),
     "evaluate": (evaluate.run, "Score a model on MTEB tasks."),
     "compare": (compare.run, "Put measured and published scores side by side."),
     "encode": (encode.run, "Encode a file of texts into a file of vectors."),

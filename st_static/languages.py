@@ -92,6 +92,22 @@ def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(lists))) if all(lists) else []
 
 
+def languages_of_record(record: Mapping[str, Any]) -> list[str]:
+    """The languages that a model's record says: of a build, an ensemble or a conversion.
+
+    Example:
+        >>> languages_of_record({"recipe": {"language": "pt-BR"}})
+        ['pt']
+        >>> languages_of_record({"conversion": {"languages": ["en"]}}), languages_of_record({})
+        (['en'], [])
+    """
+    recipe, ensemble, conversion = (
+        record.get(part) or {} for part in ("recipe", "ensemble", "conversion")
+    )
+    of_members = languages_of_members(ensemble.get("members") or [])
+    return recorded_languages(recipe) or of_members or list(conversion.get("languages") or [])
+
+
 def has_spaces(tag: str) -> bool:
     """Whether the language is written with spaces between words.
 

@@ -102,6 +102,20 @@ def test_the_command_encodes(base, built, sentences, tmp_path) -> None:
     np.testing.assert_allclose(np.load(output), expected, rtol=0, atol=1e-6)
 
 
+def test_the_command_converts_text_vectors(base, tmp_path) -> None:
+    (tmp_path / "v.txt").write_text("the 1 0\ndog 0 1\n")
+    arguments = [str(tmp_path / "v.txt"), str(tmp_path / "model")]
+    result = base.command("convert", *arguments, "--license", "mit", "--teacher", "org/teacher")
+    assert result.returncode == 0, result.stderr.decode()
+    vectors = FastEncoder.from_pretrained(tmp_path / "model").encode(["Dog!"])
+    assert vectors.tolist() == [[0, 1]]
+    result = base.command("convert", *arguments, "--language", "en")
+    assert (result.returncode, result.stderr.decode().strip()) == (
+        1,
+        'Error: The option --language needs langcodes: pip install "st-static[build]".',
+    )
+
+
 def test_help_and_version_need_nothing_else(base) -> None:
     for option in ("--help", "--version"):
         result = base.command(option)

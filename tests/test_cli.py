@@ -245,7 +245,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["publsh"]) == 2
     assert "no command 'publsh'. Did you mean publish?" in capsys.readouterr().err
     assert main(["zzz"]) == 2
-    assert "Expected one of build, evaluate, " in capsys.readouterr().err
+    assert "Expected one of build, convert, evaluate, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def _parser() -> CommandParser:
         nargs="+",
         type=Path,
         default=[],
-        help="Folders of the model's results, results/MODEL/REVISION; only an ensemble's card can "
-        "be written without.",
+        help="Folders of the model's results, results/MODEL/REVISION; only the card of an ensemble "
+        "or of converted text vectors can be written without.",
     )
     parser.add_argument(
         "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."

@@ -18,7 +18,7 @@ _OPEN_LICENSES = """
     cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 odc-by odbl pddl
     unlicense isc zlib mpl-2.0 gpl-3.0 lgpl-3.0 agpl-3.0
 """.split()  # noqa: SIM905 (a list of words reads better)
-TAGS = ["sentence-transformers", "static-embeddings", "st_static"]
+_TAGS = ["sentence-transformers", "static-embeddings", "st_static"]
 _FORMS = {
     "exact": "The module that scales its parts comes with this repository, as a short Python file: "
     "load it with `trust_remote_code=True` and sentence-transformers 5.4 or later. Model2Vec does "
@@ -55,13 +55,27 @@ def card_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
     """The card's YAML, without results."""
     members = record["ensemble"]["members"]
     licenses = {member["license"] for member in members}
-    languages = languages_of_members(members)
+    terms = _license_fields(licenses.pop() if len(licenses) == 1 else None)
+    return short_metadata(languages_of_members(members), terms)
+
+
+def short_metadata(languages: Sequence[str], terms: Mapping[str, str]) -> dict[str, Any]:
+    """The YAML of a short card: of an ensemble, or of text vectors.
+
+    Args:
+        languages: The model's, without script and region.
+        terms: The fields on its licence.
+    """
     return {
-        **({"language": languages if len(languages) > 1 else languages[0]} if languages else {}),
-        **_license_fields(licenses.pop() if len(licenses) == 1 else None),
+        **(
+            {"language": list(languages) if len(languages) > 1 else languages[0]}
+            if languages
+            else {}
+        ),
+        **terms,
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
-        "tags": list(TAGS),
+        "tags": list(_TAGS),
     }
 
 
@@ -70,16 +84,16 @@ def ensemble_body(
 ) -> str:
     """The card's Markdown; for the arguments see `ensemble_card`."""
     members = record["ensemble"]["members"]
-    notes = notes.strip("\n")
+    is_exact = record["ensemble"]["form"] == "exact"
+    languages = languages_of_members(members)
     parts = [
         f"# {name}",
         f"A static sentence encoder: the weighted ensemble of {len(members)} static models, over "
         "one table of words. No neural network runs. A member that tells capitals apart, or splits "
         "words by what stands beside them, is not quite what it is alone.",
-        "<!-- What stands between the next two comments is kept when the card is written again. "
-        f"-->\n{NOTES_START}\n{notes}{chr(10) if notes else ''}{NOTES_END}",
+        notes_part(notes),
         "## Use it",
-        _usage(record["ensemble"], model_id or f"models/{name}"),
+        usage_part(model_id or f"models/{name}", languages, trust_remote_code=is_exact),
         _FORMS[record["ensemble"]["form"]],
         "## Members",
         _table(members),
@@ -90,9 +104,19 @@ def ensemble_body(
     return "\n\n".join(parts) + "\n"
 
 
-def _usage(ensemble: Mapping[str, Any], model_id: str) -> str:
-    trust = ", trust_remote_code=True" if ensemble["form"] == "exact" else ""
-    texts = usage_in(languages_of_members(ensemble["members"])) or usage_in([])
+def notes_part(notes: str) -> str:
+    """What a person wrote, between the card's markers."""
+    notes = notes.strip("\n")
+    return (
+        "<!-- What stands between the next two comments is kept when the card is written again. "
+        f"-->\n{NOTES_START}\n{notes}{chr(10) if notes else ''}{NOTES_END}"
+    )
+
+
+def usage_part(model_id: str, languages: Sequence[str], trust_remote_code: bool = False) -> str:
+    """A program that loads a model and encodes sentences in one of its languages."""
+    trust = ", trust_remote_code=True" if trust_remote_code else ""
+    texts = usage_in(languages) or usage_in([])
     return f"""```python
 from sentence_transformers import SentenceTransformer
 

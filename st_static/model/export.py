@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
@@ -165,8 +165,11 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
 
 
 def _write_weights(path: Path, table: NDArray[np.floating]) -> None:
-    # Not save_file, which leaves a file that only its owner may read.
-    path.write_bytes(save({"embedding.weight": table}, metadata={"format": "pt"}))
+    # save_file leaves a file that only its owner may read; save copies the table twice.
+    path.touch()
+    mode = path.stat().st_mode
+    save_file({"embedding.weight": table}, path, metadata={"format": "pt"})
+    path.chmod(mode)
 
 
 def _write_card(path: Path, card: str, old: Path) -> None:

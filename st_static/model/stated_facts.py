@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from st_static.files import read_json
-from st_static.languages import languages_of_members, recorded_languages
+from st_static.languages import languages_of_record
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE
 
@@ -20,21 +20,21 @@ _LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
 
 
 def stated_license(folder: Path) -> str | None:
-    """The licence in the model card's header, or else the one that its recipe gave it."""
+    """The licence in the model card's header, or else the one that its record has."""
     stated = _header_of_card(folder).get("license")
     if not isinstance(stated, str) or stated == "unknown":
-        stated = (_record(folder, "recipe").get("export") or {}).get("license")
+        of_build = (_record(folder, "recipe").get("export") or {}).get("license")
+        stated = of_build or _record(folder, "conversion").get("license")
     return stated if isinstance(stated, str) else None
 
 
 def stated_languages(folder: Path) -> list[str]:
     """The languages that a model is for, without script and region; none where nothing says them.
 
-    The record of a build or of an ensemble says them, or else the card's header.
+    The model's record says them, or else the card's header.
     """
-    recorded = recorded_languages(_record(folder, "recipe"))
-    members = _record(folder, "ensemble").get("members") or []
-    return recorded or languages_of_members(members) or _languages_of_card(folder)
+    recorded = {part: _record(folder, part) for part in ("recipe", "ensemble", "conversion")}
+    return languages_of_record(recorded) or _languages_of_card(folder)
 
 
 def has_recipe(folder: Path) -> bool:

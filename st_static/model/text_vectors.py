@@ -1,91 +1,256 @@
-"""Word vectors in text files, as GloVe and others publish them."""
+"""Word vectors in text files, as GloVe, fastText and others publish them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.normalizers import Lowercase
-from tokenizers.pre_tokenizers import WhitespaceSplit
+from tqdm import tqdm
 
 from st_static.model.static_model import StaticModel
-from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.model.vector_lines import (
+    Header,
+    LineError,
+    dimension_of,
+    parse_lines,
+    read_header,
+)
+from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import SPECIAL_TOKENS
+from st_static.tokens.word_tokenizer import KnownWords
 
-# No word between white space holds a space.
-_UNKNOWN = " unknown"
+_GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTES_AT_A_TIME = 1 << 24
+_Lines = IO[bytes] | gzip.GzipFile
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words with their vectors; a text's words are its lower-cased tokens between white space.
+    """Words with their vectors.
 
     Attributes:
-        words: Row of each word.
+        words: Distinct words, in the order of the file, [V].
         table: The vectors, [V, D].
+        repeated: Words of further rows, which were left out.
     """
 
-    words: Mapping[str, int]
+    words: Sequence[str]
     table: NDArray[np.float32]
+    repeated: Sequence[str] = ()
+
+    @functools.cached_property
+    def known(self) -> KnownWords:
+        """What finds the words in texts."""
+        return KnownWords(self.words)
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Rows of each text's known words, [B rows]."""
-        rows = [
-            [self.words[word] for word in text.lower().split() if word in self.words]
-            for text in texts
-        ]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        values = np.fromiter((i for row in rows for i in row), np.int32)
-        return Ragged(values, offsets_of(lengths))
+        return self.known(texts)
 
     def as_static_model(self, name: str = "") -> StaticModel:
-        """The same with a tokenizer of `tokenizers`; unknown words have a row of zeros."""
-        vocabulary = {**self.words, _UNKNOWN: len(self.table)}
-        tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=_UNKNOWN))
-        tokenizer.normalizer = Lowercase()
-        tokenizer.pre_tokenizer = WhitespaceSplit()
-        zeros = np.zeros((1, self.table.shape[1]), np.float32)
-        table = np.concatenate([self.table, zeros])
-        return StaticModel(tokenizer, table, normalize=False, name=name)
+        """The same with a tokenizer of `tokenizers`; what is no known word has a row of zeros."""
+        zeros = np.zeros((len(SPECIAL_TOKENS), self.table.shape[1]), np.float32)
+        table = np.concatenate([zeros, self.table])
+        return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 
-def read_word_vectors(file: Path) -> WordVectors:
-    """Read a text file of a word and its numbers a line; a first line of two counts is skipped.
+def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
+    """Read a text file of a word and its numbers a line, also compressed with gzip or zip.
 
-    Of a repeated word the first vector is kept.
+    The first line may have the number of words and the dimension, as word2vec's and fastText's
+    files do. Of a repeated word the first vector is kept; rows of `[PAD]` and `[UNK]` are left
+    out, for unknown words have zeros. A bar shows the progress at a terminal.
+
+    Args:
+        file: The file.
+        limit: Only so many rows, the first, are read.
 
     Raises:
-        ValueError: The file is missing or empty, or a line has another number of values.
+        ValueError: The file is missing, empty or broken, or something is wrong with a line, which
+            is named.
     """
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
-    words: dict[str, int] = {}
-    rows: list[NDArray[np.float32]] = []
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            word, *values = line.rstrip("\n").rstrip(" ").split(" ")
-            if number == 1 and len(values) == 1:
-                continue  # number of words and dimension
-            if rows and len(values) != len(rows[0]):
-                # A token may hold spaces, as some of GloVe's do: the numbers are the last ones.
-                word = " ".join([word, *values[: -len(rows[0])]])
-                values = values[-len(rows[0]) :]
-            try:
-                vector = np.array(values, dtype=np.float32)
-            except ValueError as error:
-                raise ValueError(f"{file}, line {number}: expected numbers ({error}).") from error
-            if not len(vector) or (rows and len(vector) != len(rows[0])):
-                raise ValueError(
-                    f"{file}, line {number}: expected {len(rows[0]) if rows else 'some'} numbers "
-                    f"after the word, but got {len(vector)}."
-                )
-            if word not in words:
-                words[word] = len(rows)
-                rows.append(vector)
-    if not rows:
-        raise ValueError(f"{file} holds no word vectors.")
-    return WordVectors(words, np.stack(rows))
+    reader = _Reader(file, limit)
+    try:
+        with file.open("rb") as raw, _unpacked(raw, file) as lines:
+            for block in _with_bar(_blocks(lines), raw, file):
+                if not reader.take(block):
+                    break
+    except NotImplementedError as error:  # of zip
+        raise ValueError(f"{file} cannot be unpacked here ({error}). Unpack it.") from error
+    except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
+        raise ValueError(
+            f"{file} is cut off or broken behind line {reader.n_lines} ({error}). Copy it again."
+        ) from error
+    return reader.result()
+
+
+class _Reader:
+    """Takes the lines of a file, block by block.
+
+    Args:
+        file: Where they are from.
+        limit: How many rows are taken.
+    """
+
+    def __init__(self, file: Path, limit: int | None) -> None:
+        self.n_lines = 0
+        self._file, self._limit = file, limit
+        self._header: Header | None = None
+        self._n_rows = 0
+        self._words = dict.fromkeys(SPECIAL_TOKENS)
+        self._repeated: list[str] = []
+        self._table = np.empty((0, 0), np.float32)
+
+    def take(self, block: bytes) -> bool:
+        """Take whole lines.
+
+        Returns:
+            Whether more are wanted.
+
+        Raises:
+            ValueError: Something is wrong with one; it is named.
+        """
+        if self.n_lines == 0:
+            block = self._without_header(block.removeprefix(_BYTE_ORDER_MARK))
+        if self._limit is not None:
+            block = _first_lines(block, self._limit - self._n_rows)
+        if block:
+            self._add(block)
+        return self._limit is None or self._n_rows < self._limit
+
+    def _without_header(self, block: bytes) -> bytes:
+        first, _, rest = block.partition(b"\n")
+        self._header = read_header(first)
+        if self._header is None:
+            return block
+        self.n_lines = 1
+        return rest
+
+    def _add(self, block: bytes) -> None:
+        if not self._n_rows:
+            self._table = np.empty((0, self._dimension_of(block)), np.float32)
+        try:
+            words, vectors = parse_lines(block, self._table.shape[1])
+        except LineError as error:
+            raise self._error(error.row, str(error)) from error
+        is_new = np.ones(len(words), np.bool_)
+        for row, word in enumerate(words):
+            if word in self._words:
+                is_new[row] = False
+                self._repeated.append(word)
+            self._words[word] = None
+        start = len(self._table)
+        # In place: the system moves a large array without copying it.
+        self._table.resize((start + int(is_new.sum()), vectors.shape[1]), refcheck=False)
+        self._table[start:] = vectors[is_new]
+        self.n_lines += len(words)
+        self._n_rows += len(words)
+
+    def _dimension_of(self, block: bytes) -> int:
+        """How many numbers the first row has."""
+        first = block.partition(b"\n")[0]
+        found = dimension_of(first)
+        if not found:
+            shown = first[:40].decode(errors="replace")
+            raise self._error(0, f"expected a word and numbers behind it, but got {shown!r}")
+        if self._header and self._header.dimension != found:
+            said = f"the header promises {self._header.dimension} numbers a word"
+            raise self._error(0, f"{said}, but here are {found}")
+        return found
+
+    def result(self) -> WordVectors:
+        """What was taken.
+
+        Raises:
+            ValueError: There was nothing, or less or more than the header says.
+        """
+        if not len(self._table):
+            raise ValueError(f"{self._file} holds no word vectors.")
+        said = self._header.n_words if self._header else self._n_rows
+        is_all = self._limit is None or self._n_rows < self._limit
+        if self._n_rows > said or (is_all and self._n_rows < said):
+            raise ValueError(
+                f"{self._file}, line 1: the header promises {said:,} words, but there are "
+                f"{self._n_rows:,}. Copy the file again or, if it is whole, remove that line."
+            )
+        words = list(self._words)[len(SPECIAL_TOKENS) :]
+        return WordVectors(words, self._table, self._repeated)
+
+    def _error(self, row: int, reason: str) -> ValueError:
+        return ValueError(f"{self._file}, line {self.n_lines + row + 1}: {reason}.")
+
+
+def _first_lines(block: bytes, n: int) -> bytes:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+    return block if len(ends) <= n else block[: ends[n - 1] + 1]
+
+
+def _blocks(lines: _Lines) -> Iterator[bytes]:
+    """Whole lines, many at a time, without empty ones at the end of the file."""
+    empty = b""
+    while block := lines.read(_BYTES_AT_A_TIME):
+        block = empty + block + lines.readline()
+        rows = block.rstrip(b"\r\n")
+        empty = block[len(rows) :].partition(b"\n")[2] if rows else block
+        if rows:
+            yield rows + b"\n"
+
+
+def _with_bar(blocks: Iterator[bytes], raw: IO[bytes], file: Path) -> Iterator[bytes]:
+    """The blocks, and at a terminal a bar of how much of the file has been read."""
+    with tqdm(
+        total=file.stat().st_size,
+        desc=f"Reading {file.name}",
+        unit="B",
+        unit_scale=True,
+        disable=None,
+        leave=False,
+    ) as bar:
+        for block in blocks:
+            bar.update(raw.tell() - bar.n)
+            yield block
+
+
+@contextlib.contextmanager
+def _unpacked(raw: IO[bytes], file: Path) -> Iterator[_Lines]:
+    """The lines of a file, which may be compressed.
+
+    Raises:
+        ValueError: It is an archive of several files, or one with a password.
+    """
+    begin = raw.read(len(_ZIP))
+    raw.seek(0)
+    if begin.startswith(_GZIP):
+        with gzip.open(raw) as lines:
+            yield lines
+    elif begin in (_ZIP, _EMPTY_ZIP):
+        with zipfile.ZipFile(raw) as archive, archive.open(_only_member(archive, file)) as member:
+            yield member
+    else:
+        yield raw
+
+
+def _only_member(archive: zipfile.ZipFile, file: Path) -> zipfile.ZipInfo:
+    """The one file in an archive, what macOS adds left aside."""
+    members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
+    names = ", ".join(member.filename for member in members[:10]) or "none"
+    if len(members) != 1:
+        raise ValueError(
+            f"{file} holds {len(members)} files: expected one, but found {names}. Unpack it, and "
+            "give one of them."
+        )
+    if members[0].flag_bits & 1:
+        raise ValueError(f"{file} is encrypted. Unpack it, and give the file {names}.")
+    return members[0]

@@ -133,7 +133,8 @@ def _works_without_spaces(part: Part) -> bool:
     """The same, for a step that sees pieces without white space only."""
     if part["type"] == "Metaspace":  # with "first", only the text's first piece gets a prefix
         return bool(part.get("prepend_scheme", "always") != "first")
-    return part["type"] == "ByteLevel" or _splits_inside(part)
+    # A pattern is looked for in each piece by itself, whatever it says of what stands around.
+    return part["type"] in ("ByteLevel", "Split") or _splits_inside(part)
 
 
 def _is_local(part: Part, cut: Cut) -> bool:

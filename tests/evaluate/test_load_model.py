@@ -128,7 +128,7 @@ def test_a_model_that_is_not_there(tmp_path):
 
 def test_sif_counts_words_in_a_file_of_texts(tmp_path):
     (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
-    (tmp_path / "texts.txt").write_text("The cat the\nthe the\n")
+    (tmp_path / "texts.txt").write_text("The cat, the\nthe the.\n")
     vectors = read_word_vectors(tmp_path / "glove.txt")
     texts = ["The cat the", "the the"]
     expected = SmoothInverseFrequency(vectors, {"the": 4, "cat": 1}, texts)

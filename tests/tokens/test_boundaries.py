@@ -34,6 +34,7 @@ p, n = pre_tokenizers, normalizers
         p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")]),
         p.Sequence([p.WhitespaceSplit(), p.ByteLevel(use_regex=False)]),
         p.Sequence([p.WhitespaceSplit(), p.Split("-", "isolated")]),
+        p.Sequence([p.WhitespaceSplit(), p.Split(Regex(r"^a|(?<=b)\s|c$"), "removed", True)]),
     ],
 )
 def test_pre_tokenizers_that_drop_spaces_are_cut_at_spaces(part):

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
+    Regex,
     Tokenizer,
     models,
     normalizers,
@@ -71,6 +72,16 @@ CONFIGURATIONS = {
         p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")]),
     ),
     "words": ("WordLevel", n.Sequence([n.Nmt(), n.Lowercase()]), p.WhitespaceSplit()),
+    "words_pattern": (
+        "WordLevel",
+        n.BertNormalizer(),
+        p.Sequence(
+            [
+                p.WhitespaceSplit(),
+                p.Split(Regex(r"^the|e-mail(?!\S)|(?<=\s)a|\w+|\S$|\S"), "removed", invert=True),
+            ]
+        ),
+    ),
     "words_punctuation": (
         "WordLevel",
         n.Replace("``", '"'),

@@ -4,11 +4,13 @@
 |---|---|
 | `model2vec:ID_OR_FOLDER` | a model of the package `model2vec` |
 | `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
-| `glove:FILE` | text vectors, a word and its numbers per line; a text is their mean |
+| `glove:FILE` | text vectors, read as by `st-static convert`; a text is the mean of its words |
 | `sif:FILE,TEXTS` | the same with frequency weights (SIF), counted in TEXTS, one text per line |
 | `borep:FILE`, `borep-max:FILE`, `borep-relu:FILE`, `borep-max-relu:FILE` | the same through a \
 random projection: a floor |
 | `sent2vec:FILE` | a binary model of Sent2Vec (needs the package `gensim`) |
+
+What the words of a text are, `st_static.tokens.word_tokenizer` decides for all but the first two.
 
 To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
 `st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
@@ -75,8 +77,8 @@ def _load_sif(files: str) -> EvaluatedModel:
         )
     vectors = read_word_vectors(Path(file))
     with Path(texts_file).open(encoding="utf-8") as texts:
-        lines = [line.lower() for line in texts]
-    counts = Counter(word for line in lines for word in line.split())
+        lines = list(texts)
+    counts = Counter(vectors.words[i] for i in vectors.tokenize(lines).values)
     sif = SmoothInverseFrequency(vectors, counts, lines[:_SIF_SAMPLE])
     revision = hash_files([Path(file), Path(texts_file)])
     return EvaluatedModel(f"{local_name(file)}-sif", revision, sif.encode, vectors.table.shape[1])

@@ -41,8 +41,8 @@ class Sent2Vec:
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Rows of each text's known words and of their n-grams, [B rows].
 
-        Words are lower-cased tokens between white space; unknown ones are left out before
-        n-grams are formed.
+        Words are found as `st_static.tokens.word_tokenizer` says; what is unknown is left out
+        before n-grams are formed.
         """
         words = self.words.tokenize(texts)
         text = words.row_of_value
@@ -99,6 +99,7 @@ def read_sent2vec(file: Path) -> Sent2Vec:
             raise ValueError(
                 f"{file} was cut off, or is not a binary model of Sent2Vec."
             ) from error
-    words = {word: row for row, word in enumerate(model.raw_vocab)}
     table: NDArray[np.float32] = model.vectors_ngrams
-    return Sent2Vec(WordVectors(words, table[: model.nwords]), table, model.word_ngrams)
+    return Sent2Vec(
+        WordVectors(list(model.raw_vocab), table[: model.nwords]), table, model.word_ngrams
+    )

@@ -16,6 +16,20 @@ _CORPUS = {
 }
 
 
+def identity(record: Mapping[str, Any], hub_id: str | None) -> dict[str, Any]:
+    """By what the model of a record is known.
+
+    Raises:
+        KeyError: The record does not say what the model is.
+    """
+    if "ensemble" in record:
+        return identity_of_ensemble(record, hub_id)
+    if "conversion" in record:
+        facts = record["conversion"]
+        return {"hub_id": hub_id, "file": facts["file"], "dimension": facts["dimension"]}
+    return identity_of_built(record, hub_id)
+
+
 def identity_of_built(record: Mapping[str, Any], hub_id: str | None) -> dict[str, Any]:
     """By what a model is known: where it is published, else its teacher, text and dimension."""
     recipe = record["recipe"]
@@ -35,7 +49,7 @@ def identity_of_ensemble(record: Mapping[str, Any], hub_id: str | None) -> dict[
     return {"hub_id": hub_id, "form": ensemble["form"], "members": members}
 
 
-def check_same_model(cards: Path, name: str, identity: Mapping[str, Any]) -> None:
+def check_same_model(cards: Path, name: str, here: Mapping[str, Any]) -> None:
     """Check that a folder of cards holds no other model's card of that name.
 
     A model that was built again, from newer contents of the same text or with other settings, is
@@ -50,15 +64,14 @@ def check_same_model(cards: Path, name: str, identity: Mapping[str, Any]) -> Non
     elsewhere = "It would be overwritten: give another folder, --cards OTHER, or move it away."
     try:
         values = json.loads(facts.read_text("utf-8"))
-        identify = identity_of_ensemble if "ensemble" in values else identity_of_built
-        there = identify(values, values["hub_id"])
+        there = identity(values, values["hub_id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{facts} does not say whose card {card} is ({type(error).__name__}). {elsewhere}"
         ) from error
-    if there == identity or (there["hub_id"] and there["hub_id"] == identity["hub_id"]):
+    if there == here or (there["hub_id"] and there["hub_id"] == here["hub_id"]):
         return
-    differs = list(_differences(there, identity))
+    differs = list(_differences(there, here))
     if differs:
         raise ValueError(f"{card} is another model's card: {', '.join(differs)}. {elsewhere}")
 
@@ -66,10 +79,7 @@ def check_same_model(cards: Path, name: str, identity: Mapping[str, Any]) -> Non
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
     """In what two identities differ, in words."""
     if there.keys() != here.keys():
-        kinds = [
-            "an ensemble" if "members" in model else "a single model" for model in (there, here)
-        ]
-        yield f"that of {kinds[0]}, not of {kinds[1]}"
+        yield f"that of {_kind(there)}, not of {_kind(here)}"
     else:
         is_told = set()
         for key, value in here.items():
@@ -80,6 +90,12 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[
             yield f"{what} {_said(what, there)} instead of {_said(what, here)}"
     if there["hub_id"] and here["hub_id"]:
         yield f"{there['hub_id']} instead of {here['hub_id']} on the Hub"
+
+
+def _kind(identity: Mapping[str, Any]) -> str:
+    """What kind of model an identity is of, in words."""
+    kinds = {"members": "an ensemble", "file": "text vectors"}
+    return next((said for key, said in kinds.items() if key in identity), "a single model")
 
 
 def _is_same(key: str, there: Any, here: Any) -> bool:

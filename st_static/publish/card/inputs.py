@@ -12,15 +12,11 @@ from typing import Any
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json
 from st_static.hub_access import check_repo_id
-from st_static.languages import languages_of_members, recorded_languages
+from st_static.languages import languages_of_record
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.identity import (
-    check_same_model,
-    identity_of_built,
-    identity_of_ensemble,
-)
+from st_static.publish.card.identity import check_same_model, identity
 
 logger = logging.getLogger(__name__)
 
@@ -68,9 +64,9 @@ class CardPlan:
     notes: str
 
     @property
-    def is_ensemble(self) -> bool:
-        """Whether the model is an ensemble."""
-        return "ensemble" in self.record
+    def has_recipe(self) -> bool:
+        """Whether a recipe built the model: else it is an ensemble, or made of text vectors."""
+        return "recipe" in self.record
 
 
 def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
@@ -86,25 +82,18 @@ def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
             f"There is no folder {inputs.work_dir}. Expected the work_dir of the model's recipe."
         )
     record, name = read_record(folder), name_of(folder, inputs.hub_id)
-    is_ensemble = "ensemble" in record
     places = [folder / CARD_FILE]
     if cards is not None:
-        identity = identity_of_ensemble if is_ensemble else identity_of_built
         check_same_model(cards, name, identity(record, inputs.hub_id))
         places.append(cards / f"{name}.md")
-    if inputs.results or not is_ensemble:
+    if inputs.results or "recipe" in record:
         inputs = replace(inputs, results=own_results(inputs.results, folder))
     return CardPlan(_compared(inputs, record), record, name, places, find_notes(places))
 
 
 def _compared(inputs: CardInputs, record: dict[str, Any]) -> CardInputs:
     """Name the benchmark and the published models that were left to the model's languages."""
-    languages = (
-        recorded_languages(record["recipe"])
-        if "recipe" in record
-        else languages_of_members(record["ensemble"]["members"])
-    )
-    benchmark = inputs.benchmark or benchmark_of(languages)
+    benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
     peers = usual_peers(benchmark) if inputs.published is None else inputs.published
     return replace(inputs, benchmark=benchmark, published=peers)
 
@@ -115,7 +104,7 @@ def name_of(folder: Path, hub_id: str | None) -> str:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a model's build: with `recipe`, or with `ensemble` for an ensemble.
+    """The record of a model: with `recipe`, or with `ensemble` or `conversion` in its place.
 
     Raises:
         ValueError: It is not a model that st_static built.
@@ -125,7 +114,7 @@ def read_record(folder: Path) -> dict[str, Any]:
             f"{folder} is not a model that st_static built: there is no {RECORD_FILE}."
         )
     record: dict[str, Any] = read_json(folder / RECORD_FILE)
-    if "recipe" not in record and "ensemble" not in record:
+    if not record.keys() & {"recipe", "ensemble", "conversion"}:
         raise ValueError(
             f"{folder / RECORD_FILE} says neither how the model was built nor of what it is an "
             "ensemble. Write its card by hand."

@@ -19,9 +19,8 @@ from st_static.evaluate.task_languages import language_tag
 from st_static.examples import examples_for
 from st_static.languages import is_english, recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName
-from st_static.model.notes import CARD_FILE
 from st_static.publish.card.facts import CardFacts, ResultEntry
-from st_static.publish.checks.card_format import TERMS_IN_NOTES
+from st_static.publish.checks.card_format import licence_fields
 from st_static.publish.checks.fingerprint import SLOW_MARK, mark
 
 _TEMPLATE = "card.md.jinja"
@@ -101,19 +100,13 @@ def card_data(facts: CardFacts) -> ModelCardData:
         tags=[*_TAGS, "mteb"],
         model_name=facts.name,
         eval_results=[eval_result(entry) for entry in facts.results],
-        **_terms(facts.license),
-        **_lineage(facts.teacher_id),
+        **licence_fields(facts.license),
+        **lineage(facts.teacher_id),
     )
 
 
-def _terms(license_id: str) -> dict[str, Any]:
-    if license_id != "other":
-        return {"license": license_id}
-    # Its terms are for the notes: publish looks for them.
-    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
-
-
-def _lineage(teacher_id: str | None) -> dict[str, Any]:
+def lineage(teacher_id: str | None) -> dict[str, Any]:
+    """The YAML on a model's teacher, if the Hub has it."""
     if teacher_id is None:
         return {}
     # Of the Hub's four relations the nearest: weights that were trained after another model.

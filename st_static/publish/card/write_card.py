@@ -16,13 +16,13 @@ from st_static.files import atomic
 from st_static.languages import recorded_languages
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
-from st_static.publish.card.ensemble_card import EnsembleFacts, gather_ensemble, render_ensemble
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
 from st_static.publish.card.inputs import CardInputs, CardPlan, plan_card
 from st_static.publish.card.render import official_task, render
 from st_static.publish.card.results import official_results
+from st_static.publish.card.short_card import ShortFacts, gather_short, render_short
 from st_static.publish.checks.card_format import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
@@ -70,11 +70,11 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
 
 def _facts_and_card(
     folder: Path, plan: CardPlan, home: Path
-) -> tuple[CardFacts | EnsembleFacts, str, list[Path]]:
+) -> tuple[CardFacts | ShortFacts, str, list[Path]]:
     """Facts and text of a card, and its figures, which are drawn into a folder."""
-    if plan.is_ensemble:
-        of_ensemble = gather_ensemble(folder, plan.record, plan.inputs)
-        return of_ensemble, render_ensemble(of_ensemble, plan.notes), []
+    if not plan.has_recipe:
+        short = gather_short(folder, plan.record, plan.inputs)
+        return short, render_short(short, plan.notes), []
     facts = gather(folder, plan.record, plan.inputs)
     pair = examples_for(recorded_languages(facts.recipe)).heat_map
     explanation = explain(read_static_model(folder), *pair)

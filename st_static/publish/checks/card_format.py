@@ -14,6 +14,8 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.model.notes import CARD_FILE
+
 # The license_name of a card whose licence is in its notes.
 TERMS_IN_NOTES = "see-model-card"
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
@@ -129,6 +131,17 @@ def check_licence(data: dict[str, Any]) -> Iterator[str]:
         )
     if licence == "other" and not (data.get("license_name") and data.get("license_link")):
         yield "A license called other needs license_name and license_link."
+
+
+def licence_fields(license_id: str) -> dict[str, Any]:
+    """The YAML on a licence; the terms of `other` are for the notes, where publish looks for them.
+
+    Args:
+        license_id: As the Hub calls it.
+    """
+    if license_id != "other":
+        return {"license": license_id}
+    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
 
 
 def _lineage(data: dict[str, Any]) -> Iterator[str]:

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from st_static.files import read_json
-from st_static.languages import recorded_languages
+from st_static.languages import languages_of_record
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
-from st_static.publish.checks.record import check_recipe, teacher_id
+from st_static.publish.checks.record import check_conversion, check_recipe, teacher_id
 from st_static.publish.checks.weights import table_dimension
 
 # A link to a file of the repository, and what an example in the card loads.
@@ -105,27 +105,36 @@ def _check_terms(card: str) -> Iterator[str]:
 def _check_record(folder: Path, card: str) -> Iterator[str]:
     """What the record leaves open, or forbids, about the text and the teacher."""
     try:
-        recipe = read_json(folder / RECORD_FILE)["recipe"]
-        problems = check_recipe(recipe)
-        contradictions = _contradictions(card, recipe)
+        record = read_json(folder / RECORD_FILE)
+        problems, stated = _said_by(record)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return  # of an ensemble, or an older one
     yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
-    yield from contradictions
+    source = "the recipe" if "recipe" in record else RECORD_FILE
+    yield from _contradictions(card, stated, source)
 
 
-def _contradictions(card: str, recipe: dict[str, Any]) -> list[str]:
-    """What the card's YAML says otherwise than the recipe, also where it was changed by hand."""
+def _said_by(record: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """What a record leaves open, and the language, license and base_model that it states."""
+    if "conversion" in record:
+        facts = record["conversion"]
+        problems, license_id, teacher = check_conversion(facts), facts["license"], facts["teacher"]
+    else:
+        recipe = record["recipe"]
+        problems, teacher = check_recipe(recipe), teacher_id(recipe["teacher"])
+        license_id = recipe.get("export", {}).get("license")
+    languages = languages_of_record(record)
+    return problems, {"language": languages, "license": license_id, "base_model": teacher}
+
+
+def _contradictions(card: str, stated: dict[str, Any], source: str) -> list[str]:
+    """What the card's YAML says otherwise than the record, also where it was changed by hand."""
     said = card_yaml(card)
-    stated = {
-        "language": recorded_languages(recipe),
-        "license": _as_list(recipe.get("export", {}).get("license")),
-        "base_model": _as_list(teacher_id(recipe["teacher"])),
-    }
+    again = "build again" if source == "the recipe" else "convert again"
     return [
-        f"{CARD_FILE} says {key}: {', '.join(_as_list(said[key]))}, but the recipe "
-        f"{', '.join(values)}. Write it again: st-static card; or build again with other values."
-        for key, values in stated.items()
+        f"{CARD_FILE} says {key}: {', '.join(_as_list(said[key]))}, but {source} "
+        f"{', '.join(values)}. Write it again: st-static card; or {again} with other values."
+        for key, values in ((key, _as_list(value)) for key, value in stated.items())
         if values and said.get(key) and sorted(_as_list(said[key])) != sorted(values)
     ]
 

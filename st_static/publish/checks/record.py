@@ -20,6 +20,17 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     return [*_check_corpus(recipe["corpus"]), *_check_teacher(recipe["teacher"])]
 
 
+def check_conversion(facts: Mapping[str, Any]) -> list[str]:
+    """Find what is left open about text vectors; for what is returned see `check_recipe`.
+
+    Args:
+        facts: `conversion` of the model's record.
+    """
+    if facts["license"]:
+        return []
+    return ["The licence of the text vectors is not known. Convert again with --license LICENCE."]
+
+
 def _check_corpus(corpus: Mapping[str, Any]) -> Iterator[str]:
     if not corpus.get("redistributable", True):
         yield (

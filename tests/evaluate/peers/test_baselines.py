@@ -12,7 +12,7 @@ TEXTS = ["The cat sat", "the unseen MAT", "", "nothing known", "cat cat mat"]
 
 @pytest.fixture
 def vectors():
-    return WordVectors({word: i for i, word in enumerate(ROWS)}, np.array(list(ROWS.values())))
+    return WordVectors(list(ROWS), np.array(list(ROWS.values())))
 
 
 def mean(text):
@@ -36,7 +36,8 @@ def test_a_text_file_is_read(tmp_path, header):
 def test_words_with_spaces_and_repeated_words(tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\n. . . 3 4\na 5 6\n")
     vectors = read_word_vectors(tmp_path / "v.txt")
-    assert dict(vectors.words) == {"a": 0, ". . .": 1}
+    assert vectors.words == ["a", ". . ."]
+    assert vectors.repeated == ["a"]
     assert vectors.table.tolist() == [[1, 2], [3, 4]]
 
 
@@ -45,7 +46,7 @@ def test_words_with_spaces_and_repeated_words(tmp_path):
     [
         ("", "holds no word vectors"),
         ("a 1 2\nb 3\n", "line 2: expected 2 numbers after the word, but got 1"),
-        ("a 1 two\n", "line 1: expected numbers"),
+        ("a 1 two\n", "line 1: expected a word and numbers behind it"),
     ],
 )
 def test_files_that_hold_something_else(tmp_path, text, says):

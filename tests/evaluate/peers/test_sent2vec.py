@@ -50,6 +50,7 @@ def test_vectors_are_means_over_words_and_hashed_n_grams(tmp_path, rows, n):
     expected = [by_hand(text, rows, n) for text in TEXTS]
     np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-6)
     np.testing.assert_allclose(model.encode([""]), [[0, 0, 0]])
+    np.testing.assert_array_equal(model.encode(["(The cat, sat.)"]), model.encode(["the cat sat"]))
     assert (model.name, model.dimension) == ("local/model.bin", 3)
 
 

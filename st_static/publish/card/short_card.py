@@ -1,4 +1,7 @@
-"""The card of an ensemble with scores: facts from its record and mteb's results, then Markdown."""
+"""The card of an ensemble or of text vectors: facts from its record and mteb's results, then text.
+
+No recipe built these models, so their cards have no stages, and are short.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.ensemble.card_text import card_metadata, ensemble_body
-from st_static.languages import languages_of_members
+from st_static.languages import languages_of_record
+from st_static.publish.card.converted_text import converted_body, converted_metadata
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.render import eval_result, name_languages, render_template
@@ -18,17 +22,22 @@ from st_static.publish.card.results import ScoreTable, read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint, mark
 
 _TEMPLATE = "scores.md.jinja"
+# What a record has in the place of a recipe: the YAML and the Markdown of its card.
+_TEXTS = {
+    "ensemble": (card_metadata, ensemble_body),
+    "conversion": (converted_metadata, converted_body),
+}
 
 
 @dataclass(frozen=True)
-class EnsembleFacts:
-    """What an ensemble's card says; written as plain JSON.
+class ShortFacts:
+    """What a short card says; written as plain JSON.
 
     Attributes:
         name: The model's name: the last part of `hub_id`, else its folder's.
         hub_id: Where it will be published, or null.
         fingerprint: Of the model's files.
-        ensemble: Form, members and what was measured, as the record has them.
+        record: `ensemble` or `conversion`, as the model's record has it.
         results: One entry per task, split and subset.
         scores: A table of scores by task type, as of `CardFacts`; empty without results.
         left_out: Tasks that the table leaves out.
@@ -39,30 +48,36 @@ class EnsembleFacts:
     name: str
     hub_id: str | None
     fingerprint: str
-    ensemble: dict[str, Any]
+    record: dict[str, Any]
     results: list[ResultEntry]
     scores: dict[str, Any]
     left_out: list[str]
     benchmark: str
     published_source: str
 
+    @property
+    def teacher_id(self) -> str | None:
+        """The teacher's id on the Hub, of text vectors that have one."""
+        return _teacher_of(self.record)
+
     def to_json(self) -> str:
         """The facts as text, the same for the same facts."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        facts = asdict(self)
+        return json.dumps(facts | facts.pop("record"), indent=1, ensure_ascii=False) + "\n"
 
 
-def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) -> EnsembleFacts:
-    """Gather what an ensemble's card says; for the arguments see `gather.gather`."""
+def gather_short(folder: Path, record: dict[str, Any], inputs: CardInputs) -> ShortFacts:
+    """Gather what a short card says; for the arguments see `gather.gather`."""
     name = name_of(folder, inputs.hub_id)
-    languages = languages_of_members(record["ensemble"]["members"])
+    languages = languages_of_record(record)
     scores = ScoreTable({}, [], "")
     if inputs.results:
-        scores = score_table(name, None, inputs, languages)
-    return EnsembleFacts(
+        scores = score_table(name, _teacher_of(record), inputs, languages)
+    return ShortFacts(
         name=name,
         hub_id=inputs.hub_id,
         fingerprint=fingerprint(folder),
-        ensemble=record["ensemble"],
+        record={kind: record[kind] for kind in _TEXTS if kind in record},
         results=read_entries(inputs.results, inputs.benchmark, languages),
         scores=scores.table,
         left_out=scores.left_out,
@@ -71,8 +86,8 @@ def gather_ensemble(folder: Path, record: dict[str, Any], inputs: CardInputs) ->
     )
 
 
-def render_ensemble(facts: EnsembleFacts, notes: str = "") -> str:
-    """Write an ensemble's card.
+def render_short(facts: ShortFacts, notes: str = "") -> str:
+    """Write a short card.
 
     Args:
         facts: What it says.
@@ -81,18 +96,24 @@ def render_ensemble(facts: EnsembleFacts, notes: str = "") -> str:
     Returns:
         YAML and Markdown, as the Hub wants a README.md.
     """
-    record = {"ensemble": facts.ensemble}
-    metadata = card_metadata(record)
+    [kind] = facts.record
+    metadata_of, body_of = _TEXTS[kind]
+    metadata = metadata_of(facts.record)
     if facts.results:
         metadata["tags"].append("mteb")
         metadata["model_name"] = facts.name
         metadata["eval_results"] = [eval_result(entry) for entry in facts.results]
     data = ModelCardData(**metadata)
-    languages = name_languages(languages_of_members(facts.ensemble["members"]))
+    languages = name_languages(languages_of_record(facts.record))
     scores = (
         render_template(_TEMPLATE, facts=facts, figures={}, languages=languages)
         if facts.results
         else ""
     )
-    body = ensemble_body(record, facts.name, notes, facts.hub_id or "", scores)
+    body = body_of(facts.record, facts.name, notes, facts.hub_id or "", scores)
     return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}\n{mark(facts.fingerprint)}\n"))
+
+
+def _teacher_of(record: dict[str, Any]) -> str | None:
+    teacher: str | None = (record.get("conversion") or {}).get("teacher")
+    return teacher

@@ -1,0 +1,111 @@
+"""The command `convert`: a file of text vectors in, a model's folder out."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from st_static.commands.options import CommandParser
+from st_static.dependencies import needed_by
+from st_static.hub_access import check_repo_id
+from st_static.languages import check_language, primary_of
+
+if TYPE_CHECKING:
+    from st_static.model.convert import Conversion
+
+_NAMED = 5  # words, of those that a line is about
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static convert",
+        description="Make a static model of text vectors: a word and its numbers a line, as "
+        "GloVe, fastText and word2vec write them. It loads in SentenceTransformer() and Model2Vec.",
+    )
+    parser.add_argument("file", type=Path, help="The text vectors; also as .gz or .zip.")
+    parser.add_argument("output", type=Path, help="Folder for the model.")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="Take only the first N rows, which in most files are the most frequent words.",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16"],
+        default="float32",
+        help="Number format of the table; by default float32.",
+    )
+    parser.add_argument(
+        "--teacher",
+        metavar="ORG/NAME",
+        help="The model that the vectors were distilled from, if they were, for the card.",
+    )
+    parser.add_argument("--license", help="The vectors' licence, such as cc-by-4.0, for the card.")
+    parser.add_argument(
+        "--language",
+        nargs="+",
+        default=[],
+        help="Their languages, for the card and the tasks of evaluate: tags such as en.",
+    )
+    return parser
+
+
+@needed_by("The option --language", "build")
+def run(arguments: Sequence[str]) -> int:
+    """Run `convert`."""
+    options = _parser().read(arguments)
+    _check(options)
+    from st_static.model.convert import Source, convert
+
+    languages = list(dict.fromkeys(map(primary_of, options.language)))
+    source = Source(options.teacher, options.license, languages)
+    done = convert(options.file, options.output, options.limit, options.dtype, source)
+    _print(done)
+    return 0
+
+
+def _check(options: Any) -> None:
+    """Check what the options alone tell."""
+    if options.teacher is not None:
+        check_repo_id(options.teacher)
+    if options.language:
+        check_language(options.language)
+    if options.license is not None:
+        from st_static.publish.checks.card_format import check_licence, licence_fields
+
+        for problem in check_licence(licence_fields(options.license)):
+            raise ValueError(f"--license: {problem}")
+
+
+def _print(done: Conversion) -> None:
+    """Print what became of the vectors, what is not as one might expect, and what comes next."""
+    print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
+    print(f"Capitals: {_capitals(done)}")
+    accents = "are dropped, for no word has any" if done.normalization.strip_accents else "stay"
+    print(f"Accents: {accents}")
+    print(f"Punctuation: {done.n_punctuation:,} of the words; other has no vector")
+    _warn("rows left out, whose words came before or are [PAD] or [UNK]", done.repeated)
+    _warn("words that are never found, for texts are split otherwise", done.never_found)
+    model = shlex.quote(str(done.output))
+    print(f"Next: st-static evaluate {model} …, st-static card {model}")
+
+
+def _capitals(done: Conversion) -> str:
+    if done.normalization.lowercase:
+        return "texts are lower-cased, for no word has any"
+    return f"count, for words have them: {_listed(done.capitalised)}"
+
+
+def _warn(what: str, words: Sequence[str]) -> None:
+    if words:
+        print(f"Warning: {what}: {_listed(words)}", file=sys.stderr)
+
+
+def _listed(words: Sequence[str]) -> str:
+    """How many, and a few of them: `7 ('New', 'York', …)`."""
+    more = ["…"] if len(words) > _NAMED else []
+    return f"{len(words):,} ({', '.join([*map(repr, words[:_NAMED]), *more])})"

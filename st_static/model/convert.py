@@ -1,0 +1,118 @@
+"""Text vectors to a model's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from st_static.arguments import as_path, require
+from st_static.model.export import check_output, export_model
+from st_static.model.text_vectors import read_word_vectors
+from st_static.tokens.tokenizer import Normalization, is_punctuation
+from st_static.tokens.word_tokenizer import capitalised, normalization_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of text vectors beside what their file says.
+
+    Attributes:
+        teacher: The Hub's id of the model that they were distilled from, if they were.
+        license: Their licence, as the Hub calls it.
+        languages: Their languages, without script and region.
+    """
+
+    teacher: str | None = None
+    license: str | None = None
+    languages: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What became of text vectors.
+
+    Attributes:
+        output: The model's folder.
+        n_words: Words with a row, V.
+        dimension: Of the vectors, D.
+        n_punctuation: How many of the words are punctuation.
+        normalization: What becomes of texts before they are split.
+        capitalised: Words with capitals, for which texts keep theirs.
+        never_found: Words that no text is split into, see `KnownWords.never_found`.
+        repeated: Words of further rows, which were left out.
+    """
+
+    output: Path
+    n_words: int
+    dimension: int
+    n_punctuation: int
+    normalization: Normalization
+    capitalised: Sequence[str]
+    never_found: Sequence[str]
+    repeated: Sequence[str]
+
+
+def convert(
+    file: str | Path,
+    output: str | Path,
+    limit: int | None = None,
+    dtype: str = "float32",
+    source: Source | None = None,
+) -> Conversion:
+    """Write a file of text vectors as a model that sentence-transformers and Model2Vec load.
+
+    Args:
+        file: The text vectors, see `read_word_vectors`.
+        output: The model's folder, see `export_model`.
+        limit: Only so many rows, the first, are taken: those of the most frequent words, in the
+            files of most projects.
+        dtype: Number format of the table, "float32" or "float16".
+        source: Where the vectors are from.
+
+    Raises:
+        ValueError: Something is wrong with the file or the folder. Nothing is written.
+    """
+    file, output = as_path(file, "a file of text vectors"), as_path(output, "a folder to write")
+    require(limit is None or limit > 0, f"limit must be at least 1, but got {limit}.")
+    check_output(output)
+    vectors = read_word_vectors(file, limit)
+    model = vectors.as_static_model(file.name)
+    done = Conversion(
+        output,
+        n_words=len(vectors.words),
+        dimension=vectors.table.shape[1],
+        n_punctuation=sum(map(is_punctuation, vectors.words)),
+        normalization=normalization_of(vectors.words),
+        capitalised=capitalised(vectors.words),
+        never_found=vectors.known.never_found(),
+        repeated=vectors.repeated,
+    )
+    if len(done.never_found) == done.n_words:
+        raise ValueError(
+            f"No text is split into any of the {done.n_words:,} words of {file}, such as "
+            f"{done.never_found[0]!r}. Expected words as they stand between spaces."
+        )
+    given = {"file": file.name, "limit": limit, "dtype": dtype}
+    del vectors  # a gigabyte, perhaps, which the model has by itself
+    record = {
+        "conversion": given | _facts(done, source or Source()),
+        "versions": {"st-static": metadata.version("st-static")},
+    }
+    export_model(output, model.table, model.tokenizer, record, dtype)
+    return done
+
+
+def _facts(done: Conversion, source: Source) -> dict[str, Any]:
+    """What the model's record says of it."""
+    return {
+        "words": done.n_words,
+        "dimension": done.dimension,
+        "punctuation": done.n_punctuation,
+        **done.normalization._asdict(),
+        "never_found": len(done.never_found),
+        "repeated": len(done.repeated),
+        **asdict(source),
+    }

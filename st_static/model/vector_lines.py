@@ -1,0 +1,165 @@
+"""Lines of text vectors: bytes in, words and their numbers out, with the line of what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from st_static.tokens import arrow
+from st_static.tokens.ragged import offsets_of
+
+_SPACE, _TAB, _NEWLINE = b" \t\n"
+
+
+class LineError(ValueError):
+    """What is wrong with a line.
+
+    Attributes:
+        row: The line, counted from 0 in its block.
+    """
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+
+
+class Header(NamedTuple):
+    """The first line of word2vec's text format."""
+
+    n_words: int
+    dimension: int
+
+
+def read_header(line: bytes) -> Header | None:
+    """A first line of two whole numbers; None if it is something else."""
+    match line.split():
+        case [n_words, dimension] if n_words.isdigit() and dimension.isdigit():
+            return Header(int(n_words), int(dimension))
+    return None
+
+
+def dimension_of(line: bytes) -> int:
+    """How many numbers a line ends with, behind a word, which may be a number itself.
+
+    Example:
+        >>> dimension_of(b"new york 0.5 1"), dimension_of(b"1995 0.5 1"), dimension_of(b"a b")
+        (2, 2, 0)
+    """
+    values = line.split()[1:]
+    words = [i for i, value in enumerate(values, 1) if not _is_number(value)]
+    return len(values) - max(words, default=0)
+
+
+def parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.float32]]:
+    """Take whole lines apart: a word, and its numbers behind it, each after a space or a tab.
+
+    A word may hold spaces.
+
+    Args:
+        block: Lines, each with its end.
+        dimension: Numbers in a line, D.
+
+    Returns:
+        The words, and their vectors [n, D].
+
+    Raises:
+        LineError: A line has another number of numbers, numbers that are none or not finite, or
+            a word that is not UTF-8.
+    """
+    block = _with_plain_ends(block)
+    text = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(text == _NEWLINE)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    spaces = np.flatnonzero((text == _SPACE) | (text == _TAB))
+    after = np.searchsorted(spaces, ends)
+    n_spaces = after - np.searchsorted(spaces, starts)
+    for row in np.flatnonzero(n_spaces < dimension)[:1]:
+        raise _wrong_length(int(row), dimension, int(n_spaces[row]))
+    # The space before each number, [n, D].
+    before = spaces[(after - dimension)[:, None] + np.arange(dimension)]
+    bounds = zip(starts.tolist(), before[:, 0].tolist(), strict=True)
+    words = [block[start:stop].rstrip(b" \t") for start, stop in bounds]
+    _check_words(words, np.flatnonzero(n_spaces > dimension), dimension)
+    return _decoded(words), _numbers(text, before, ends)
+
+
+def _with_plain_ends(block: bytes) -> bytes:
+    """Lines without what stands before their ends: fastText writes a space."""
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    while b" \n" in block:
+        block = block.replace(b" \n", b"\n")
+    return block
+
+
+def _check_words(words: Sequence[bytes], spaced: NDArray[np.int64], dimension: int) -> None:
+    """Check that words with spaces are not words and numbers, of lines with too many of these.
+
+    A number may stand inside of such a word; so many as in a line are another line without its end.
+    """
+    for row in spaced.tolist():
+        n_inside = sum(map(_is_number, words[row].split()[1:]))
+        if dimension_of(words[row]) or n_inside >= dimension:
+            raise _wrong_length(row, dimension, dimension + n_inside)
+
+
+def _wrong_length(row: int, expected: int, found: int) -> LineError:
+    return LineError(row, f"expected {expected} numbers after the word, but got {found}")
+
+
+def _decoded(words: Sequence[bytes]) -> list[str]:
+    try:
+        return b"\n".join(words).decode().split("\n")
+    except UnicodeDecodeError as error:
+        row = error.object.count(b"\n", 0, error.start)
+        reason = f"the word {words[row]!r} is not UTF-8. Save the file as UTF-8"
+        raise LineError(row, reason) from error
+
+
+def _numbers(
+    text: NDArray[np.uint8], before: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The numbers [n, D] that stand behind the given spaces [n, D], the last before ends [n]."""
+    stops = np.concatenate([before[:, 1:], ends[:, None]], axis=1)
+    # Inside of a number from 1 behind the space before it, to its stop.
+    changes = np.zeros(len(text), np.int8)
+    changes[before + 1] = 1
+    changes[stops] -= 1
+    is_inside = np.cumsum(changes, dtype=np.int8).view(np.bool_)
+    lengths = (stops - before - 1).ravel()
+    strings = arrow.strings_of_bytes(offsets_of(lengths), text[is_inside])
+    try:
+        values = arrow.numbers(pc.cast(strings, pa.float32())).reshape(before.shape)
+    except pa.ArrowInvalid as error:
+        raise _first_that_is_none(strings, before.shape[1]) from error
+    for row, column in np.argwhere(~np.isfinite(values))[:1].tolist():
+        value = strings[row * before.shape[1] + column].as_py()
+        raise LineError(row, f"expected finite numbers, but number {column + 1} is {value}")
+    return values
+
+
+def _first_that_is_none(strings: pa.Array, dimension: int) -> LineError:
+    """The error of the first string [n * D] that is no number."""
+    for place, value in enumerate(strings.cast(pa.large_binary()).to_pylist()):
+        if not _is_number(value):
+            row, column = divmod(place, dimension)
+            shown = value.decode(errors="replace")
+            return LineError(row, f"expected numbers, but number {column + 1} is {shown!r}")
+    raise AssertionError("Arrow takes every number that is one by itself")
+
+
+def _is_number(value: bytes) -> bool:
+    """Whether Arrow reads bytes as a number."""
+    try:
+        pc.cast(
+            arrow.strings_of_bytes(np.array([0, len(value)]), np.frombuffer(value, np.uint8)),
+            pa.float32(),
+        )
+    except pa.ArrowInvalid:
+        return False
+    return True

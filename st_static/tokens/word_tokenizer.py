@@ -1,0 +1,158 @@
+"""The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
+
+The words decide what becomes of a text. It is lower-cased if that changes none of them, and accents
+are stripped if that changes none. At white space it is split; then, from left to right, into:
+
+1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
+   `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
+2. if `n't` is a given word, the run of letters before an `n't` that ends one: `ca` of `can't`;
+3. a run of letters, marks and digits;
+4. any other character alone.
+
+So what is split is a given word, or `[UNK]`. The words of the first kind are in the pre-tokenizer's
+pattern, those of all kinds in the model; none are added tokens, each of which is looked for anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged
+from st_static.tokens.tokenizer import (
+    MAX_WORD_CHARACTERS,
+    SPECIAL_TOKENS,
+    UNKNOWN_TOKEN,
+    Normalization,
+)
+
+_RUN = r"[\p{L}\p{M}\p{N}]"
+_NOT_INSIDE_A_RUN = rf"(?!(?<={_RUN}){_RUN})"
+_NEGATION = "n't"
+# Marks of text vectors that are no words, such as <unk>: their capitals say nothing.
+_MARK = re.compile(r"<.*>|\[.*\]")
+
+
+class KnownWords:
+    """Finds given words in texts.
+
+    Args:
+        words: Distinct words.
+
+    Example:
+        >>> known = KnownWords(["dog", "don't", "."])
+        >>> known(["Don't wake the dog."]).values.tolist()
+        [1, 0, 2]
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.tokenizer = build_word_tokenizer(words)
+        self._words = list(words)
+        self._encode = ChunkTokenizer(self.tokenizer)
+
+    def __call__(self, texts: Sequence[str]) -> Ragged:
+        """The words of each text, by their places among the given ones, [B rows]."""
+        ids = self._encode(texts)
+        known = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return Ragged(known.values - np.int32(len(SPECIAL_TOKENS)), known.offsets)
+
+    def never_found(self) -> list[str]:
+        """The words that are split although a text consists of nothing else.
+
+        These are words with a space or a character that the normaliser takes away, and words of
+        several Chinese characters, each of which is split off.
+        """
+        ids = self._encode(self._words)
+        starts, is_one = ids.offsets[:-1], ids.lengths == 1
+        expected = np.arange(len(self._words)) + len(SPECIAL_TOKENS)
+        is_one[is_one] = ids.values[starts[is_one]] == expected[is_one]
+        return [self._words[i] for i in np.flatnonzero(~is_one)]
+
+
+def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
+    """Build the tokenizer of given words, as said above.
+
+    Args:
+        words: Distinct words, none of which is a special token.
+
+    Returns:
+        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words.
+
+    Example:
+        >>> tokenizer = build_word_tokenizer(["ca", "n't", "the", "u.s.", "well-known"])
+        >>> tokenizer.encode("Can't the well-known, U.S.").tokens
+        ['ca', "n't", 'the', 'well-known', '[UNK]', 'u.s.']
+    """
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
+    tokenizer.normalizer = normalization_of(words).normalizer_of_words()
+    split = pre_tokenizers.Split(Regex(_pattern(words)), "removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
+    return tokenizer
+
+
+def normalization_of(words: Sequence[str]) -> Normalization:
+    """What may become of texts so that every word can still be found.
+
+    Example:
+        >>> normalization_of(["dog", "café"])
+        Normalization(nfkc=False, lowercase=True, strip_accents=False)
+    """
+    characters = set().union(*words)
+    return Normalization(
+        nfkc=False,
+        lowercase=not capitalised(words),
+        strip_accents=not any(map(_has_accent, characters)),
+    )
+
+
+def capitalised(words: Sequence[str]) -> list[str]:
+    """The words with a capital, but not marks such as `<UNK>`."""
+    return [word for word in words if word != word.lower() and not _MARK.fullmatch(word)]
+
+
+def _has_accent(character: str) -> bool:
+    """Whether stripping accents changes a character."""
+    is_mark = unicodedata.category(character) == "Mn"
+    return is_mark or not unicodedata.is_normalized("NFD", character)
+
+
+def _pattern(words: Sequence[str]) -> str:
+    """A pattern of all that a text without white space is split into."""
+    joined = sorted(filter(_is_joined, words))
+    parts = [rf"{_alternatives(joined)}{_NOT_INSIDE_A_RUN}"] if joined else []
+    if _NEGATION in joined:
+        parts.append(rf"{_RUN}+?(?={_NEGATION}(?!{_RUN}))")
+    return "|".join([*parts, f"{_RUN}+", r"\S"])
+
+
+def _is_joined(word: str) -> bool:
+    """Whether a word is found only if the pattern names it."""
+    if word.isalnum() or not 1 < len(word) <= MAX_WORD_CHARACTERS:
+        return False
+    is_run = all(c.isalnum() or unicodedata.category(c).startswith("M") for c in word)
+    return not is_run and len(word.split()) == 1
+
+
+def _alternatives(words: Sequence[str], shared: int = 0) -> str:
+    """A pattern of sorted words without their first characters, which they share.
+
+    It tries those that go on first. Each character stands there once for all words that begin
+    with the same ones, so that a look-up takes few steps.
+    """
+    parts = []
+    for first, group in itertools.groupby(words, key=lambda word: word[shared : shared + 1]):
+        same = list(group)
+        if len(same) == 1:
+            parts.append(re.escape(same[0][shared:]))
+        else:
+            parts.append(re.escape(first) + _alternatives(same, shared + 1))
+    if parts[0] == "":  # a word that ends here
+        parts = [*parts[1:], ""]
+    return f"(?:{'|'.join(parts)})"

@@ -1,0 +1,205 @@
+"""`st-static convert`: a folder that loads everywhere, with vectors that are added up by hand."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model2vec import StaticModel
+from sentence_transformers import SentenceTransformer
+
+from st_static import FastEncoder
+from st_static.cli import main
+from st_static.evaluate.load_model import load_model
+from st_static.evaluate.task_languages import languages_of_model
+from st_static.files import read_json
+from st_static.model.stated_facts import stated_license
+from st_static.model.vectors import unit_rows
+from st_static.publish.hub import load_alone
+
+VECTORS = {
+    "the": [1, 0, 0],
+    "dog": [0, 2, 0],
+    ".": [0, 0, 0.25],
+    "ca": [1, 1, 0],
+    "n't": [-3, 0, 1],
+    "well-known": [0, 1, 4],
+    "new_york": [2, 2, 1],
+    "café": [5, 0, -1],
+    "new york": [7, 7, 7],
+}
+# Each text with the words that it has, counted by hand.
+TEXTS = {
+    "The dog.": ["the", "dog", "."],
+    "THE well-known dog can't!": ["the", "well-known", "dog", "ca", "n't"],
+    "new_york, New York... café cafe": ["new_york", ".", ".", ".", "café"],
+    "nothing here": [],
+    "": [],
+    "the " * 700: ["the"],
+}
+EXPECTED = unit_rows(
+    np.array([np.sum([VECTORS[w] for w in words], 0) if words else [0] * 3 for words in
+              TEXTS.values()])
+)  # fmt: skip
+
+
+def lines(vectors=VECTORS):
+    return "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items())
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A folder in which the command ran, in a process of its own: `v.txt.gz` to `model`."""
+    folder = tmp_path_factory.mktemp("convert")
+    (folder / "v.txt.gz").write_bytes(gzip.compress((lines() + "the 9 9 9\n").encode()))
+    command = [sys.executable, "-m", "st_static.cli", "convert", "v.txt.gz", "deep/model"]
+    options = ["--teacher", "org/teacher", "--license", "cc-by-4.0", "--language", "en-GB"]
+    result = subprocess.run(
+        [*command, *options], cwd=folder, capture_output=True, text=True, timeout=120, check=True
+    )
+    (folder / "stdout").write_text(result.stdout, "utf-8")
+    (folder / "stderr").write_text(result.stderr, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(converted):
+    return converted / "deep/model"
+
+
+@pytest.fixture(scope="module")
+def encoders(converted, model):
+    return FastEncoder.from_pretrained(model), load_model(f"glove:{converted / 'v.txt.gz'}")
+
+
+def test_the_command_says_what_it_did(converted):
+    assert (converted / "stdout").read_text("utf-8").splitlines() == [
+        "deep/model: 9 words, 3 dimensions",
+        "Capitals: texts are lower-cased, for no word has any",
+        "Accents: stay",
+        "Punctuation: 1 of the words; other has no vector",
+        "Next: st-static evaluate deep/model …, st-static card deep/model",
+    ]
+    assert (converted / "stderr").read_text("utf-8").splitlines() == [
+        "Warning: rows left out, whose words came before or are [PAD] or [UNK]: 1 ('the')",
+        "Warning: words that are never found, for texts are split otherwise: 1 ('new york')",
+    ]
+
+
+def test_sentence_transformers_gives_the_vectors(model):
+    vectors = SentenceTransformer(str(model), device="cpu").encode(list(TEXTS))
+    np.testing.assert_allclose(vectors, EXPECTED, atol=1e-6)
+
+
+def test_model2vec_gives_the_vectors(model):
+    vectors = StaticModel.from_pretrained(model).encode(list(TEXTS))
+    np.testing.assert_allclose(vectors, EXPECTED, atol=1e-6)
+
+
+def test_the_fast_encoder_gives_the_vectors(encoders):
+    np.testing.assert_allclose(encoders[0].encode(list(TEXTS)), EXPECTED, atol=1e-6)
+
+
+def test_it_loads_where_st_static_cannot_be_imported(model, tmp_path):
+    output = str(tmp_path / "vectors.npy")
+    request = {"model": str(model), "options": {}, "texts": list(TEXTS), "output": output}
+    command = [sys.executable, "-P", load_alone.__file__]
+    subprocess.run(command, input=json.dumps(request).encode(), timeout=120, check=True)
+    np.testing.assert_allclose(np.load(output), EXPECTED, atol=1e-6)
+
+
+pieces = st.sampled_from([*VECTORS, "Dog", "can't", "…", ",", "x", " ", "  ", "\n", "e\u0301"])
+
+
+@given(texts=st.lists(st.lists(pieces, max_size=9).map("".join), min_size=1, max_size=4))
+def test_a_peer_has_the_vectors_before_they_are_scaled(encoders, texts):
+    fast, peer = encoders
+    np.testing.assert_allclose(unit_rows(peer.encode(texts)), fast.encode(texts), atol=1e-6)
+
+
+def test_a_peer_is_the_mean_of_the_words(encoders):
+    words = TEXTS["THE well-known dog can't!"]
+    expected = np.mean([VECTORS[word] for word in words], axis=0)
+    np.testing.assert_allclose(encoders[1].encode(["THE well-known dog can't!"]), [expected])
+
+
+def test_what_is_stated_is_known_to_other_commands(model):
+    facts = read_json(model / "st_static.json")["conversion"]
+    assert (facts["file"], facts["words"], facts["dimension"]) == ("v.txt.gz", 9, 3)
+    assert (facts["never_found"], facts["repeated"], facts["limit"]) == (1, 1, None)
+    assert stated_license(model) == "cc-by-4.0"
+    assert languages_of_model(str(model)) == ["en"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.txt").write_text(lines(), "utf-8")
+    return tmp_path
+
+
+def test_a_limit_and_a_number_format(home, capsys):
+    assert main(["convert", "v.txt", "model", "--limit", "2", "--dtype", "float16"]) == 0
+    encoder = FastEncoder.from_pretrained("model")
+    assert sorted(encoder.model.tokenizer.get_vocab()) == ["[PAD]", "[UNK]", "dog", "the"]
+    assert encoder.model.table.dtype == np.float16
+    assert encoder.model.table.tolist() == [[0] * 3, [0] * 3, [1, 0, 0], [0, 2, 0]]
+    assert "Punctuation: 0 of the words" in capsys.readouterr().out
+
+
+def test_capitals_count_if_a_word_has_one(home, capsys):
+    vectors = {word: [1, 2] for word in ["The", "the", "Paris", "US", "A", "I", "Ö", "<UNK>"]}
+    (home / "v.txt").write_text(lines(vectors), "utf-8")
+    assert main(["convert", "v.txt", "model"]) == 0
+    said = capsys.readouterr().out
+    assert "Capitals: count, for words have them: 6 ('The', 'Paris', 'US', 'A', 'I', …)" in said
+    assert FastEncoder.from_pretrained("model").encode(["paris"]).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        ("a 1 2\nb 3\n", [], "v.txt, line 2: expected 2 numbers after the word, but got 1."),
+        ("a 1 2\nb 3 70000\n", ["--dtype", "float16"], "too large for float16. Take float32."),
+        ("a b 1 2\nc d 1 2\n", [], "No text is split into any of the 2 words of v.txt"),
+        ("a 1 2\n", ["--limit", "0"], "limit must be at least 1, but got 0."),
+        ("a 1 2\n", ["--license", "free"], "--license: Expected a license that the Hub knows"),
+        ("a 1 2\n", ["--teacher", "gte"], "Expected the repository as ORG/NAME, but got 'gte'."),
+        ("a 1 2\n", ["--language", "English"], "language must be a BCP 47 tag"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_after_an_error_nothing_is_written(home, capsys, content, options, says, is_there):
+    if is_there:
+        assert main(["convert", "v.txt", "model"]) == 0
+    before = sorted((str(path), path.stat().st_mtime_ns) for path in home.glob("model/**/*"))
+    (home / "v.txt").write_text(content, "utf-8")
+    assert main(["convert", "v.txt", "model", *options]) == 1
+    assert says in capsys.readouterr().err
+    after = sorted((str(path), path.stat().st_mtime_ns) for path in home.glob("model/**/*"))
+    assert after == before
+    assert sorted(path.name for path in home.iterdir()) == ["model"] * is_there + ["v.txt"]
+
+
+def test_a_folder_of_something_else_is_not_written_over(home, capsys):
+    (home / "mine").mkdir()
+    (home / "mine/notes.txt").write_text("Mine.")
+    assert main(["convert", "v.txt", "mine"]) == 1
+    assert "holds something that is not a model of st_static" in capsys.readouterr().err
+    assert [path.name for path in (home / "mine").iterdir()] == ["notes.txt"]
+    assert main(["convert", "v.txt", "v.txt"]) == 1
+    assert (home / "v.txt").read_text("utf-8") == lines()
+
+
+def test_a_model_is_replaced_and_what_lies_beside_it_stays(home):
+    assert main(["convert", "v.txt", "model"]) == 0
+    (home / "model/notes.txt").write_text("Mine.")
+    shutil.copy("v.txt", "w.txt")
+    assert main(["convert", "w.txt", "model", "--limit", "3"]) == 0
+    assert read_json(home / "model/st_static.json")["conversion"]["file"] == "w.txt"
+    assert (home / "model/notes.txt").read_text() == "Mine."

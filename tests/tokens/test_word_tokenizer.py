@@ -1,0 +1,165 @@
+"""The tokenizer of given words: what it splits is what its rules say, word by word, and fast."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.word_tokenizer import (
+    KnownWords,
+    build_word_tokenizer,
+    capitalised,
+    normalization_of,
+)
+
+PARTS = [
+    *["dog", "do", "don", "ca", "n't", "'t", "'s", "t", "s", "well", "known", "new", "york", "u"],
+    *[
+        "'",
+        "-",
+        ".",
+        "..",
+        "...",
+        "_",
+        "#",
+        "|",
+        "(",
+        "\\",
+        "^",
+        "é",
+        "e",
+        "ß",
+        "1",
+        "2",
+        "喜",
+        "я",
+    ],
+]
+word = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join)
+words = st.lists(word, unique=True, max_size=12)
+texts = st.lists(
+    st.lists(st.sampled_from([*PARTS, " ", "  ", "\t", "\n"]), max_size=12).map("".join), max_size=4
+)
+
+
+def is_run(character):
+    return unicodedata.category(character)[0] in "LMN"
+
+
+def split_by_hand(text, given):
+    """The rules of the module, character by character; a `?` is what is not given."""
+    found = []
+    for chunk in text.replace("喜", " 喜 ").split():
+        place = 0
+        while place < len(chunk):
+            stop = stop_by_hand(chunk, place, given)
+            found.append(chunk[place:stop] if chunk[place:stop] in given else "?")
+            place = stop
+    return found
+
+
+def stop_by_hand(chunk, place, given):
+    for stop in range(len(chunk), place, -1):
+        piece = chunk[place:stop]
+        inside = stop < len(chunk) and is_run(chunk[stop - 1]) and is_run(chunk[stop])
+        if len(piece) > 1 and piece in given and not all(map(is_run, piece)) and not inside:
+            return stop
+    if not is_run(chunk[place]):
+        return place + 1
+    stop = place
+    while stop < len(chunk) and is_run(chunk[stop]):
+        stop += 1
+        before = chunk[stop : stop + 3] == "n't" and not is_run((chunk + " ")[stop + 3])
+        if before and "n't" in given:
+            break
+    return stop
+
+
+def split(tokenizer, text):
+    tokens = tokenizer.encode(text).tokens
+    return ["?" if token == "[UNK]" else token for token in tokens]
+
+
+@given(given=words, texts=texts)
+def test_texts_are_split_as_the_rules_say(given, texts):
+    tokenizer = build_word_tokenizer(given)
+    accents = not normalization_of(given).strip_accents
+    for text in texts:
+        plain = text if accents else text.replace("é", "e")
+        assert split(tokenizer, text) == split_by_hand(plain, given), given
+
+
+@given(given=words, texts=texts)
+def test_fast_ids_are_the_tokenizers(given, texts):
+    tokenizer = build_word_tokenizer(given)
+    encode = ChunkTokenizer(tokenizer)
+    assert encode.chunkwise
+    ids = encode(texts)
+    expected = [tokenizer.encode(text).ids for text in texts]
+    assert [
+        ids.values[a:b].tolist() for a, b in zip(ids.offsets, ids.offsets[1:], strict=False)
+    ] == (expected)
+
+
+@given(given=words)
+def test_words_that_are_never_found_are_those_that_are_split(given):
+    found = {word for word in given if build_word_tokenizer(given).encode(word).tokens == [word]}
+    assert set(KnownWords(given).never_found()) == set(given) - found
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "tokens"),
+    [
+        # Either style of contractions, and both.
+        (["don't", "do"], "Don't!", ["don't", "?"]),
+        (["do", "ca", "n't"], "Don't, can't", ["do", "n't", "?", "ca", "n't"]),
+        (["don't", "do", "ca", "n't"], "Don't can't", ["don't", "ca", "n't"]),
+        (["don", "'", "t"], "don't", ["don", "'", "t"]),
+        (["dog", "'s"], "The dog's dog'sx", ["?", "dog", "'s", "dog", "?", "?"]),
+        # Hyphens, dots and underscores, with and without an entry.
+        (["well-known", "well", "known", "-"], "well-known known-well", [
+            "well-known", "known", "-", "well"]),
+        (["u.s", "u.s.", "."], "U.S. u.s, u.s.. u.s.a", [
+            "u.s.", "u.s", "?", "u.s.", ".", "u.s.", "?"]),
+        (["new_york", "york"], "New_York new_yorkers new york", [
+            "new_york", "?", "?", "?", "?", "york"]),
+        (["3.5", "3"], "3.5% 3.51", ["3.5", "?", "3", "?", "?"]),
+        (["dog", ".", "..."], "dog. dog.... (dog)", [
+            "dog", ".", "dog", "...", ".", "?", "dog", "?"]),
+        # A capital or an accent among the words counts in the texts.
+        (["New", "york"], "New new York", ["New", "?", "?"]),
+        (["cafe"], "Café", ["cafe"]),
+        (["café", "cafe"], "Café cafe", ["café", "cafe"]),
+        (["<UNK>", "dog"], "Dog", ["dog"]),
+        (["안녕", "dog"], "안녕", ["안녕"]),  # which are taken apart to strip accents
+        (["हिन्दी"], "हिन्दी", ["हिन्दी"]),  # marks are part of a word
+        ([], "dog.", ["?", "?"]),
+    ],
+)  # fmt: skip
+def test_examples(given, text, tokens):
+    assert split(build_word_tokenizer(given), text) == tokens
+
+
+def test_words_that_no_text_is_split_into():
+    lost = ["new york", "", "\xad-", "喜欢", "-" * 101, "a\xa0b"]
+    kept = ["-" * 100, "x" * 300, "喜", "</s>", "a-b", "\\d+", "[a-z]", "(?:", "a|b", "$1^"]
+    assert KnownWords([*kept, *lost]).never_found() == lost
+
+
+def test_capitals_in_marks_say_nothing():
+    assert capitalised(["a", "<UNK>", "[CLS]", "New", "ß", "İ"]) == ["New", "İ"]
+
+
+def test_the_tokenizer_has_no_added_tokens_and_loads_from_its_file(tmp_path):
+    given = ["dog", "don't", "well-known", "n't", "é", *(f"w{i}-{i * 7}" for i in range(500))]
+    tokenizer = build_word_tokenizer(given)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert json.loads(tokenizer.to_str())["added_tokens"] == []
+    loaded = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "Don't pet well-known dogs, w3-21 w3-2 é."
+    assert loaded.encode(text).ids == tokenizer.encode(text).ids
+    assert loaded.get_vocab() == {w: i for i, w in enumerate(["[PAD]", "[UNK]", *given])}
