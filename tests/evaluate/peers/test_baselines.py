@@ -77,7 +77,7 @@ def test_sif_is_a_weighted_mean_without_the_common_direction(vectors):
 
 
 @pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
 def test_random_projections_project_words_and_pool(vectors, pooling, relu):
     borep = RandomProjection(vectors, dimension=50, pooling=pooling, relu=relu)
     W = borep.projection  # noqa: N806
@@ -87,6 +87,18 @@ def test_random_projections_project_words_and_pool(vectors, pooling, relu):
         words = [np.array(ROWS[word]) @ W for word in text.lower().split() if word in ROWS]
         expected = getattr(np, pooling)(words, axis=0) if words else np.zeros(50)
         np.testing.assert_allclose(found, expected.clip(0) if relu else expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
+def test_random_projections_leave_out_words_whose_row_is_zero(vectors, pooling):
+    """As that of the unknown word is in tables that have one."""
+    table = np.concatenate([vectors.table, np.zeros((1, 3))])
+    with_zero = WordVectors({**vectors.words, "unseen": 4}, table)
+    found, expected = (
+        RandomProjection(words, dimension=50, pooling=pooling).encode(TEXTS)
+        for words in (with_zero, vectors)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_another_seed_is_another_projection(vectors):
