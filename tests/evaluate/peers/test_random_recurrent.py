@@ -1,5 +1,7 @@
 """Random LSTMs and echo state networks, against their recurrences in numpy, word by word."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from st_static.evaluate.peers.random_recurrent import (
     echo_state_network,
     random_lstm,
 )
-from st_static.model.text_vectors import WordVectors
+from st_static.tokens.ragged import Ragged, offsets_of
 
 H = 5
 # The last word's row is one of zeros, as that of an unknown word is.
@@ -67,8 +69,14 @@ def by_hand(kind, network, text, pooling):
     return getattr(np, pooling)(states, axis=0)
 
 
+def tokenize(texts):
+    rows = [[WORDS[word] for word in text.lower().split() if word in WORDS] for text in texts]
+    values = np.array([*itertools.chain(*rows)], np.int32)
+    return Ragged(values, offsets_of(np.array([*map(len, rows)], int)))
+
+
 def encoder_of(network, pooling):
-    return RandomRecurrentEncoder(WordVectors(WORDS, TABLE).tokenize, TABLE, network, pooling)
+    return RandomRecurrentEncoder(tokenize, TABLE, network, pooling)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
