@@ -1,4 +1,4 @@
-"""Encoders of the survey, as peers of `st-static evaluate`, on the same word vectors and text.
+"""Older encoders and random ones, as peers of `st-static evaluate`, on the same words and text.
 
     python benchmarks/peers.py --texts 'corpus/*.txt.xz' --data DIR --output FOLDER [--kinds use]
 
