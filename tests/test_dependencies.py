@@ -21,6 +21,8 @@ PRIVATE = [
 UNDOCUMENTED = [
     ("datasets.config", "HF_DATASETS_CACHE", "datasets 5.2"),
     ("datasets.naming", "camelcase_to_snakecase", "datasets 5.2"),
+    ("gensim.models.doc2vec", "train_document_dbow", "gensim 4.4"),
+    ("gensim.models.doc2vec", "train_document_dm", "gensim 4.4"),
     ("huggingface_hub.utils", "parse_ratelimit_headers", "huggingface_hub 2.4"),
     ("huggingface_hub.utils", "validate_repo_id", "huggingface_hub 2.4"),
     ("mteb.models.abs_encoder", "AbsEncoder", "mteb 2.26"),

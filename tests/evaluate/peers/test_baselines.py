@@ -1,5 +1,7 @@
 """Word vectors in text files, SIF and random projections, against plain computations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,7 +80,7 @@ def test_sif_is_a_weighted_mean_without_the_common_direction(vectors):
 
 
 @pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
 def test_random_projections_project_words_and_pool(vectors, pooling, relu):
     borep = RandomProjection(vectors, dimension=50, pooling=pooling, relu=relu)
     W = borep.projection  # noqa: N806
@@ -88,6 +90,17 @@ def test_random_projections_project_words_and_pool(vectors, pooling, relu):
         words = [np.array(ROWS[word]) @ W for word in text.lower().split() if word in ROWS]
         expected = getattr(np, pooling)(words, axis=0) if words else np.zeros(50)
         np.testing.assert_allclose(found, expected.clip(0) if relu else expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
+def test_random_projections_leave_out_words_whose_row_is_zero(vectors, pooling):
+    """As that of the unknown word is in tables that have one."""
+    table = vectors.table.copy()
+    table[2] = 0
+    borep = RandomProjection(replace(vectors, table=table), dimension=50, pooling=pooling)
+    found = borep.encode(["the cat sat", "sat sat"])
+    np.testing.assert_allclose(found, borep.encode(["the cat", ""]), atol=1e-6)
+    assert found[0].min() < 0
 
 
 def test_another_seed_is_another_projection(vectors):

@@ -1,0 +1,164 @@
+"""Paragraph Vectors: new texts are trained as word2vec's C code would, written out in numpy."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from st_static.evaluate.load_model import load_model
+from st_static.evaluate.peers.paragraph_vectors import ParagraphVectors
+
+TOPICS = {
+    "sea": ["ship", "sails", "captain", "storm", "harbour", "anchor", "sailor", "deck", "tide"],
+    "kitchen": ["soup", "onion", "oven", "butter", "flour", "salt", "pepper", "dough", "sugar"],
+}
+NEW = ["The captain's ship, at anchor!", "Salt and pepper for the soup", "sailor storm tide deck"]
+EPOCHS_OF_NEW_TEXT = 100
+
+
+def texts_of(topic, n, seed):
+    rng = np.random.default_rng(seed)
+    return [f"The {' '.join(rng.choice(TOPICS[topic], 8))}." for _ in range(n)]
+
+
+TEXTS = texts_of("sea", 60, 0) + texts_of("kitchen", 60, 1)
+SMALL = {"vector_size": 12, "sample": 1e-2, "epochs": 10}
+
+
+@pytest.fixture(scope="module", params=["dbow", "dm"])
+def trained(request):
+    return request.param, ParagraphVectors(TEXTS, request.param, **SMALL)
+
+
+class Lcg:
+    """word2vec's random numbers of 48 bits, begun with two of numpy's."""
+
+    def __init__(self, begin):
+        high, low = begin.randint(0, 2**24), begin.randint(0, 2**24)
+        self.state = 2**24 * high + low
+
+    def draw(self):
+        drawn = self.state >> 16
+        self.state = (self.state * 25214903917 + 11) % 2**48
+        return drawn
+
+
+def sigmoid(x):
+    """gensim's: a table of 1,000 values from -6 to 6, in which it takes 83 for one unit of x."""
+    return 1 / (1 + np.exp(6 - 0.012 * int((x + 6) * 83)))
+
+
+def negative_sampling(model, vector, target, numbers, rate):
+    """The step that moves an input vector towards a word and away from words drawn at random."""
+    step = np.zeros_like(vector)
+    for k in range(model.negative + 1):
+        word, label = target, 1.0
+        if k:
+            word = int(np.searchsorted(model.cum_table, numbers.draw() % int(model.cum_table[-1])))
+            if word == target:
+                continue
+            label = 0.0
+        output = model.syn1neg[word].astype(np.float64)
+        step += rate * (label - sigmoid(vector @ output)) * output
+    return step
+
+
+def by_hand(model, architecture, words):
+    begin = np.random.RandomState(0)
+    vector = np.zeros(model.vector_size)
+    ids = [model.wv.key_to_index[word] for word in words if word in model.wv]
+    often = model.wv.expandos["sample_int"]
+    for rate in np.linspace(0.025, 0.0001, EPOCHS_OF_NEW_TEXT):
+        numbers = Lcg(begin)
+        kept = [word for word in ids if often[word] >= numbers.draw()]
+        shrunk = begin.randint(0, model.window, len(kept)) if architecture == "dm" else []
+        for i, target in enumerate(kept):
+            if architecture == "dbow":
+                vector = vector + negative_sampling(model, vector, target, numbers, rate)
+                continue
+            reach = model.window - shrunk[i]
+            around = kept[max(0, i - reach) : i] + kept[i + 1 : i + 1 + reach]
+            mean = (model.wv.vectors[around].sum(axis=0) + vector) / (1 + len(around))
+            vector = vector + negative_sampling(model, mean, target, numbers, rate)
+    return vector
+
+
+def test_a_new_text_is_trained_with_the_network_as_it_is(trained):
+    architecture, vectors = trained
+    before = vectors.model.syn1neg.copy()
+    words = [
+        ["the", "captain", "'", "s", "ship", ",", "at", "anchor", "!"],
+        ["salt", "and", "pepper", "for", "the", "soup"],
+        ["sailor", "storm", "tide", "deck"],
+    ]
+    expected = np.array([by_hand(vectors.model, architecture, text) for text in words])
+    found = vectors.encode(NEW)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.linalg.norm(expected, axis=1).min() > 0.05
+    np.testing.assert_array_equal(vectors.model.syn1neg, before)
+
+
+def test_a_text_has_the_same_vector_in_any_batch_and_order(trained):
+    _, vectors = trained
+    together = vectors.encode([*NEW, "", "unseen words"])
+    np.testing.assert_array_equal(together[:3], vectors.encode(NEW[::-1])[::-1])
+    np.testing.assert_array_equal(together[3:], np.zeros((2, 12)))
+
+
+def test_texts_of_a_topic_are_nearer_than_those_of_another(trained):
+    _, vectors = trained
+    sea, kitchen = (vectors.encode(texts_of(topic, 10, seed=9)) for topic in TOPICS)
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (sea, kitchen)]
+    within = min(np.mean(rows @ rows.T) for rows in unit)
+    assert within > np.mean(unit[0] @ unit[1].T) + 0.2
+
+
+SCRIPT = """
+import json, sys
+import numpy as np
+from st_static.evaluate.peers.paragraph_vectors import ParagraphVectors
+texts, new, options = json.load(sys.stdin)
+np.save(sys.argv[1], ParagraphVectors(texts, "dbow", **options).encode(new))
+"""
+
+
+def test_another_process_with_other_hashes_finds_the_same(tmp_path):
+    subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "vectors.npy")],
+        input=json.dumps([TEXTS, NEW, SMALL]),
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        check=True,
+        timeout=120,
+    )
+    found = np.load(tmp_path / "vectors.npy")
+    np.testing.assert_array_equal(found, ParagraphVectors(TEXTS, "dbow", **SMALL).encode(NEW))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("doc2vec", "dbow"), ("doc2vec-dm", "dm")])
+def test_by_name_it_is_trained_on_the_lines_of_a_file(tmp_path, kind, name):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n", "utf-8")
+    model = load_model(f"{kind}:{tmp_path / 'texts.txt'}")
+    np.testing.assert_array_equal(model.encode(NEW), ParagraphVectors(TEXTS, name).encode(NEW))
+    assert (model.name, model.dimension) == (f"local/texts.txt-doc2vec-{name}", 300)
+
+
+def test_text_that_cannot_be_trained_on(tmp_path):
+    with pytest.raises(ValueError, match=r"one text per line: .*none\.txt"):
+        load_model(f"doc2vec:{tmp_path / 'none.txt'}")
+    (tmp_path / "latin.txt").write_bytes("Über\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"in UTF-8 .*latin\.txt"):
+        load_model(f"doc2vec:{tmp_path / 'latin.txt'}")
+    (tmp_path / "few.txt").write_text("few words\n")
+    with pytest.raises(ValueError, match="No word occurs 5 times in the 1 texts"):
+        load_model(f"doc2vec:{tmp_path / 'few.txt'}")
+
+
+def test_the_missing_package_is_named(tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(ValueError, match="needs the package: pip install gensim"):
+        load_model(f"doc2vec:{tmp_path / 'texts.txt'}")
