@@ -166,6 +166,9 @@ class ExportConfig:
     Args:
         dtype: Number format of the word table. float16 halves the size; a text without any known
             word then gets NaN instead of zeros from sentence-transformers.
+        normalize: Whether the model scales vectors to length 1. Without it, cosines are the same,
+            and some tasks of classification come out better, clustering and search by dot product
+            worse (DESIGN.md).
         license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
 
     Example:
@@ -174,6 +177,7 @@ class ExportConfig:
     """
 
     dtype: Literal["float32", "float16"] = "float32"
+    normalize: bool = True
     license: str | None = None
 
     def __post_init__(self) -> None:

@@ -324,6 +324,7 @@ class _Build:
             self.work.tokenizer,
             record,
             self.config.export.dtype,
+            self.config.export.normalize,
             self.work.pca_file,
         )
 

@@ -75,6 +75,11 @@ class EnsembleConfig:
                 f"The form {self.form} needs text: set corpus.files, corpus.docstrings or "
                 "corpus.dataset, or take the form exact."
             )
+        if not self.export.normalize:
+            raise ValueError(
+                "export.normalize is false, but an ensemble scales the vectors of its members, "
+                "and so its own. Leave it out."
+            )
         for name in ("n_sentences", "dimension", "held_out"):
             if getattr(self, name) < 1:
                 value = getattr(self, name)

@@ -91,7 +91,7 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
     table = read_word_table(stage)
     record = fused.record("distilled") | {"distillation": figures}
     card = fused.card("distilled", path.resolve().name)
-    export_model(path, table, fused.tokenizer, record, dtype, stage / PCA_FILE, card=card)
+    export_model(path, table, fused.tokenizer, record, dtype, pca=stage / PCA_FILE, card=card)
     return figures
 
 

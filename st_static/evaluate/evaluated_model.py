@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
 from st_static.model.export import RECORD_FILE, is_own
-from st_static.model.vectors import sentence_means
+from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class EvaluatedModel:
 def table_encoder(
     tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]
 ) -> EncodeTexts:
-    """An encoder that takes the mean of a text's rows; zero for a text without any."""
-    return lambda texts: sentence_means(table, tokenize(texts))
+    """An encoder that takes the mean of a text's rows, at length 1; zero for a text without any."""
+    return lambda texts: unit_rows(sentence_means(table, tokenize(texts)))
 
 
 def local_name(name: str) -> str:

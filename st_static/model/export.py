@@ -106,6 +106,7 @@ def export_model(
     tokenizer: Tokenizer,
     record: Mapping[str, Any],
     dtype: str = "float32",
+    normalize: bool = True,
     pca: Path | None = None,
     segments: Sequence[Segment] = (),
     card: str = "",
@@ -128,8 +129,8 @@ def export_model(
         dtype: Number format of the table, "float32" or "float16". In float16 a text without
             any known word gets NaN instead of zeros from sentence-transformers, whose Normalize
             divides by a number that float16 rounds to zero.
-        pca: File of the fitted `SentencePCA`, copied beside the model so that words can be added
-            later.
+        normalize: Whether vectors are scaled to length 1, by `Normalize`.
+        pca: File of the fitted `SentencePCA`, copied beside the model to add words with later.
         segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
         card: Text of the model card, README.md; by default none is written.
 
@@ -143,8 +144,7 @@ def export_model(
     with replacing(folder, (*_OWN_FILES, *_OWN_FOLDERS)) as partial:
         _write_weights(partial / "model.safetensors", table)
         tokenizer.save(str(partial / "tokenizer.json"))
-        _write_modules(partial, segments)
-        write_json(partial / "config_sentence_transformers.json", _config(bool(segments)))
+        _write_modules(partial, segments, normalize)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
@@ -178,24 +178,32 @@ def _write_card(path: Path, card: str, old: Path) -> None:
     path.write_text(with_notes(card, notes), "utf-8")
 
 
-def _write_modules(folder: Path, segments: Sequence[Segment]) -> None:
-    """Write which modules a text goes through, and what they need."""
-    scaling = {"path": "1_Normalize", "type": f"{_BUILT_IN}.Normalize"}
-    if segments:
-        scaling = {"path": "1_SegmentNormalize", "type": "segment_normalize.SegmentNormalize"}
-        shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
+def _write_modules(folder: Path, segments: Sequence[Segment], normalize: bool) -> None:
+    """Write which modules a text goes through, what they need, and the configuration."""
     # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
-    modules = [{"path": ".", "type": f"{_BUILT_IN}.StaticEmbedding"}, scaling]
+    modules = [{"path": ".", "type": f"{_BUILT_IN}.StaticEmbedding"}]
+    if segments:
+        modules.append(_write_segments(folder, segments))
+    elif normalize:
+        modules.append({"path": "1_Normalize", "type": f"{_BUILT_IN}.Normalize"})
+        (folder / "1_Normalize").mkdir()
     numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
     write_json(folder / "modules.json", numbered)
-    (folder / scaling["path"]).mkdir()
-    if segments:
-        widths, weights = zip(*segments, strict=True)
-        config = {"widths": widths, "weights": weights}
-        write_json(folder / scaling["path"] / "config.json", config)
+    config = _config(bool(segments), normalize)
+    write_json(folder / "config_sentence_transformers.json", config)
 
 
-def _config(is_ensemble: bool) -> dict[str, Any]:
+def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]:
+    """Write the module that scales segments, and its code; its place and its type."""
+    path = "1_SegmentNormalize"
+    shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
+    (folder / path).mkdir()
+    widths, weights = zip(*segments, strict=True)
+    write_json(folder / path / "config.json", {"widths": widths, "weights": weights})
+    return {"path": path, "type": "segment_normalize.SegmentNormalize"}
+
+
+def _config(is_ensemble: bool, normalize: bool) -> dict[str, Any]:
     oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE
     return {
         "__version__": {"sentence_transformers": oldest},
@@ -206,6 +214,6 @@ def _config(is_ensemble: bool) -> dict[str, Any]:
         # dot product is then the mean of the members' cosines.
         "similarity_fn_name": "dot" if is_ensemble else "cosine",
         # Model2Vec reads these two; it does not know of the Normalize module.
-        "normalize": True,
+        "normalize": normalize,
         "max_length": None,
     }

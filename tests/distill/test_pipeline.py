@@ -359,6 +359,17 @@ def test_half_precision_changes_the_export_alone(own_copy: BuildConfig, built: B
     assert SentenceTransformer(str(result.output), device="cpu").encode("bafo").shape == (8,)
 
 
+def test_vectors_may_keep_their_lengths(own_copy: BuildConfig, built: BuildResult) -> None:
+    result = build(replace(own_copy, export=ExportConfig(normalize=False)))
+    assert folders(result).keys() == folders(built).keys()
+    scaled, unscaled = (
+        SentenceTransformer(str(model.output), device="cpu").encode("bafo ceda")
+        for model in (built, result)
+    )
+    assert np.linalg.norm(unscaled) != pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(unscaled / np.linalg.norm(unscaled), scaled, atol=1e-6)
+
+
 def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildResult) -> None:
     training = replace(own_copy.distillation, matryoshka_dims=[8, 4], max_steps=10)
     result = build(replace(own_copy, distillation=training))

@@ -23,7 +23,7 @@ from st_static import (
 )
 from st_static.cli import main
 from st_static.commands.build import parse_build
-from st_static.distill.config import CorpusConfig
+from st_static.distill.config import CorpusConfig, ExportConfig
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
@@ -289,6 +289,7 @@ def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):
         ({}, "at least one model in members"),
         ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
         ({"members": ["a"], "dimension": 0}, "dimension must be positive, but it is 0"),
+        ({"members": ["a"], "export": ExportConfig(normalize=False)}, "export.normalize is false"),
     ],
 )
 def test_recipes_that_cannot_be(values, says):

@@ -171,6 +171,26 @@ def test_similarity_is_the_cosine(exported):
     assert SentenceTransformer(str(exported), device="cpu").similarity_fn_name == "cosine"
 
 
+def test_without_normalize_vectors_are_the_means_everywhere(
+    tmp_path, tokenizer, table, texts, expected
+):
+    folder = tmp_path / "model"
+    export_model(folder, table, tokenizer, RECORD)
+    export_model(folder, table, tokenizer, RECORD, normalize=False)
+    assert not (folder / "1_Normalize").exists()
+    model = SentenceTransformer(str(folder), device="cpu")
+    vectors = model.encode(texts)
+    assert len(set(np.linalg.norm(vectors, axis=1).round(3))) > 5
+    np.testing.assert_allclose(unit_rows(vectors), expected, atol=1e-6)
+    assert model.similarity_fn_name == "cosine"
+    for encode in (FastEncoder.from_pretrained(folder).encode, st_static.accelerate(model).encode):
+        np.testing.assert_allclose(encode(texts), vectors, atol=1e-6)
+    # Model2Vec leaves unknown tokens out of its means, which changes their lengths alone.
+    other = StaticModel.from_pretrained(folder).encode(texts)
+    np.testing.assert_allclose(unit_rows(other), expected, atol=1e-6)
+    assert not np.allclose(other, expected, atol=1e-3)
+
+
 def test_the_pca_is_copied_beside_the_model(tmp_path, tokenizer, table):
     (tmp_path / "fitted").write_bytes(b"fitted")
     export_model(tmp_path / "model", table, tokenizer, RECORD, pca=tmp_path / "fitted")

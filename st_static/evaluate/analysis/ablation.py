@@ -1,4 +1,7 @@
-"""What each stage is worth: MTEB scores of the table after each, and with the PCA changed."""
+"""What each stage is worth: MTEB scores of the table after each, and with the PCA changed.
+
+Vectors are scaled, or not, as the exported model's are.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ import numpy as np
 import polars as pl
 
 from st_static.distill.sentence_pca import SentencePCA
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel, table_encoder
+from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.task_languages import choose_subsets
 from st_static.evaluate.tasks import find_tasks
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import sentence_means
 
 
@@ -27,7 +32,7 @@ def ablation(
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
             hashlib.sha256(table.tobytes()).hexdigest()[:40],
-            table_encoder(model.tokenize, table),
+            FastEncoder(StaticModel(model.tokenizer, table, model.normalize)).encode,
             table.shape[1],
         )
         found = find_tasks(tasks=tasks)

