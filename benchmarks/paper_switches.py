@@ -25,6 +25,7 @@ ADAM = ["--distillation.optimizer", "adam"]
 CLIPPED = ["--distillation.max_grad_norm", "1"]
 FROM_SELECTION = ["--distillation.development", "selection"]
 TWO_SENTENCES = ["--distillation.sentences_per_word", "2"]
+PREFIX = ["--vocabulary.unknown", "prefix"]
 SCHEDULE = [
     *("--distillation.batches", "random", "--distillation.batch_size", "128"),
     *("--distillation.learning_rate", "0.001", "--distillation.schedule", "constant"),
@@ -35,6 +36,7 @@ SWITCHES = {
     "N shortest, shared only among equals": SHORTEST,
     "no minimum of words": NO_MINIMUM,
     "no filter of letters": NO_LETTERS,
+    "unknown words by their prefix": PREFIX,
     "dense Adam": ADAM,
     "dense Adam, clipped at 1": [*ADAM, *CLIPPED],
     "development sentences of the selection": FROM_SELECTION,
@@ -45,7 +47,7 @@ SWITCHES = {
     ],
     "batches and schedule of the paper": SCHEDULE,
     "all": [
-        *(*SHORTEST, *NO_MINIMUM, *NO_LETTERS, *ADAM, *CLIPPED),
+        *(*SHORTEST, *NO_MINIMUM, *NO_LETTERS, *PREFIX, *ADAM, *CLIPPED),
         *(*FROM_SELECTION, *TWO_SENTENCES, *SCHEDULE),
     ],
 }

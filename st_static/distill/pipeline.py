@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
-from st_static.distill.config import BuildConfig, DistillationConfig, VocabularyConfig
+from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
@@ -28,6 +27,14 @@ from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.extraction import extract_table
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import reduce_table, resolve_components
+from st_static.distill.stage_keys import (
+    Key,
+    distillation_key,
+    format_of,
+    sentences_key,
+    teacher_key,
+    vocabulary_key,
+)
 from st_static.distill.stages import (
     Figures,
     digest,
@@ -44,19 +51,11 @@ from st_static.distill.work_directory import (
     read_sentence_vectors,
     write_word_table,
 )
-from st_static.languages import is_english, languages_of
+from st_static.languages import languages_of
 from st_static.model.export import check_output, export_model
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import ENGLISH
+from st_static.tokens.tokenizer import are_continuations
 
-# Of the stages' files; to be raised when they are computed or laid out in another way.
-_FORMAT = 1
-# The same where words are not English ones: it may be raised without making English builds anew.
-_FORMAT_OF_OTHERS = 2
-# Values of `distillation` that a training of before does not have.
-_LATER_CHOICES = {
-    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),
-}
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -169,7 +168,7 @@ class _Build:
         check_output(self.output)
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
-        if self.corpus.is_dataset and not self._stage_folder(*self._sentences_stage()).is_dir():
+        if self.corpus.is_dataset and not self._has_sentences():
             self.corpus.require()
         self.teacher = Teacher.load(config.teacher, languages_of(config.language))
         _, dimension = resolve_components(
@@ -185,7 +184,7 @@ class _Build:
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
         config = self.config
-        self._stage(*self._sentences_stage(), self._sentences)
+        self._stage("sentences", self._sentences_key(), self._sentences)
         self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
         self._stage("selection", asdict(config.selection), self._selection)
 
@@ -193,14 +192,15 @@ class _Build:
         """Run all stages and export the model."""
         config = self.config
         self.run_corpus_stages()
-        self._stage("extraction", self._teacher_key(), self._extraction)
+        self._stage("extraction", teacher_key(self.teacher), self._extraction)
         seed = {"seed": config.seed}
         self._stage("pca", asdict(config.pca) | seed, self._pca)
         if config.distillation.max_steps:
-            self._stage("distillation", self._distillation_key() | seed, self._distillation)
+            key = distillation_key(config.distillation) | seed
+            self._stage("distillation", key, self._distillation)
         self._export()
 
-    def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
+    def _stage(self, name: str, key: Key, compute: Callable[[Path], Figures]) -> None:
         key = self._whole_key(key)
         folder = run_stage(self.work.path, name, key, compute)
         self.work.hashes[name] = digest(key)
@@ -208,43 +208,20 @@ class _Build:
             BuiltStage(name, folder, self.work.figures(name), self.work.seconds(name))
         )
 
-    def _whole_key(self, key: dict[str, Any]) -> dict[str, Any]:
+    def _whole_key(self, key: Key) -> Key:
         previous = next(reversed(self.work.hashes.values()), None)
-        vocabulary = self.vocabulary
-        english = vocabulary.units == "words" and vocabulary.normalization == ENGLISH
-        format_ = _FORMAT if english else _FORMAT_OF_OTHERS
-        return {**key, "format": format_, "previous": previous}
+        return {**key, "format": format_of(self.vocabulary), "previous": previous}
 
-    def _stage_folder(self, name: str, key: dict[str, Any]) -> Path:
-        """Where the next stage's files are if it is complete."""
-        return stage_folder(self.work.path, name, digest(self._whole_key(key)))
+    def _sentences_key(self) -> Key:
+        return sentences_key(self.config.sentences, self.corpus, self.config.language)
 
-    def _sentences_stage(self) -> tuple[str, dict[str, Any]]:
-        """The first stage's name and key."""
-        key = asdict(self.config.sentences) | {"corpus": self.corpus.identity()}
-        languages = languages_of(self.config.language)
-        return "sentences", key if is_english(languages) else key | {"languages": languages}
+    def _has_sentences(self) -> bool:
+        """Whether the first stage is complete, so that the text itself is not needed."""
+        key = digest(self._whole_key(self._sentences_key()))
+        return stage_folder(self.work.path, "sentences", key).is_dir()
 
-    def _vocabulary_key(self) -> dict[str, Any]:
-        """What determines the vocabulary; stages of before there was a choice stay valid."""
-        usual = asdict(VocabularyConfig().with_defaults_of([]))
-        del usual["size"], usual["min_count"]
-        chosen = {k: v for k, v in asdict(self.vocabulary).items() if v != usual.get(k)}
-        return chosen | {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
-
-    def _teacher_key(self) -> dict[str, Any]:
-        """What determines the teacher's vectors; `auto` would hide another machine's format."""
-        return {
-            "weights": self.teacher.fingerprint(),
-            "dtype": str(self.teacher.dtype),
-            "prompt": self.teacher.prompt,
-            "batch_tokens": self.teacher.batch_tokens,
-        }
-
-    def _distillation_key(self) -> dict[str, Any]:
-        """What determines the training; stages of before there was a choice stay valid."""
-        usual, key = asdict(DistillationConfig()), asdict(self.config.distillation)
-        return {k: v for k, v in key.items() if k not in _LATER_CHOICES or v != usual[k]}
+    def _vocabulary_key(self) -> Key:
+        return vocabulary_key(self.vocabulary, self.teacher)
 
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 
@@ -270,6 +247,7 @@ class _Build:
 
     def _extraction(self, folder: Path) -> Figures:
         table, figures = extract_table(folder, self.teacher, self.work)
+        table[self._silent] = 0
         return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
 
     def _pca(self, folder: Path) -> Figures:
@@ -339,5 +317,12 @@ class _Build:
         return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}
 
     @functools.cached_property
+    def _silent(self) -> NDArray[np.bool_]:
+        """Which tokens never get a vector, [V]: of an unknown word, all behind its prefix."""
+        silent = are_continuations(self.work.tokenizer)
+        return silent if self.vocabulary.unknown == "prefix" else np.zeros_like(silent)
+
+    @functools.cached_property
     def _ids(self) -> Ragged:
-        return sentence_ids(self.work.tokenizer, self.work.selected.texts)
+        ids = sentence_ids(self.work.tokenizer, self.work.selected.texts)
+        return ids.filter(~self._silent[ids.values])

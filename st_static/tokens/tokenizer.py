@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 PADDING_TOKEN = "[PAD]"
@@ -171,6 +172,14 @@ def split_before_pieces() -> pre_tokenizers.PreTokenizer:
             pre_tokenizers.Metaspace(WORD_BEGIN, prepend_scheme="always"),
         ]
     )
+
+
+def are_continuations(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Which tokens of a student of words continue a word, [V]."""
+    continuations = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    tokens = tokenizer.get_vocab().items()
+    continuations[[i for token, i in tokens if token.startswith(CONTINUATION)]] = True
+    return continuations
 
 
 def has_pieces(tokenizer: Tokenizer) -> bool:

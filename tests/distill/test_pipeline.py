@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_build import (
     DIMENSION,
+    WORDS,
     generated_sentences,
     model_bytes,
     save_tiny_teacher,
@@ -41,7 +42,7 @@ from st_static.distill.pipeline import BuildResult, build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
 from st_static.files import read_json, write_json
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.tokens.tokenizer import are_continuations, build_tokenizer
 
 PYTORCH = {"format": "pt"}
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
@@ -190,6 +191,19 @@ def test_the_default_pieces_are_no_part_of_a_stages_key(
     assert used.stage("vocabulary").folder.name != built.stage("vocabulary").folder.name
     rows = built.stage("vocabulary").figures["tokens"]
     assert 120 < used.stage("vocabulary").figures["tokens"] <= rows
+
+
+def test_an_unknown_word_has_the_vector_of_its_longest_prefix(own_copy: BuildConfig) -> None:
+    result = build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, unknown="prefix")))
+    model = SentenceTransformer(str(result.output), device="cpu")
+    tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    known = [word for word in WORDS if tokenizer.token_to_id(word) is not None]
+    words = [f"{word}ba" for word in known]
+    spelled = [tokenizer.encode(word).tokens for word in words]
+    assert spelled == [[word, "##b", "##a"] for word in known]
+    np.testing.assert_allclose(model.encode(words), model.encode(known), atol=1e-6)
+    table = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    assert not table[are_continuations(tokenizer)].any()
 
 
 def test_english_is_no_part_of_a_stages_key_and_other_languages_are(

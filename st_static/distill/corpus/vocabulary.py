@@ -248,16 +248,21 @@ def choose_pieces(
         pieces: The teacher's pieces.
         seen: All words of the corpus.
         config: Which pieces are kept: all, those that the student uses to spell a word of the
-            corpus, or none.
+            corpus, or none. Where an unknown word becomes its prefix, single characters stand for
+            what follows.
 
     Returns:
         Pieces, then single characters.
     """
     pieces = list(pieces)
     characters = single_characters(seen.to_pylist())
-    if config.pieces == "all":
+    if config.pieces == "all" and config.unknown == "pieces":
         return [*pieces, *characters]
     characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
+    if config.unknown == "prefix":
+        pieces = [piece for piece in pieces if not piece.startswith(CONTINUATION)]
+    if config.pieces == "all":
+        return [*pieces, *characters]
     if config.pieces == "none":
         return characters
     tokenizer = build_tokenizer(words, [*pieces, *characters], config.normalization)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from st_static.distill.corpus.vocabulary import (
     single_characters,
 )
 from st_static.files import write_table
-from st_static.tokens.tokenizer import ENGLISH, build_tokenizer, split_words
+from st_static.tokens.tokenizer import ENGLISH, are_continuations, build_tokenizer, split_words
 
 
 def reference_counts(texts: Iterable[str]) -> Counter[str]:
@@ -231,8 +232,10 @@ SEEN = ["walk", "walking", "unwalked", "naïve", "世界", "x²"]
 PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
 
 
-def spelling(kind: Literal["all", "used", "none"]) -> Tokenizer:
-    config = VocabularyConfig(pieces=kind).with_defaults_of(["en"])
+def spelling(
+    kind: Literal["all", "used", "none"], unknown: Literal["pieces", "prefix"] = "pieces"
+) -> Tokenizer:
+    config = VocabularyConfig(pieces=kind, unknown=unknown).with_defaults_of(["en"])
     return build_tokenizer(
         ["walk"], choose_pieces(["walk"], PIECES, pa.chunked_array([SEEN]), config)
     )
@@ -263,3 +266,18 @@ def test_no_word_that_all_pieces_spell_is_unknown(kind: Literal["used", "none"])
     for word in [*SEEN, "zebra", "walkings", "unß"]:
         assert "[UNK]" not in every.encode(word).tokens
         assert "[UNK]" not in tokenizer.encode(word).tokens
+
+
+@pytest.mark.parametrize("kind", ["all", "used", "none"])
+def test_behind_the_longest_prefix_of_an_unknown_word_stand_single_characters(
+    kind: Literal["all", "used", "none"],
+) -> None:
+    """The prefix is what the tokenizer with pieces begins with: a word, a piece or a character."""
+    pieces, prefix = spelling(kind), spelling(kind, "prefix")
+    for word in ["walking", "unwalked", "naive", "zebra", "walkings", "unß"]:
+        [first, *others] = prefix.encode(word).tokens
+        assert first == pieces.encode(word).tokens[0]
+        assert others == [f"##{character}" for character in word[len(first) :]]
+    continuations = np.flatnonzero(are_continuations(prefix))
+    assert {len(prefix.id_to_token(i)) for i in continuations} == {len("##c")}
+    assert len(continuations) == sum(t.startswith("##") for t in prefix.get_vocab())

@@ -1,0 +1,128 @@
+"""Unknown words spelled by pieces, cut to their longest known prefix, or left out: agreement.
+
+    python benchmarks/unknown_words.py MODEL --work_dir WORK --texts FILE [FILE ...]
+
+takes from each file sentences with at least one word that is not in the vocabulary of a built
+model of words, and that its teacher did not read. It prints the model's agreement with the teacher
+on 4,096 of them in each of four ways, before distillation and after it:
+
+- `pieces`: unknown words fall into pieces, as in the model's tokenizer;
+- `prefix`: an unknown word counts as the longest word or piece that it begins with;
+- `word`: as the longest word of the vocabulary that it begins with;
+- `left out`: it does not count.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from st_static.distill.agreement import table_agreement
+from st_static.distill.corpus.config import CorpusConfig, SentencesConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.sentences import filter_sentences, sentence_key, split_sentences
+from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.files import read_json
+from st_static.model.export import RECORD_FILE
+from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, is_punctuation, split_words
+
+N_SENTENCES = 4096
+Find = Callable[[str], list[int]]
+
+
+class Words:
+    """How the words of a model's vocabulary are found in others."""
+
+    def __init__(self, model: BuiltModel) -> None:
+        self.tokenizer = model.tokenizer
+        self.ids = {word: len(SPECIAL_TOKENS) + i for i, word in enumerate(model.words)}
+
+    def is_unknown(self, word: str) -> bool:
+        """Whether a word, which is no punctuation, is not in the vocabulary."""
+        return word not in self.ids and not is_punctuation(word)
+
+    def pieces(self, word: str) -> list[int]:
+        """The ids that the tokenizer gives."""
+        return list(self.tokenizer.encode(word).ids)
+
+    def prefix(self, word: str) -> list[int]:
+        """The id of the longest word or piece that it begins with."""
+        return self.pieces(word)[:1]
+
+    def word(self, word: str) -> list[int]:
+        """The id of the longest word that it begins with."""
+        prefixes = (word[:end] for end in range(len(word), 0, -1))
+        return [self.ids[known] for known in prefixes if known in self.ids][:1]
+
+    def left_out(self, word: str) -> list[int]:
+        """Its id, if it has one."""
+        return [self.ids[word]] if word in self.ids else []
+
+    def ids_of(self, split: Iterable[list[str]], find: Find) -> Ragged:
+        """Token ids of texts that are split into words."""
+        rows = [[i for word in words for i in find(word)] for words in split]
+        values = np.array([i for row in rows for i in row], np.int32)
+        return Ragged(values, offsets_of(np.array([len(row) for row in rows])))
+
+
+def sentences_with_unknown_words(
+    file: str, words: Words, config: SentencesConfig, seen: set[int], seed: int
+) -> tuple[list[str], list[list[str]]]:
+    """Sentences of a file, drawn at random, and their words."""
+    documents = Corpus(CorpusConfig(files=[file]))
+    table, _ = filter_sentences(split_sentences(documents), config)
+    texts = list(dict.fromkeys(table["text"].to_pylist()))
+    rng = np.random.default_rng(seed)
+    drawn, split_of_drawn = [], []
+    for i in rng.permutation(len(texts)):
+        split = split_words(words.tokenizer, texts[i])
+        if sentence_key(texts[i]) not in seen and any(map(words.is_unknown, split)):
+            drawn.append(texts[i])
+            split_of_drawn.append(split)
+        if len(drawn) == N_SENTENCES:
+            break
+    return drawn, split_of_drawn
+
+
+def main() -> None:
+    """Draw, encode and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=Path, help="a built model of words")
+    parser.add_argument("--work_dir", type=Path, required=True)
+    parser.add_argument("--texts", nargs="+", required=True, help="files of text")
+    arguments = parser.parse_args()
+    model = BuiltModel(arguments.model, arguments.work_dir)
+    recipe = read_json(arguments.model / RECORD_FILE)["recipe"]
+    teacher = Teacher.load(TeacherConfig(**recipe["teacher"]))
+    words = Words(model)
+    seen = set(map(sentence_key, model.selected.texts.to_pylist()))
+    finders = {
+        "pieces": words.pieces,
+        "prefix": words.prefix,
+        "word": words.word,
+        "left out": words.left_out,
+    }
+    columns = [f"{stage}: {way}" for stage in ("pca", "distillation") for way in finders]
+    print(f"| file | sentences | unknown words | {' | '.join(columns)} |")
+    print(f"|{'---|' * (3 + len(columns))}")
+    for file in arguments.texts:
+        texts, split = sentences_with_unknown_words(
+            file, words, SentencesConfig(**recipe["sentences"]), seen, recipe["seed"]
+        )
+        vectors = teacher.model.encode(texts, batch_size=128)
+        unknown = np.mean([words.is_unknown(w) for s in split for w in s if not is_punctuation(w)])
+        cells = [Path(file).name, f"{len(texts):,}", f"{100 * unknown:.1f} %"]
+        for stage in ("pca", "distillation"):
+            for find in finders.values():
+                ids = words.ids_of(split, find)
+                agreement = table_agreement(model.tables[stage], ids, vectors, recipe["seed"])
+                cells.append(f"{agreement:.2f}")
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

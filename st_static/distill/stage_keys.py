@@ -1,0 +1,65 @@
+"""What determines each stage of a build: its key changes with its files, and with nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from st_static.distill.config import (
+    DistillationConfig,
+    SentencesConfig,
+    VocabularyConfig,
+)
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.stages import digest
+from st_static.distill.teacher import Teacher
+from st_static.languages import is_english, languages_of
+from st_static.tokens.tokenizer import ENGLISH
+
+Key = dict[str, Any]
+
+# Of the stages' files; to be raised when they are computed or laid out in another way.
+_FORMAT = 1
+# The same where words are not English ones: it may be raised without making English builds anew.
+_FORMAT_OF_OTHERS = 2
+# Values of `distillation` that a training of before does not have.
+_LATER_CHOICES = {
+    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),
+}
+
+
+def format_of(vocabulary: VocabularyConfig) -> int:
+    """The number of the format of all stages."""
+    english = vocabulary.units == "words" and vocabulary.normalization == ENGLISH
+    return _FORMAT if english else _FORMAT_OF_OTHERS
+
+
+def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any) -> Key:
+    """What determines the sentences."""
+    key = asdict(config) | {"corpus": corpus.identity()}
+    languages = languages_of(language)
+    return key if is_english(languages) else key | {"languages": languages}
+
+
+def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
+    """What determines the vocabulary; stages of before there was a choice stay valid."""
+    usual = asdict(VocabularyConfig().with_defaults_of([]))
+    del usual["size"], usual["min_count"]
+    chosen = {k: v for k, v in asdict(vocabulary).items() if v != usual.get(k)}
+    return chosen | {"teacher_tokenizer": digest(teacher.tokenizer.to_str())}
+
+
+def teacher_key(teacher: Teacher) -> Key:
+    """What determines the teacher's vectors; `auto` would hide another machine's format."""
+    return {
+        "weights": teacher.fingerprint(),
+        "dtype": str(teacher.dtype),
+        "prompt": teacher.prompt,
+        "batch_tokens": teacher.batch_tokens,
+    }
+
+
+def distillation_key(config: DistillationConfig) -> Key:
+    """What determines the training; stages of before there was a choice stay valid."""
+    usual, key = asdict(DistillationConfig()), asdict(config)
+    return {k: v for k, v in key.items() if k not in _LATER_CHOICES or v != usual[k]}
