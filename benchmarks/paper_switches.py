@@ -71,11 +71,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
     parser.add_argument("--switches", nargs="+", choices=SWITCHES, default=list(SWITCHES))
     arguments, overrides = parser.parse_known_args()
+    if any(option.partition("=")[0] == "--output" for option in overrides):
+        parser.error("--output cannot be given: each switch has an output of its own in models/")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     columns = ["switch", *SPLITS, DEV_MEAN, "agreement", "steps", "sentences read"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-    for number, name in enumerate(arguments.switches):
-        output = f"models/switch-{number}"
+    for name in arguments.switches:
+        output = f"models/switch-{list(SWITCHES).index(name)}"
         options = [*SWITCHES[name], *overrides]
         result = build(development_config(arguments.corpus, output, options))
         print(row(name, result, arguments.data), flush=True)

@@ -37,6 +37,9 @@ def as_text(config: Any, *names: str) -> None:
             object.__setattr__(config, name, str(getattr(config, name)))
 
 
+Device = Literal["cpu", "cuda", "mps"]
+
+
 @dataclass(frozen=True)
 class SentencePCAConfig:
     """Sentence-level PCA of the word table (paper section 2.2).
@@ -85,10 +88,10 @@ class DistillationConfig:
             with any vocabulary. `adam`, the paper's, moves the other rows on by their moments, too,
             and takes time for each row at each step.
         max_grad_norm: With `adam`, gradients are scaled down to this norm at most; 0 leaves them.
-        device: Where to train; null is the processor for `sparse_adam`, and for `adam` the
-            fastest device that is there.
-        sentences_per_word: Train on at most this many of the sentences that were selected for a
-            word; null takes all of them.
+        device: Where to train, on the first of several such devices; null is the processor for
+            `sparse_adam`, and the teacher's device for `adam`.
+        sentences_per_word: Train on this many of the sentences that were selected for each word,
+            drawn at random; null takes all of them. Words share sentences, so one may have more.
         development: Which sentences the held-out loss is measured on: `corpus` takes those that
             are held out from everything, drawn from all of the text; `selection` as many of those
             that words were selected for and that training leaves out, which are shorter.
@@ -115,7 +118,7 @@ class DistillationConfig:
     center: bool | Literal["auto"] = "auto"
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
     max_grad_norm: float = 0.0
-    device: Literal["cpu", "cuda", "mps"] | None = None
+    device: Device | None = None
     sentences_per_word: int | None = None
     development: Literal["corpus", "selection"] = "corpus"
     learning_rate: float = 3e-3

@@ -25,7 +25,7 @@ from transformers import EarlyStoppingCallback
 
 from st_static.arguments import check_type
 from st_static.distill.batches import batch_sampler
-from st_static.distill.config import DistillationConfig
+from st_static.distill.config import Device, DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.stages import Figures
 from st_static.distill.target import Target
@@ -141,7 +141,7 @@ def training_arguments(
     folder: Path, config: DistillationConfig, seed: int
 ) -> SentenceTransformerTrainingArguments:
     """The Trainer's arguments that a recipe asks for."""
-    return SentenceTransformerTrainingArguments(
+    arguments = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         max_steps=config.max_steps,
         per_device_train_batch_size=config.batch_size,
@@ -163,28 +163,37 @@ def training_arguments(
         logging_nan_inf_filter=False,
         dataloader_drop_last=True,
         dataloader_pin_memory=False,
-        use_cpu=_trains_on_cpu(config),
+        use_cpu=training_device(config) == "cpu",
         report_to="none",
         disable_tqdm=True,
         seed=seed,
     )
+    # On several GPUs the Trainer would cut batches of ids, whose rows have different lengths.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
-def _trains_on_cpu(config: DistillationConfig) -> bool:
-    """Whether to leave an accelerator alone.
+def training_device(config: DistillationConfig, teacher: str = "cpu") -> Device:
+    """The kind of device to train on: the processor, or the accelerator that PyTorch finds.
+
+    Args:
+        config: Names one, or leaves it to the optimizer.
+        teacher: The kind of device that the teacher is on.
 
     Raises:
-        ValueError: The recipe's device is not there, or not the one that PyTorch would take.
+        ValueError: The recipe's device is not here.
     """
-    if config.device is None and config.optimizer == "sparse_adam":
-        return True
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     found = accelerator.type if accelerator else "cpu"
     if config.device not in (None, "cpu", found):
         raise ValueError(
-            f"distillation.device is {config.device}, but PyTorch finds only {found} here."
+            f"distillation.device is {config.device}, but PyTorch finds only {found} here. Give "
+            f"{found}, or leave it out."
         )
-    return (config.device or found) == "cpu"
+    if config.device is not None:
+        return config.device
+    devices: dict[str, Device] = {"cuda": "cuda", "mps": "mps"}
+    return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
 
 
 def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
@@ -223,7 +232,7 @@ def distill(
         The trained table [V, D], and the figures of the training.
 
     Raises:
-        ValueError: There are fewer sentences than in one batch, or no such device.
+        ValueError: There are fewer sentences than in one batch, or the device is not here.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     _check_sizes(train, held_out, config)

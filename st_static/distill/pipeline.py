@@ -6,7 +6,7 @@ import functools
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
-from st_static.distill.distillation import TrainingData, distill, sentence_ids
+from st_static.distill.distillation import TrainingData, distill, sentence_ids, training_device
 from st_static.distill.extraction import extract_table
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import reduce_table, resolve_components
@@ -170,6 +170,7 @@ class _Build:
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
             self.corpus.require()
+        training_device(config.distillation)  # is it here? Not only after the teacher's pass
         self.teacher = Teacher.load(config.teacher, languages_of(config.language))
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
@@ -261,11 +262,9 @@ class _Build:
         table = self.work.table("pca")
         # A checkpoint holds the table and two moments; two are kept while one is written.
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
-        vectors, config, seed = (
-            self.work.sentence_vectors,
-            self.config.distillation,
-            self.config.seed,
-        )
+        vectors, seed = self.work.sentence_vectors, self.config.seed
+        config = self.config.distillation
+        device = training_device(config, self.teacher.model.device.type)
         is_held_out = self.work.is_held_out
         target = Target.fit(vectors, np.flatnonzero(~is_held_out), config.center)
         sentences = training_sentences(self.work.selected.words, is_held_out, config, seed)
@@ -274,7 +273,7 @@ class _Build:
             self.work.tokenizer,
             TrainingData(self._ids, vectors, target),
             sentences.development,
-            config,
+            replace(config, device=device),
             folder / "checkpoints",
             seed,
             sentences.train,

@@ -22,10 +22,9 @@ Key = dict[str, Any]
 _FORMAT = 1
 # The same where words are not English ones: it may be raised without making English builds anew.
 _FORMAT_OF_OTHERS = 2
-# Values of `distillation` that a training of before does not have.
-_LATER_CHOICES = {
-    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),
-}
+# Options of `distillation` that came later: at their defaults they leave older stages' keys as
+# they were.
+_LATER_CHOICES = (*("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),)
 
 
 def format_of(vocabulary: VocabularyConfig) -> int:

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.teacher_check import check_teacher
+from st_static.distill.teacher_check import check_finite, check_teacher
 from st_static.distill.teacher_loading import choose_dtype, load_modules
 from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
 
@@ -96,6 +96,7 @@ class Teacher:
         teacher = cls(load_modules(config), config.prompt, config.batch_tokens)
         check_teacher(teacher, config, languages)
         teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
+        check_finite(teacher)
         return teacher
 
     @property

@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
+from st_static.distill.teacher_modules import check_weights_are_there
 from st_static.model.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -40,13 +41,15 @@ def check_teacher(teacher: Teacher, config: TeacherConfig, languages: Sequence[s
         languages: Those of the recipe, none being English; null leaves out what depends on them.
 
     Raises:
-        ValueError: Its vectors are not finite, are others than the recipe expects, or do not put
-            paraphrases together, or another pooling than the recipe's does so much better.
+        ValueError: It lacks weights; its vectors are not finite, are others than the recipe
+            expects, or do not put paraphrases together; or another pooling than the recipe's does
+            so much better.
     """
+    check_weights_are_there(teacher.model, config.model)
+    check_finite(teacher)
     _check_expected(teacher, config.expect or {})
     for language, texts in ({} if languages is None else paraphrases_in(languages)).items():
         tokens, vectors, mask = _run(teacher, texts)
-        _check_finite(vectors, texts)
         if config.check:
             _check_paraphrases(vectors, texts, language)
             if config.pooling:
@@ -61,13 +64,20 @@ def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArra
     return tokens.float().cpu().numpy(), vectors.float().cpu().numpy(), batch.attention_mask
 
 
-def _check_finite(vectors: Floats, texts: Sequence[str]) -> None:
+def check_finite(teacher: Teacher) -> None:
+    """Check that a teacher's vectors of a dozen sentences are finite, in its number format.
+
+    Raises:
+        ValueError: One is not.
+    """
+    [texts] = paraphrases_in(["en"]).values()
+    _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
         raise ValueError(
             f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
             f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are broken, or "
-            "are not all there."
+            f"too large for {teacher.dtype}: for that, give --teacher.dtype float32."
         )
 
 

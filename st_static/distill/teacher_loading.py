@@ -28,6 +28,7 @@ _LOADING_ERRORS = (OSError, ValueError, KeyError, SafetensorError, AssertionErro
 _OLD_MODEL_TYPE = "new"
 _NATIVE = {
     "gte-base-en-v1.5": "alibaba-nlp-community/gte-base-en-v1.5",
+    "gte-large-en-v1.5": "alibaba-nlp-community/gte-large-en-v1.5",
     "gte-multilingual-base": "alibaba-nlp-community/gte-multilingual-base",
 }
 

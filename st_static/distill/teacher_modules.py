@@ -27,6 +27,9 @@ def check_vocabulary(tokenizer: Tokenizer, transformer: Transformer) -> None:
         )
 
 
+_MARK_OF_READ = "_is_hf_initialized"
+
+
 def transformer_of(model: SentenceTransformer) -> Transformer:
     """The module that a teacher begins with.
 
@@ -41,6 +44,30 @@ def transformer_of(model: SentenceTransformer) -> Transformer:
         )
     transformer: Transformer = first
     return transformer
+
+
+def check_weights_are_there(model: SentenceTransformer, name: str) -> None:
+    """Check that a transformer's weights all came from its file.
+
+    Where one is missing, transformers takes random numbers, and says so in its log alone. What only
+    the transformer's own pooler uses may be missing: sentence vectors do without it.
+
+    Args:
+        model: A model that begins with a transformer.
+        name: What it was loaded as.
+
+    Raises:
+        ValueError: Some are missing.
+    """
+    parameters = list(transformer_of(model).auto_model.named_parameters())
+    # The mark that transformers leaves on what it has read; code of others may leave none.
+    unread = [key for key, value in parameters if not getattr(value, _MARK_OF_READ, False)]
+    missing = [key for key in unread if "pooler" not in key]
+    if missing and len(unread) < len(parameters):
+        raise ValueError(
+            f"{name!r} lacks {len(missing)} of its transformer's {len(parameters)} weights, the "
+            f"first of which is {missing[0]}. They would be random numbers. Get the whole model."
+        )
 
 
 def dense_layers_of(model: SentenceTransformer) -> list[Dense]:

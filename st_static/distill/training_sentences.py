@@ -54,7 +54,7 @@ def training_sentences(
 
 
 def _first_of_words(words: Ragged, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows such that each word has at most `n` of those that it was selected for, ascending."""
+    """Of each word, `n` of the rows that were selected for it, or all of fewer; ascending."""
     # By word, and at random within a word: the first n of each.
     order = np.lexsort((rng.random(len(words.values)), words.values))
     sorted_words = words.values[order]

@@ -38,6 +38,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
+from st_static.distill.distillation import training_device
 from st_static.distill.pipeline import BuildResult, build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
@@ -479,6 +480,22 @@ def test_an_unfit_teacher(
 def test_a_device_that_is_not_there(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:
     elsewhere = TeacherConfig(model=str(teacher), device="cuda")
     assert is_refused(anew(config, tmp_path, teacher=elsewhere), "cannot be loaded .*CUDA")
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
+def test_a_device_to_train_on_that_is_not_there(config: BuildConfig, tmp_path: Path) -> None:
+    training = replace(config.distillation, device="cuda")
+    elsewhere = anew(config, tmp_path, distillation=training)
+    assert is_refused(elsewhere, "distillation.device is cuda, but PyTorch finds only cpu here")
+
+
+def test_adam_trains_on_the_device_of_the_teacher() -> None:
+    adam = DistillationConfig(optimizer="adam")
+    assert [training_device(adam, kind) for kind in ("cpu", "cuda", "mps", "xpu")] == [
+        *("cpu", "cuda", "mps", "cpu"),
+    ]
+    assert training_device(DistillationConfig(), "cuda") == "cpu"
+    assert training_device(replace(adam, device="cpu"), "cuda") == "cpu"
 
 
 def test_a_teacher_with_damaged_weights(config: BuildConfig, tmp_path: Path, teacher: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -81,6 +82,51 @@ def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
     with pytest.raises(ValueError, match="is not finite, nor those of 11 of 11 other sentences"):
         load(folder, check=False)
+
+
+@pytest.mark.parametrize("language", ["sw", "en"])
+def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damaged, language):
+    """In languages without sentences to try, too."""
+
+    def make_large(name: str, weights: torch.Tensor) -> None:
+        # Beyond float16, and scaled away again by the layer's own normalisation.
+        if "layer.3.output.dense" in name:
+            weights.mul_(1e6)
+
+    folder = damaged(make_large)
+    assert load(folder, language, check=False).dimension == 384
+    config = TeacherConfig(str(folder), dtype="float16", device="cpu", check=False)
+    with pytest.raises(ValueError, match=r"too large for torch\.float16: for that, give --teacher"):
+        Teacher.load(config, [language])
+
+
+@pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_weights_that_are_not_in_the_file_are_refused(minilm_folder, tmp_path, lost, pooling):
+    """Of random numbers in one layer the paraphrases show nothing."""
+    folder = tmp_path / "lost"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if lost not in name}
+    (folder / "model.safetensors").unlink()
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    if pooling:
+        (folder / "modules.json").unlink()
+    said = rf"lacks {len(weights) - len(kept)} of its transformer's \d+ weights, .*{lost}"
+    with pytest.raises(ValueError, match=said):
+        load(folder, pooling=pooling, check=False)
+
+
+def test_a_pooler_that_is_not_in_the_file_is_not_needed(minilm_folder, tmp_path):
+    folder = tmp_path / "lost"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    assert len(kept) == len(weights) - 2
+    (folder / "model.safetensors").unlink()
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    vectors = load(folder).model.encode(TEXT)
+    np.testing.assert_array_equal(vectors, load().model.encode(TEXT))
 
 
 # -- pooling ---------------------------------------------------------------------------

@@ -176,7 +176,8 @@ def test_gte_gives_what_transformers_computes(gte, sentences):
     [
         ("gte-base-en-v1.5", r"--teacher\.model alibaba-nlp-community/gte-base-en-v1\.5\.$"),
         ("gte-multilingual-base", r"--teacher\.model alibaba-nlp-community/gte-multilingual-base"),
-        ("gte-large-en-v1.5", r"'gte'\): alibaba-nlp-community/gte-base-en-v1\.5 or "),
+        ("gte-large-en-v1.5", r"--teacher\.model alibaba-nlp-community/gte-large-en-v1\.5\.$"),
+        ("snowflake-m-v1.5", r"'gte'\): alibaba-nlp-community/gte-base-en-v1\.5 or "),
     ],
 )
 def test_gtes_old_format_is_refused_with_the_new_one(gte, tmp_path, name, instead):

@@ -44,8 +44,8 @@ WORDS_OF = st.lists(st.lists(st.integers(2, 9), max_size=4, unique=True), min_si
 
 
 @given(WORDS_OF, st.integers(1, 4), st.integers(0, 3))
-def test_each_word_has_as_many_training_sentences_as_it_may(rows, n, seed):
-    """And a sentence is there only if some word chose it."""
+def test_of_each_word_as_many_sentences_are_trained_on_as_it_may_have(rows, n, seed):
+    """At least, for words share sentences; and a sentence is there only if some word chose it."""
     config = replace(CONFIG, sentences_per_word=n)
     is_held_out = np.arange(len(rows)) % 5 == 0
     train, development = training_sentences(ragged(rows), is_held_out, config, seed)

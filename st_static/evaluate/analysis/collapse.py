@@ -11,6 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 
+from st_static.distill.teacher_modules import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.analysis.socm import mean_socm
 from st_static.evaluate.load_model import load_model
@@ -82,7 +83,7 @@ def load_transformer(name: str) -> SentenceTransformer:
     """Load a transformer, with mean pooling if it says nothing of how it pools.
 
     Raises:
-        ValueError: It cannot be had, or is no transformer.
+        ValueError: It cannot be had, is no transformer, or lacks weights.
     """
     model = load_model(name).sentence_transformer
     if model is None or not isinstance(model[0], Transformer):
@@ -90,6 +91,7 @@ def load_transformer(name: str) -> SentenceTransformer:
             f"Expected a transformer, but {name!r} is none: its words have no context. For a model "
             "that st_static built, give its folder, --work_dir and --texts."
         )
+    check_weights_are_there(model, name)
     return model
 
 
