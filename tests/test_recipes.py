@@ -1,5 +1,6 @@
 """The recipes that come with the repository are whole, safe, and what their names say."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,29 @@ def test_the_papers_teacher_is_told_by_its_values_and_pools_by_its_first_token(n
     rows = (teacher.expect or {})["Plants create oxygen."]
     assert rows[0] is None
     assert [len(row) for row in rows[1:]] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And beside them only sizes, texts, teacher and licences differ from the defaults."""
+    monkeypatch.syspath_prepend(FOLDER.parent / "benchmarks")
+    benchmark = runpy.run_path(str(FOLDER.parent / "benchmarks/paper_switches.py"))
+    [options] = [o for n, o in benchmark["SWITCHES"].items() if n.startswith("all")]
+    switches = dict(zip(options[::2], options[1::2], strict=True))
+    recipe = yaml.safe_load(RECIPES[name].read_text())
+    for option, value in switches.items():
+        section, key = option.removeprefix("--").split(".")
+        assert str(recipe[section].pop(key)) == str(yaml.safe_load(value)), option
+    assert {
+        s: v for s, v in recipe.items() if s in ("sentences", "vocabulary", "distillation")
+    } == {
+        "sentences": {},
+        "vocabulary": {"size": 150_000},
+        "distillation": {},
+    }
+    assert recipe["selection"] == {"sentences_per_word": 100}
 
 
 def test_each_language_of_a_recipe_has_text() -> None:
