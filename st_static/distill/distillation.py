@@ -196,6 +196,11 @@ def training_device(config: DistillationConfig, teacher: str = "cpu") -> Device:
     return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
 
 
+def trainer_for(config: DistillationConfig) -> type[Any]:
+    """The Trainer of a recipe's optimizer."""
+    return SparseTrainer if config.optimizer == "sparse_adam" else _TrainerWithoutCard
+
+
 def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
     """The distillation loss, at several dimensions if the recipe asks for it."""
     loss = SimilarityDistillationLoss(model, config.temperature)
@@ -236,13 +241,11 @@ def distill(
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     _check_sizes(train, held_out, config)
-    sparse = config.optimizer == "sparse_adam"
-    kind: type[Any] = SparseTrainer if sparse else _TrainerWithoutCard
-    student = StaticWordEmbedding(tokenizer, table, sparse)
+    student = StaticWordEmbedding(tokenizer, table, sparse=config.optimizer == "sparse_adam")
     model = SentenceTransformer(modules=[student], device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
-    trainer = kind(
+    trainer = trainer_for(config)(
         model=model,
         args=arguments,
         train_dataset=sentence_numbers(train),
