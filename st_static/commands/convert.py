@@ -85,9 +85,11 @@ def _print(done: Conversion) -> None:
     """Print what became of the vectors, what is not as one might expect, and what comes next."""
     print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
     print(f"Capitals: {_capitals(done)}")
-    accents = "are dropped, for no word has any" if done.normalization.strip_accents else "stay"
+    if done.spellings:
+        print(f"Added, to find words that begin a sentence: {_listed(done.spellings)}")
+    accents = "are dropped (no word has one)" if done.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
-    print(f"Punctuation: {done.n_punctuation:,} of the words; other has no vector")
+    print(f"Punctuation: {done.n_punctuation:,} of the words; any other has no vector")
     _warn("rows left out, whose words came before or are [PAD] or [UNK]", done.repeated)
     _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))
@@ -95,9 +97,10 @@ def _print(done: Conversion) -> None:
 
 
 def _capitals(done: Conversion) -> str:
-    if done.normalization.lowercase:
-        return "texts are lower-cased, for no word has any"
-    return f"count, for words have them: {_listed(done.capitalised)}"
+    if not done.normalization.lowercase:
+        return f"count, for words have them: {_listed(done.capitalised)}"
+    few = f"only few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
+    return f"texts are lower-cased ({few or 'no word has a capital'})"
 
 
 def _warn(what: str, words: Sequence[str]) -> None:

@@ -40,7 +40,8 @@ class Conversion:
         dimension: Of the vectors, D.
         n_punctuation: How many of the words are punctuation.
         normalization: What becomes of texts before they are split.
-        capitalised: Words with capitals, for which texts keep theirs.
+        capitalised: Words with capitals, for which texts keep theirs if there are more than a few.
+        spellings: Words with a first capital that were added, see `capitalised_spellings`.
         never_found: Words that no text is split into, see `KnownWords.never_found`.
         repeated: Words of further rows, which were left out.
     """
@@ -51,6 +52,7 @@ class Conversion:
     n_punctuation: int
     normalization: Normalization
     capitalised: Sequence[str]
+    spellings: Sequence[str]
     never_found: Sequence[str]
     repeated: Sequence[str]
 
@@ -87,6 +89,7 @@ def convert(
         n_punctuation=sum(map(is_punctuation, vectors.words)),
         normalization=normalization_of(vectors.words),
         capitalised=capitalised(vectors.words),
+        spellings=vectors.known.spellings,
         never_found=vectors.known.never_found(),
         repeated=vectors.repeated,
     )
@@ -112,6 +115,7 @@ def _facts(done: Conversion, source: Source) -> dict[str, Any]:
         "dimension": done.dimension,
         "punctuation": done.n_punctuation,
         **done.normalization._asdict(),
+        "spellings": len(done.spellings),
         "never_found": len(done.never_found),
         "repeated": len(done.repeated),
         **asdict(source),

@@ -60,7 +60,8 @@ class WordVectors:
     def as_static_model(self, name: str = "") -> StaticModel:
         """The same with a tokenizer of `tokenizers`; what is no known word has a row of zeros."""
         zeros = np.zeros((len(SPECIAL_TOKENS), self.table.shape[1]), np.float32)
-        table = np.concatenate([zeros, self.table])
+        spellings = self.table[self.known.places[len(self.words) :]]
+        table = np.concatenate([zeros, self.table, spellings])
         return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 

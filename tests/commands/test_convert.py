@@ -80,9 +80,9 @@ def encoders(converted, model):
 def test_the_command_says_what_it_did(converted):
     assert (converted / "stdout").read_text("utf-8").splitlines() == [
         "deep/model: 9 words, 3 dimensions",
-        "Capitals: texts are lower-cased, for no word has any",
+        "Capitals: texts are lower-cased (no word has a capital)",
         "Accents: stay",
-        "Punctuation: 1 of the words; other has no vector",
+        "Punctuation: 1 of the words; any other has no vector",
         "Next: st-static evaluate deep/model …, st-static card deep/model",
     ]
     assert (converted / "stderr").read_text("utf-8").splitlines() == [
@@ -152,7 +152,39 @@ def test_capitals_count_if_a_word_has_one(home, capsys):
     assert main(["convert", "v.txt", "model"]) == 0
     said = capsys.readouterr().out
     assert "Capitals: count, for words have them: 6 ('The', 'Paris', 'US', 'A', 'I', …)" in said
+    assert "Added" not in said
     assert FastEncoder.from_pretrained("model").encode(["paris"]).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("n_rows", [5, 500])
+def test_a_word_is_found_where_it_begins_a_sentence(home, capsys, n_rows):
+    """In a file with capitals, and in one with so few that texts are lower-cased."""
+    vectors = {"the": [1, 0], "dog": [0, 2], "cat": [2, 1], "X": [9, 9], "Cat": [1, 8]}
+    others = {f"w{i}": [0, 1] for i in range(n_rows - len(vectors))}
+    (home / "v.txt").write_text(lines(vectors | others), "utf-8")
+    assert main(["convert", "v.txt", "model"]) == 0
+    printed = capsys.readouterr()
+    is_cased = n_rows == 5
+    said = [
+        "Capitals: count, for words have them: 2 ('X', 'Cat')",
+        "Added, to find words that begin a sentence: 2 ('The', 'Dog')",
+        "Capitals: texts are lower-cased (only few words have one: 2 ('X', 'Cat'))",
+    ]
+    assert [line in printed.out.splitlines() for line in said] == [is_cased, is_cased, not is_cased]
+    assert ("never found, for texts are split otherwise: 2 ('X'" in printed.err) != is_cased
+    texts = ["The dog", "Dog", "Cat", "the cat", "DOG X"]
+    cat, last = ([1, 8], [9, 9]) if is_cased else ([2, 1], [0, 2])
+    expected = unit_rows(np.array([[1, 2], [0, 2], cat, [3, 1], last]))
+    for encoder in (
+        FastEncoder.from_pretrained("model"),
+        SentenceTransformer("model", device="cpu"),
+        StaticModel.from_pretrained("model"),
+        load_model("glove:v.txt"),
+    ):
+        np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+    tokens = FastEncoder.from_pretrained("model").model.tokenizer.get_vocab_size()
+    assert tokens == 2 + n_rows + 2 * is_cased
+    assert read_json(home / "model/st_static.json")["conversion"]["spellings"] == 2 * is_cased
 
 
 @pytest.mark.parametrize(
