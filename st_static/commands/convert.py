@@ -15,6 +15,7 @@ from st_static.languages import check_language, primary_of
 
 if TYPE_CHECKING:
     from st_static.model.convert import Conversion
+    from st_static.model.text_vectors import LeftOut
 
 _NAMED = 5  # words, of those that a line is about
 
@@ -90,7 +91,8 @@ def _print(done: Conversion) -> None:
     accents = "are dropped (no word has one)" if done.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
     print(f"Punctuation: {done.n_punctuation:,} of the words; any other has no vector")
-    _warn("rows left out, whose words came before or are [PAD] or [UNK]", done.repeated)
+    _warn("rows left out, for their words came before", done.repeated)
+    _warn("rows left out, for unknown words have no vector", done.reserved)
     _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))
     print(f"Next: st-static evaluate {model} …, st-static card {model}")
@@ -103,12 +105,16 @@ def _capitals(done: Conversion) -> str:
     return f"texts are lower-cased ({few or 'no word has a capital'})"
 
 
-def _warn(what: str, words: Sequence[str]) -> None:
+def _warn(what: str, words: Sequence[str | LeftOut]) -> None:
     if words:
         print(f"Warning: {what}: {_listed(words)}", file=sys.stderr)
 
 
-def _listed(words: Sequence[str]) -> str:
-    """How many, and a few of them: `7 ('New', 'York', …)`."""
+def _listed(words: Sequence[str | LeftOut]) -> str:
+    """How many, and a few of them: `7 ('New', 'York' (line 9), …)`."""
     more = ["…"] if len(words) > _NAMED else []
-    return f"{len(words):,} ({', '.join([*map(repr, words[:_NAMED]), *more])})"
+    return f"{len(words):,} ({', '.join([*map(_shown, words[:_NAMED]), *more])})"
+
+
+def _shown(word: str | LeftOut) -> str:
+    return repr(word) if isinstance(word, str) else f"{word.word!r} (line {word.line})"

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,18 @@ _BYTES_AT_A_TIME = 1 << 24
 _Lines = IO[bytes] | gzip.GzipFile
 
 
+class LeftOut(NamedTuple):
+    """A row that was left out.
+
+    Attributes:
+        word: Its word.
+        line: Its line in the file, from 1.
+    """
+
+    word: str
+    line: int
+
+
 @dataclass(frozen=True)
 class WordVectors:
     """Words with their vectors.
@@ -41,12 +53,14 @@ class WordVectors:
     Attributes:
         words: Distinct words, in the order of the file, [V].
         table: The vectors, [V, D].
-        repeated: Words of further rows, which were left out.
+        repeated: Further rows of words that came before.
+        reserved: Rows of `[PAD]` and `[UNK]`, which have zeros.
     """
 
     words: Sequence[str]
     table: NDArray[np.float32]
-    repeated: Sequence[str] = ()
+    repeated: Sequence[LeftOut] = ()
+    reserved: Sequence[LeftOut] = ()
 
     @functools.cached_property
     def known(self) -> KnownWords:
@@ -111,7 +125,7 @@ class _Reader:
         self._header: Header | None = None
         self._n_rows = 0
         self._words = dict.fromkeys(SPECIAL_TOKENS)
-        self._repeated: list[str] = []
+        self._left_out: list[LeftOut] = []
         self._table = np.empty((0, 0), np.float32)
 
     def take(self, block: bytes) -> bool:
@@ -150,7 +164,7 @@ class _Reader:
         for row, word in enumerate(words):
             if word in self._words:
                 is_new[row] = False
-                self._repeated.append(word)
+                self._left_out.append(LeftOut(word, self.n_lines + row + 1))
             self._words[word] = None
         start = len(self._table)
         # In place: the system moves a large array without copying it.
@@ -187,7 +201,9 @@ class _Reader:
                 f"{self._n_rows:,}. Copy the file again or, if it is whole, remove that line."
             )
         words = list(self._words)[len(SPECIAL_TOKENS) :]
-        return WordVectors(words, self._table, self._repeated)
+        repeated = [row for row in self._left_out if row.word not in SPECIAL_TOKENS]
+        reserved = [row for row in self._left_out if row.word in SPECIAL_TOKENS]
+        return WordVectors(words, self._table, repeated, reserved)
 
     def _error(self, row: int, reason: str) -> ValueError:
         return ValueError(f"{self._file}, line {self.n_lines + row + 1}: {reason}.")

@@ -100,7 +100,8 @@ def _parts(text: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _is_blank(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return (text == _SPACE) | (text == _TAB)
+    is_blank: NDArray[np.bool_] = (text == _SPACE) | (text == _TAB)
+    return is_blank
 
 
 def _check_words(words: Sequence[bytes], spaced: NDArray[np.int64], dimension: int) -> None:

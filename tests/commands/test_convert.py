@@ -56,7 +56,9 @@ def lines(vectors=VECTORS):
 def converted(tmp_path_factory):
     """A folder in which the command ran, in a process of its own: `v.txt.gz` to `model`."""
     folder = tmp_path_factory.mktemp("convert")
-    (folder / "v.txt.gz").write_bytes(gzip.compress((lines() + "the 9 9 9\n").encode()))
+    (folder / "v.txt.gz").write_bytes(
+        gzip.compress((lines() + "the 9 9 9\n[UNK] 9 9 9\n").encode())
+    )
     command = [sys.executable, "-m", "st_static.cli", "convert", "v.txt.gz", "deep/model"]
     options = ["--teacher", "org/teacher", "--license", "cc-by-4.0", "--language", "en-GB"]
     result = subprocess.run(
@@ -86,7 +88,8 @@ def test_the_command_says_what_it_did(converted):
         "Next: st-static evaluate deep/model …, st-static card deep/model",
     ]
     assert (converted / "stderr").read_text("utf-8").splitlines() == [
-        "Warning: rows left out, whose words came before or are [PAD] or [UNK]: 1 ('the')",
+        "Warning: rows left out, for their words came before: 1 ('the' (line 10))",
+        "Warning: rows left out, for unknown words have no vector: 1 ('[UNK]' (line 11))",
         "Warning: words that are never found, for texts are split otherwise: 1 ('new york')",
     ]
 
@@ -125,7 +128,9 @@ def test_a_peer_has_the_vectors_of_the_model(encoders, texts):
 def test_what_is_stated_is_known_to_other_commands(model):
     facts = read_json(model / "st_static.json")["conversion"]
     assert (facts["file"], facts["words"], facts["dimension"]) == ("v.txt.gz", 9, 3)
-    assert (facts["never_found"], facts["repeated"], facts["limit"]) == (1, 1, None)
+    left_out = ("never_found", "repeated", "reserved")
+    assert [facts[name] for name in left_out] == [1, 1, 1]
+    assert facts["limit"] is None
     assert stated_license(model) == "cc-by-4.0"
     assert languages_of_model(str(model)) == ["en"]
 

@@ -86,12 +86,17 @@ def test_numbers_are_those_that_python_reads(tmp_path, monkeypatch, rows, header
     assert len(vectors.repeated) == len(rows) - len(first)
 
 
-def test_of_a_repeated_word_the_first_row_counts(tmp_path):
-    file = write(tmp_path, "a 1 2\n[UNK] 9 9\nb 3 4\na 5 6\n[PAD] 9 9\na 7 8\n")
-    vectors = read_word_vectors(file)
+@pytest.mark.parametrize("block", [1, 1 << 24])
+@pytest.mark.parametrize("header", ["", "7 2\n"])
+def test_of_a_repeated_word_the_first_row_counts(tmp_path, monkeypatch, header, block):
+    rows = "a 1 2\n[UNK] 9 9\nb 3 4\na 5 6\n[PAD] 9 9\na 7 8\n[UNK] 9 9\n"
+    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+    vectors = read_word_vectors(write(tmp_path, header + rows))
+    first = 1 + bool(header)
     assert vectors.words == ["a", "b"]
     assert vectors.table.tolist() == [[1, 2], [3, 4]]
-    assert vectors.repeated == ["[UNK]", "a", "[PAD]", "a"]
+    assert vectors.repeated == [("a", first + 3), ("a", first + 5)]
+    assert vectors.reserved == [("[UNK]", first + 1), ("[PAD]", first + 4), ("[UNK]", first + 6)]
 
 
 @pytest.mark.parametrize("block", [1, 1 << 24])
