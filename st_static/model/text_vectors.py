@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,9 @@ from st_static.tokens.word_tokenizer import KnownWords
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTES_AT_A_TIME = 1 << 24
+# No text has these; what is binary, compressed or UTF-16 soon has one.
+_CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_BYTES_LOOKED_THROUGH = 1000
 _Lines = IO[bytes] | gzip.GzipFile
 
 
@@ -105,8 +109,9 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     except NotImplementedError as error:  # of zip
         raise ValueError(f"{file} cannot be unpacked here ({error}). Unpack it.") from error
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
+        behind = f" behind line {reader.n_lines}" if reader.n_lines else ""
         raise ValueError(
-            f"{file} is cut off or broken behind line {reader.n_lines} ({error}). Copy it again."
+            f"{file} is a broken or cut off archive{behind} ({error}). Copy it again."
         ) from error
     return reader.result()
 
@@ -138,12 +143,20 @@ class _Reader:
             ValueError: Something is wrong with one; it is named.
         """
         if self.n_lines == 0:
+            self._check_is_text(block)
             block = self._without_header(block.removeprefix(_BYTE_ORDER_MARK))
         if self._limit is not None:
             block = _first_lines(block, self._limit - self._n_rows)
         if block:
             self._add(block)
         return self._limit is None or self._n_rows < self._limit
+
+    def _check_is_text(self, begin: bytes) -> None:
+        if _CONTROL_CHARACTER.search(begin, 0, _BYTES_LOOKED_THROUGH):
+            raise ValueError(
+                f"{self._file} is no text in UTF-8, but binary, or compressed in a way that is not "
+                "read. Unpack it, or save it as text in UTF-8."
+            )
 
     def _without_header(self, block: bytes) -> bytes:
         first, _, rest = block.partition(b"\n")
