@@ -261,7 +261,7 @@ def test_an_ensemble_has_no_stages(folder, tmp_path, capsys):
     Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
     arguments = [str(tmp_path / "ensemble"), "--work_dir", str(folder / "work")]
     assert main(["analyse", *arguments]) == 1
-    assert "is an ensemble, which has no stages to analyse" in capsys.readouterr().err
+    assert "was not built from a teacher, so it has no stages" in capsys.readouterr().err
     assert main(["analyse", str(tmp_path / "none"), *arguments[1:]]) == 1
     assert f"Error: There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
 
@@ -287,12 +287,12 @@ def test_files_that_hold_something_else(tmp_path):
         read_pairs(file)
 
 
-def test_a_model_without_stages_is_refused(tmp_path, capsys):
-    """Such as an ensemble, whose record has none."""
+@pytest.mark.parametrize("made", ["ensemble", "conversion", "trained_without_teacher"])
+def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
+    (tmp_path / "model" / "st_static.json").write_text(json.dumps({made: {}}))
     assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
-    assert "model is an ensemble, which has no stages" in capsys.readouterr().err
+    assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
 def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
