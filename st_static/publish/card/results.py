@@ -158,8 +158,8 @@ def _require_scores(models: Sequence[ModelScores]) -> None:
     """Refuse models of which only means were published."""
     if means := [model.name for model in models if model.means]:
         raise ValueError(
-            f"Of {', '.join(means)}, only means over the whole benchmark were published, but a card "
-            "compares by task. Leave them out; st-static compare shows them."
+            f"Of {', '.join(means)}, only means over the whole benchmark were published, but a "
+            "card compares by task. Leave them out; st-static compare shows them."
         )
 
 
