@@ -1,8 +1,8 @@
 """The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
 
 The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital,
-and accents are stripped if no word has one. It is split at white space; then, from left to right,
-into:
+and accents are stripped if no word has one; curly apostrophes become straight ones if words have
+these only. It is split at white space; then, from left to right, into:
 
 1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
@@ -36,6 +36,7 @@ from st_static.tokens.tokenizer import (
 _RUN = r"[\p{L}\p{M}\p{N}]"
 _NOT_INSIDE_A_RUN = rf"(?!(?<={_RUN}){_RUN})"
 _NEGATION = "n't"
+_APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
 # Marks of text vectors that are no words, such as <unk>: their capitals say nothing.
 _MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
 # Of lower-cased text some files have a few capitals left; of other text, far more words have one.
@@ -102,10 +103,19 @@ def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
     """
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = normalization_of(words).normalizer_of_words()
+    tokenizer.normalizer = _normalizer(words)
     split = pre_tokenizers.Split(Regex(_pattern(words)), "removed", invert=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return tokenizer
+
+
+def _normalizer(words: Sequence[str]) -> normalizers.Normalizer:
+    normalizer = normalization_of(words).normalizer_of_words()
+    characters = set().union(*words)
+    if _CURLY_APOSTROPHE in characters or _APOSTROPHE not in characters:
+        return normalizer
+    straight = normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE)
+    return normalizers.Sequence([straight, normalizer])
 
 
 def normalization_of(words: Sequence[str]) -> Normalization:

@@ -37,6 +37,7 @@ VECTORS = {
 TEXTS = {
     "The dog.": ["the", "dog", "."],
     "THE well-known dog can't!": ["the", "well-known", "dog", "ca", "n't"],
+    "Can\N{RIGHT SINGLE QUOTATION MARK}t": ["ca", "n't"],
     "new_york, New York... café cafe": ["new_york", ".", ".", ".", "café"],
     "nothing here": [],
     "": [],

@@ -17,6 +17,7 @@ from st_static.tokens.word_tokenizer import (
     normalization_of,
 )
 
+CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 PARTS = [
     *["dog", "do", "don", "ca", "n't", "'t", "'s", "t", "s", "well", "known", "new", "york", "u"],
     *[
@@ -38,6 +39,7 @@ PARTS = [
         "2",
         "喜",
         "я",
+        CURLY,
     ],
 ]
 word = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join)
@@ -54,6 +56,8 @@ def is_run(character):
 def split_by_hand(text, given):
     """The rules of the module, character by character; a `?` is what is not given."""
     found = []
+    if CURLY not in "".join(given) and "'" in "".join(given):
+        text = text.replace(CURLY, "'")
     for chunk in text.replace("喜", " 喜 ").split():
         place = 0
         while place < len(chunk):
@@ -99,6 +103,7 @@ def test_fast_ids_are_the_tokenizers(given, texts):
     tokenizer = build_word_tokenizer(given)
     encode = ChunkTokenizer(tokenizer)
     assert encode.chunkwise
+    assert encode.chunking.joinable
     ids = encode(texts)
     expected = [tokenizer.encode(text).ids for text in texts]
     assert [
@@ -121,6 +126,10 @@ def test_words_that_are_never_found_are_those_that_are_split(given):
         (["don't", "do", "ca", "n't"], "Don't can't", ["don't", "ca", "n't"]),
         (["don", "'", "t"], "don't", ["don", "'", "t"]),
         (["dog", "'s"], "The dog's dog'sx", ["?", "dog", "'s", "dog", "?", "?"]),
+        # Curly apostrophes are straight ones, unless there are words with them or none with either.
+        (["don't", "'s"], f"don{CURLY}t it{CURLY}s '{CURLY}", ["don't", "?", "'s", "?", "?"]),
+        (["don't", f"it{CURLY}s"], f"don{CURLY}t it{CURLY}s", ["?", "?", "?", f"it{CURLY}s"]),
+        (["don"], f"don{CURLY}", ["don", "?"]),
         # Hyphens, dots and underscores, with and without an entry.
         (["well-known", "well", "known", "-"], "well-known known-well", [
             "well-known", "known", "-", "well"]),
