@@ -101,7 +101,7 @@ def _print(done: Conversion) -> None:
 def _capitals(done: Conversion) -> str:
     if not done.normalization.lowercase:
         return f"count, for words have them: {_listed(done.capitalised)}"
-    few = f"only few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
+    few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
     return f"texts are lower-cased ({few or 'no word has a capital'})"
 
 

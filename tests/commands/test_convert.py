@@ -174,7 +174,7 @@ def test_a_word_is_found_where_it_begins_a_sentence(home, capsys, n_rows):
     said = [
         "Capitals: count, for words have them: 2 ('X', 'Cat')",
         "Added, to find words that begin a sentence: 2 ('The', 'Dog')",
-        "Capitals: texts are lower-cased (only few words have one: 2 ('X', 'Cat'))",
+        "Capitals: texts are lower-cased (only a few words have one: 2 ('X', 'Cat'))",
     ]
     assert [line in printed.out.splitlines() for line in said] == [is_cased, is_cased, not is_cased]
     assert ("never found, for texts are split otherwise: 2 ('X'" in printed.err) != is_cased
