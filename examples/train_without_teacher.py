@@ -15,6 +15,7 @@ count for nothing.
 """
 
 import argparse
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -139,10 +140,12 @@ def share_found(model: SentenceTransformer, documents: list[list[str]]) -> float
     return 100 * float(np.mean(nearest == np.arange(len(documents))))
 
 
-def train(model: SentenceTransformer, pairs: SentencePairs, options: argparse.Namespace) -> None:
+def train(
+    model: SentenceTransformer, pairs: SentencePairs, options: argparse.Namespace, folder: str
+) -> None:
     loss = MarginLoss if options.loss == "margin" else MultipleNegativesRankingLoss
     arguments = SentenceTransformerTrainingArguments(
-        output_dir=f"{options.output}-checkpoints",
+        output_dir=folder,
         max_steps=options.steps,
         per_device_train_batch_size=options.batch_size,
         learning_rate=LEARNING_RATE,
@@ -210,7 +213,9 @@ def main() -> None:
     model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
     before = share_found(model, held_out)
     borders = offsets_of(np.array([len(document) for document in kept]))
-    train(model, SentencePairs(ids, borders, options.word_dropout), options)
+    pairs = SentencePairs(ids, borders, options.word_dropout)
+    with tempfile.TemporaryDirectory() as empty:  # the Trainer wants a folder, and writes nothing
+        train(model, pairs, options, empty)
     after = share_found(model, held_out)
     print(f"held-out sentences found: {before:.1f} % before, {after:.1f} % after")
 

@@ -53,6 +53,29 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EFBIG, quota)
 
 
+@contextmanager
+def reading_text(file: Path) -> Iterator[None]:
+    """Name a file that the block cannot read as text.
+
+    Raises:
+        ValueError: It is not there, not UTF-8, or no file.
+    """
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"Expected a text file in UTF-8: {file} ({error}).") from error
+
+
+def read_lines(file: Path) -> list[str]:
+    """The lines of a text file without their ends.
+
+    Raises:
+        ValueError: It is not there, not UTF-8, or no file.
+    """
+    with reading_text(file), file.open(encoding="utf-8") as lines:
+        return [line.rstrip("\n") for line in lines]
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     with atomic(path) as temporary:

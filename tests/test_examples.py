@@ -184,6 +184,7 @@ def test_without_a_teacher_words_of_a_topic_come_together(with_topics):
     options = small(words=103, word_dropout=0.2)
     output = run("train_without_teacher.py", *options, folder=with_topics)
     check_that_topics_came_together(output)
+    assert [path.name for path in (with_topics / "models").iterdir()] == ["without-teacher"]
 
 
 def test_so_they_do_by_a_margin(with_topics, train_without_teacher, monkeypatch, capsys):

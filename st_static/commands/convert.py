@@ -15,6 +15,7 @@ from st_static.languages import check_language, primary_of
 
 if TYPE_CHECKING:
     from st_static.model.convert import Conversion
+    from st_static.model.text_vectors import LeftOut
 
 _NAMED = 5  # words, of those that a line is about
 
@@ -85,27 +86,35 @@ def _print(done: Conversion) -> None:
     """Print what became of the vectors, what is not as one might expect, and what comes next."""
     print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
     print(f"Capitals: {_capitals(done)}")
-    accents = "are dropped, for no word has any" if done.normalization.strip_accents else "stay"
+    if done.spellings:
+        print(f"Added, to find words that begin a sentence: {_listed(done.spellings)}")
+    accents = "are dropped (no word has one)" if done.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
-    print(f"Punctuation: {done.n_punctuation:,} of the words; other has no vector")
-    _warn("rows left out, whose words came before or are [PAD] or [UNK]", done.repeated)
+    print(f"Punctuation: {done.n_punctuation:,} of the words; any other has no vector")
+    _warn("rows left out, for their words came before", done.repeated)
+    _warn("rows left out, for unknown words have no vector", done.reserved)
     _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))
     print(f"Next: st-static evaluate {model} …, st-static card {model}")
 
 
 def _capitals(done: Conversion) -> str:
-    if done.normalization.lowercase:
-        return "texts are lower-cased, for no word has any"
-    return f"count, for words have them: {_listed(done.capitalised)}"
+    if not done.normalization.lowercase:
+        return f"count, for words have them: {_listed(done.capitalised)}"
+    few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
+    return f"texts are lower-cased ({few or 'no word has a capital'})"
 
 
-def _warn(what: str, words: Sequence[str]) -> None:
+def _warn(what: str, words: Sequence[str | LeftOut]) -> None:
     if words:
         print(f"Warning: {what}: {_listed(words)}", file=sys.stderr)
 
 
-def _listed(words: Sequence[str]) -> str:
-    """How many, and a few of them: `7 ('New', 'York', …)`."""
+def _listed(words: Sequence[str | LeftOut]) -> str:
+    """How many, and a few of them: `7 ('New', 'York' (line 9), …)`."""
     more = ["…"] if len(words) > _NAMED else []
-    return f"{len(words):,} ({', '.join([*map(repr, words[:_NAMED]), *more])})"
+    return f"{len(words):,} ({', '.join([*map(_shown, words[:_NAMED]), *more])})"
+
+
+def _shown(word: str | LeftOut) -> str:
+    return repr(word) if isinstance(word, str) else f"{word.word!r} (line {word.line})"

@@ -10,7 +10,7 @@ from typing import Any
 
 from st_static.arguments import as_path, require
 from st_static.model.export import check_output, export_model
-from st_static.model.text_vectors import read_word_vectors
+from st_static.model.text_vectors import LeftOut, read_word_vectors
 from st_static.tokens.tokenizer import Normalization, is_punctuation
 from st_static.tokens.word_tokenizer import capitalised, normalization_of
 
@@ -40,9 +40,11 @@ class Conversion:
         dimension: Of the vectors, D.
         n_punctuation: How many of the words are punctuation.
         normalization: What becomes of texts before they are split.
-        capitalised: Words with capitals, for which texts keep theirs.
+        capitalised: Words with capitals, for which texts keep theirs if there are more than a few.
+        spellings: Words with a first capital that were added, see `capitalised_spellings`.
         never_found: Words that no text is split into, see `KnownWords.never_found`.
-        repeated: Words of further rows, which were left out.
+        repeated: Further rows of words that came before, which were left out.
+        reserved: Rows of `[PAD]` and `[UNK]`, which were left out.
     """
 
     output: Path
@@ -51,8 +53,10 @@ class Conversion:
     n_punctuation: int
     normalization: Normalization
     capitalised: Sequence[str]
+    spellings: Sequence[str]
     never_found: Sequence[str]
-    repeated: Sequence[str]
+    repeated: Sequence[LeftOut]
+    reserved: Sequence[LeftOut]
 
 
 def convert(
@@ -87,8 +91,10 @@ def convert(
         n_punctuation=sum(map(is_punctuation, vectors.words)),
         normalization=normalization_of(vectors.words),
         capitalised=capitalised(vectors.words),
+        spellings=vectors.known.spellings,
         never_found=vectors.known.never_found(),
         repeated=vectors.repeated,
+        reserved=vectors.reserved,
     )
     if len(done.never_found) == done.n_words:
         raise ValueError(
@@ -112,7 +118,9 @@ def _facts(done: Conversion, source: Source) -> dict[str, Any]:
         "dimension": done.dimension,
         "punctuation": done.n_punctuation,
         **done.normalization._asdict(),
+        "spellings": len(done.spellings),
         "never_found": len(done.never_found),
         "repeated": len(done.repeated),
+        "reserved": len(done.reserved),
         **asdict(source),
     }

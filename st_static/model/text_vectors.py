@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,22 @@ from st_static.tokens.word_tokenizer import KnownWords
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTES_AT_A_TIME = 1 << 24
+# No text has these; what is binary, compressed or UTF-16 soon has one.
+_CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_BYTES_LOOKED_THROUGH = 1000
 _Lines = IO[bytes] | gzip.GzipFile
+
+
+class LeftOut(NamedTuple):
+    """A row that was left out.
+
+    Attributes:
+        word: Its word.
+        line: Its line in the file, from 1.
+    """
+
+    word: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -41,12 +57,14 @@ class WordVectors:
     Attributes:
         words: Distinct words, in the order of the file, [V].
         table: The vectors, [V, D].
-        repeated: Words of further rows, which were left out.
+        repeated: Further rows of words that came before.
+        reserved: Rows of `[PAD]` and `[UNK]`, which have zeros.
     """
 
     words: Sequence[str]
     table: NDArray[np.float32]
-    repeated: Sequence[str] = ()
+    repeated: Sequence[LeftOut] = ()
+    reserved: Sequence[LeftOut] = ()
 
     @functools.cached_property
     def known(self) -> KnownWords:
@@ -60,7 +78,8 @@ class WordVectors:
     def as_static_model(self, name: str = "") -> StaticModel:
         """The same with a tokenizer of `tokenizers`; what is no known word has a row of zeros."""
         zeros = np.zeros((len(SPECIAL_TOKENS), self.table.shape[1]), np.float32)
-        table = np.concatenate([zeros, self.table])
+        spellings = self.table[self.known.places[len(self.words) :]]
+        table = np.concatenate([zeros, self.table, spellings])
         return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 
@@ -90,8 +109,9 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     except NotImplementedError as error:  # of zip
         raise ValueError(f"{file} cannot be unpacked here ({error}). Unpack it.") from error
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
+        behind = f" behind line {reader.n_lines}" if reader.n_lines else ""
         raise ValueError(
-            f"{file} is cut off or broken behind line {reader.n_lines} ({error}). Copy it again."
+            f"{file} is a broken or cut off archive{behind} ({error}). Copy it again."
         ) from error
     return reader.result()
 
@@ -110,7 +130,7 @@ class _Reader:
         self._header: Header | None = None
         self._n_rows = 0
         self._words = dict.fromkeys(SPECIAL_TOKENS)
-        self._repeated: list[str] = []
+        self._left_out: list[LeftOut] = []
         self._table = np.empty((0, 0), np.float32)
 
     def take(self, block: bytes) -> bool:
@@ -123,12 +143,20 @@ class _Reader:
             ValueError: Something is wrong with one; it is named.
         """
         if self.n_lines == 0:
+            self._check_is_text(block)
             block = self._without_header(block.removeprefix(_BYTE_ORDER_MARK))
         if self._limit is not None:
             block = _first_lines(block, self._limit - self._n_rows)
         if block:
             self._add(block)
         return self._limit is None or self._n_rows < self._limit
+
+    def _check_is_text(self, begin: bytes) -> None:
+        if _CONTROL_CHARACTER.search(begin, 0, _BYTES_LOOKED_THROUGH):
+            raise ValueError(
+                f"{self._file} is no text in UTF-8, but binary, or compressed in a way that is not "
+                "read. Unpack it, or save it as text in UTF-8."
+            )
 
     def _without_header(self, block: bytes) -> bytes:
         first, _, rest = block.partition(b"\n")
@@ -149,7 +177,7 @@ class _Reader:
         for row, word in enumerate(words):
             if word in self._words:
                 is_new[row] = False
-                self._repeated.append(word)
+                self._left_out.append(LeftOut(word, self.n_lines + row + 1))
             self._words[word] = None
         start = len(self._table)
         # In place: the system moves a large array without copying it.
@@ -186,7 +214,9 @@ class _Reader:
                 f"{self._n_rows:,}. Copy the file again or, if it is whole, remove that line."
             )
         words = list(self._words)[len(SPECIAL_TOKENS) :]
-        return WordVectors(words, self._table, self._repeated)
+        repeated = [row for row in self._left_out if row.word not in SPECIAL_TOKENS]
+        reserved = [row for row in self._left_out if row.word in SPECIAL_TOKENS]
+        return WordVectors(words, self._table, repeated, reserved)
 
     def _error(self, row: int, reason: str) -> ValueError:
         return ValueError(f"{self._file}, line {self.n_lines + row + 1}: {reason}.")

@@ -56,9 +56,9 @@ def dimension_of(line: bytes) -> int:
 
 
 def parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.float32]]:
-    """Take whole lines apart: a word, and its numbers behind it, each after a space or a tab.
+    """Take whole lines apart: a word, and its numbers behind it, each after spaces or tabs.
 
-    A word may hold spaces.
+    A word may hold spaces. What stands before a line's end, as fastText's space, does not count.
 
     Args:
         block: Lines, each with its end.
@@ -68,33 +68,40 @@ def parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.flo
         The words, and their vectors [n, D].
 
     Raises:
-        LineError: A line has another number of numbers, numbers that are none or not finite, or
-            a word that is not UTF-8.
+        LineError: A line has another number of numbers, numbers that are none or not finite, no
+            word at its beginning, or one that is not UTF-8.
     """
-    block = _with_plain_ends(block)
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
     text = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(text == _NEWLINE)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    spaces = np.flatnonzero((text == _SPACE) | (text == _TAB))
-    after = np.searchsorted(spaces, ends)
-    n_spaces = after - np.searchsorted(spaces, starts)
-    for row in np.flatnonzero(n_spaces < dimension)[:1]:
-        raise _wrong_length(int(row), dimension, int(n_spaces[row]))
-    # The space before each number, [n, D].
-    before = spaces[(after - dimension)[:, None] + np.arange(dimension)]
-    bounds = zip(starts.tolist(), before[:, 0].tolist(), strict=True)
-    words = [block[start:stop].rstrip(b" \t") for start, stop in bounds]
-    _check_words(words, np.flatnonzero(n_spaces > dimension), dimension)
-    return _decoded(words), _numbers(text, before, ends)
+    begins, stops = _parts(text)
+    first, after = np.searchsorted(begins, starts), np.searchsorted(begins, ends)
+    n_numbers = after - first - 1
+    for row in np.flatnonzero(_is_blank(text[starts]))[:1].tolist():
+        raise LineError(row, "expected a word at the beginning, but got white space")
+    for row in np.flatnonzero(n_numbers < dimension)[:1].tolist():
+        raise _wrong_length(row, dimension, max(0, int(n_numbers[row])))
+    bounds = zip(starts.tolist(), stops[after - dimension - 1].tolist(), strict=True)
+    words = [block[start:stop] for start, stop in bounds]
+    _check_words(words, np.flatnonzero(n_numbers > dimension), dimension)
+    numbers = (after - dimension)[:, None] + np.arange(dimension)
+    return _decoded(words), _numbers(text, begins[numbers], stops[numbers])
 
 
-def _with_plain_ends(block: bytes) -> bytes:
-    """Lines without what stands before their ends: fastText writes a space."""
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n")
-    while b" \n" in block:
-        block = block.replace(b" \n", b"\n")
-    return block
+def _parts(text: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where what stands between white space begins, and where it stops; the text ends with some."""
+    is_inside = ~(_is_blank(text) | (text == _NEWLINE))
+    changes = np.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
+    if is_inside[:1].any():
+        changes = np.concatenate([[0], changes])
+    return changes[::2], changes[1::2]
+
+
+def _is_blank(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    is_blank: NDArray[np.bool_] = (text == _SPACE) | (text == _TAB)
+    return is_blank
 
 
 def _check_words(words: Sequence[bytes], spaced: NDArray[np.int64], dimension: int) -> None:
@@ -122,23 +129,21 @@ def _decoded(words: Sequence[bytes]) -> list[str]:
 
 
 def _numbers(
-    text: NDArray[np.uint8], before: NDArray[np.int64], ends: NDArray[np.int64]
+    text: NDArray[np.uint8], begins: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """The numbers [n, D] that stand behind the given spaces [n, D], the last before ends [n]."""
-    stops = np.concatenate([before[:, 1:], ends[:, None]], axis=1)
-    # Inside of a number from 1 behind the space before it, to its stop.
+    """The numbers [n, D] from their begins [n, D] to their stops [n, D]."""
     changes = np.zeros(len(text), np.int8)
-    changes[before + 1] = 1
-    changes[stops] -= 1
+    changes[begins] = 1
+    changes[stops] = -1
     is_inside = np.cumsum(changes, dtype=np.int8).view(np.bool_)
-    lengths = (stops - before - 1).ravel()
+    lengths = (stops - begins).ravel()
     strings = arrow.strings_of_bytes(offsets_of(lengths), text[is_inside])
     try:
-        values = arrow.numbers(pc.cast(strings, pa.float32())).reshape(before.shape)
+        values = arrow.numbers(pc.cast(strings, pa.float32())).reshape(begins.shape)
     except pa.ArrowInvalid as error:
-        raise _first_that_is_none(strings, before.shape[1]) from error
+        raise _first_that_is_none(strings, begins.shape[1]) from error
     for row, column in np.argwhere(~np.isfinite(values))[:1].tolist():
-        value = strings[row * before.shape[1] + column].as_py()
+        value = strings[row * begins.shape[1] + column].as_py()
         raise LineError(row, f"expected finite numbers, but number {column + 1} is {value}")
     return values
 

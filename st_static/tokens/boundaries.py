@@ -19,6 +19,7 @@ Unigram models can also be run on parts of a word: see `unigram_cuts`.
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +71,7 @@ def chunking_of(description: Part) -> Chunking:
         return Chunking(None, "it cuts off the beginning of long texts")
     if description["model"].get("dropout"):
         return Chunking(None, "its model drops merges at random")
-    kinds = {part["type"] for part in normalizers}
+    kinds = {part["type"] for part in normalizers if not _keeps_places(part)}
     kept_whole = []
     for token in description["added_tokens"]:
         content = token["content"]
@@ -88,6 +89,15 @@ def chunking_of(description: Part) -> Chunking:
         and not kept_whole
         and kinds.isdisjoint(["Precompiled", "Replace"]),
     )
+
+
+def _keeps_places(normalizer: Part) -> bool:
+    """Whether a normaliser only puts one visible character in the place of another."""
+    if normalizer["type"] != "Replace":
+        return False
+    strings = normalizer["pattern"].get("String", ""), normalizer["content"]
+    # Letters, numbers, punctuation and symbols: no spaces and no combining marks.
+    return all(len(s) == 1 and unicodedata.category(s)[0] in "LNPS" for s in strings)
 
 
 def _stays_visible(content: str, normalizers: set[str]) -> bool:

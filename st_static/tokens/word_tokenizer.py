@@ -1,7 +1,8 @@
 """The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
 
-The words decide what becomes of a text. It is lower-cased if that changes none of them, and accents
-are stripped if that changes none. At white space it is split; then, from left to right, into:
+The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital,
+and accents are stripped if no word has one; curly apostrophes become straight ones if words have
+these only. It is split at white space; then, from left to right, into:
 
 1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
@@ -21,7 +22,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
@@ -35,15 +36,23 @@ from st_static.tokens.tokenizer import (
 _RUN = r"[\p{L}\p{M}\p{N}]"
 _NOT_INSIDE_A_RUN = rf"(?!(?<={_RUN}){_RUN})"
 _NEGATION = "n't"
+_APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
 # Marks of text vectors that are no words, such as <unk>: their capitals say nothing.
-_MARK = re.compile(r"<.*>|\[.*\]")
+_MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
+# Of lower-cased text some files have a few capitals left; of other text, far more words have one.
+_SHARE_OF_CAPITALS = 0.01
 
 
 class KnownWords:
-    """Finds given words in texts.
+    """Finds given words in texts, where capitals count also at the beginning of a sentence.
 
     Args:
         words: Distinct words.
+
+    Attributes:
+        tokenizer: Its tokens are `[PAD]`, `[UNK]`, the words, and the spellings.
+        spellings: See `capitalised_spellings`.
+        places: Of each token but the first two, the place of its word among the given ones, [T].
 
     Example:
         >>> known = KnownWords(["dog", "don't", "."])
@@ -52,7 +61,10 @@ class KnownWords:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.tokenizer = build_word_tokenizer(words)
+        spellings = capitalised_spellings(words)
+        self.spellings = list(spellings)
+        self.tokenizer = build_word_tokenizer([*words, *spellings])
+        self.places = np.array([*range(len(words)), *spellings.values()], np.int32)
         self._words = list(words)
         self._encode = ChunkTokenizer(self.tokenizer)
 
@@ -60,13 +72,13 @@ class KnownWords:
         """The words of each text, by their places among the given ones, [B rows]."""
         ids = self._encode(texts)
         known = ids.filter(ids.values >= len(SPECIAL_TOKENS))
-        return Ragged(known.values - np.int32(len(SPECIAL_TOKENS)), known.offsets)
+        return Ragged(self.places[known.values - len(SPECIAL_TOKENS)], known.offsets)
 
     def never_found(self) -> list[str]:
         """The words that are split although a text consists of nothing else.
 
-        These are words with a space or a character that the normaliser takes away, and words of
-        several Chinese characters, each of which is split off.
+        These are words with a space or a character that the normaliser takes away or changes, and
+        words of several Chinese characters, each of which is split off.
         """
         ids = self._encode(self._words)
         starts, is_one = ids.offsets[:-1], ids.lengths == 1
@@ -91,14 +103,23 @@ def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
     """
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = normalization_of(words).normalizer_of_words()
+    tokenizer.normalizer = _normalizer(words)
     split = pre_tokenizers.Split(Regex(_pattern(words)), "removed", invert=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return tokenizer
 
 
+def _normalizer(words: Sequence[str]) -> normalizers.Normalizer:
+    normalizer = normalization_of(words).normalizer_of_words()
+    characters = set().union(*words)
+    if _CURLY_APOSTROPHE in characters or _APOSTROPHE not in characters:
+        return normalizer
+    straight = normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE)
+    return normalizers.Sequence([straight, normalizer])
+
+
 def normalization_of(words: Sequence[str]) -> Normalization:
-    """What may become of texts so that every word can still be found.
+    """What becomes of texts so that the words, but for a few with capitals, can still be found.
 
     Example:
         >>> normalization_of(["dog", "café"])
@@ -107,7 +128,7 @@ def normalization_of(words: Sequence[str]) -> Normalization:
     characters = set().union(*words)
     return Normalization(
         nfkc=False,
-        lowercase=not capitalised(words),
+        lowercase=len(capitalised(words)) <= _SHARE_OF_CAPITALS * len(words),
         strip_accents=not any(map(_has_accent, characters)),
     )
 
@@ -115,6 +136,29 @@ def normalization_of(words: Sequence[str]) -> Normalization:
 def capitalised(words: Sequence[str]) -> list[str]:
     """The words with a capital, but not marks such as `<UNK>`."""
     return [word for word in words if word != word.lower() and not _MARK.fullmatch(word)]
+
+
+def capitalised_spellings(words: Sequence[str]) -> dict[str, int]:
+    """The words of small letters with a first capital, if capitals count and the words lack it.
+
+    So a word is found at the beginning of a sentence. Of `THE`, nothing is known.
+
+    Returns:
+        Spellings, each with the place of its word.
+
+    Example:
+        >>> capitalised_spellings(["the", "US", "us", "Us", "n't", "o'clock"])
+        {'The': 0, "N't": 4, "O'clock": 5}
+    """
+    if normalization_of(words).lowercase:
+        return {}
+    known = set(words)
+    spellings = ((word[:1].upper() + word[1:], place) for place, word in enumerate(words))
+    return {
+        spelling: place
+        for spelling, place in spellings
+        if spelling not in known and spelling.lower() == words[place] and " " not in spelling
+    }
 
 
 def _has_accent(character: str) -> bool:

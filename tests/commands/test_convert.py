@@ -37,6 +37,7 @@ VECTORS = {
 TEXTS = {
     "The dog.": ["the", "dog", "."],
     "THE well-known dog can't!": ["the", "well-known", "dog", "ca", "n't"],
+    "Can\N{RIGHT SINGLE QUOTATION MARK}t": ["ca", "n't"],
     "new_york, New York... café cafe": ["new_york", ".", ".", ".", "café"],
     "nothing here": [],
     "": [],
@@ -56,7 +57,9 @@ def lines(vectors=VECTORS):
 def converted(tmp_path_factory):
     """A folder in which the command ran, in a process of its own: `v.txt.gz` to `model`."""
     folder = tmp_path_factory.mktemp("convert")
-    (folder / "v.txt.gz").write_bytes(gzip.compress((lines() + "the 9 9 9\n").encode()))
+    (folder / "v.txt.gz").write_bytes(
+        gzip.compress((lines() + "the 9 9 9\n[UNK] 9 9 9\n").encode())
+    )
     command = [sys.executable, "-m", "st_static.cli", "convert", "v.txt.gz", "deep/model"]
     options = ["--teacher", "org/teacher", "--license", "cc-by-4.0", "--language", "en-GB"]
     result = subprocess.run(
@@ -80,13 +83,14 @@ def encoders(converted, model):
 def test_the_command_says_what_it_did(converted):
     assert (converted / "stdout").read_text("utf-8").splitlines() == [
         "deep/model: 9 words, 3 dimensions",
-        "Capitals: texts are lower-cased, for no word has any",
+        "Capitals: texts are lower-cased (no word has a capital)",
         "Accents: stay",
-        "Punctuation: 1 of the words; other has no vector",
+        "Punctuation: 1 of the words; any other has no vector",
         "Next: st-static evaluate deep/model …, st-static card deep/model",
     ]
     assert (converted / "stderr").read_text("utf-8").splitlines() == [
-        "Warning: rows left out, whose words came before or are [PAD] or [UNK]: 1 ('the')",
+        "Warning: rows left out, for their words came before: 1 ('the' (line 10))",
+        "Warning: rows left out, for unknown words have no vector: 1 ('[UNK]' (line 11))",
         "Warning: words that are never found, for texts are split otherwise: 1 ('new york')",
     ]
 
@@ -125,7 +129,9 @@ def test_a_peer_has_the_vectors_of_the_model(encoders, texts):
 def test_what_is_stated_is_known_to_other_commands(model):
     facts = read_json(model / "st_static.json")["conversion"]
     assert (facts["file"], facts["words"], facts["dimension"]) == ("v.txt.gz", 9, 3)
-    assert (facts["never_found"], facts["repeated"], facts["limit"]) == (1, 1, None)
+    left_out = ("never_found", "repeated", "reserved")
+    assert [facts[name] for name in left_out] == [1, 1, 1]
+    assert facts["limit"] is None
     assert stated_license(model) == "cc-by-4.0"
     assert languages_of_model(str(model)) == ["en"]
 
@@ -152,7 +158,39 @@ def test_capitals_count_if_a_word_has_one(home, capsys):
     assert main(["convert", "v.txt", "model"]) == 0
     said = capsys.readouterr().out
     assert "Capitals: count, for words have them: 6 ('The', 'Paris', 'US', 'A', 'I', …)" in said
+    assert "Added" not in said
     assert FastEncoder.from_pretrained("model").encode(["paris"]).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("n_rows", [5, 500])
+def test_a_word_is_found_where_it_begins_a_sentence(home, capsys, n_rows):
+    """In a file with capitals, and in one with so few that texts are lower-cased."""
+    vectors = {"the": [1, 0], "dog": [0, 2], "cat": [2, 1], "X": [9, 9], "Cat": [1, 8]}
+    others = {f"w{i}": [0, 1] for i in range(n_rows - len(vectors))}
+    (home / "v.txt").write_text(lines(vectors | others), "utf-8")
+    assert main(["convert", "v.txt", "model"]) == 0
+    printed = capsys.readouterr()
+    is_cased = n_rows == 5
+    said = [
+        "Capitals: count, for words have them: 2 ('X', 'Cat')",
+        "Added, to find words that begin a sentence: 2 ('The', 'Dog')",
+        "Capitals: texts are lower-cased (only a few words have one: 2 ('X', 'Cat'))",
+    ]
+    assert [line in printed.out.splitlines() for line in said] == [is_cased, is_cased, not is_cased]
+    assert ("never found, for texts are split otherwise: 2 ('X'" in printed.err) != is_cased
+    texts = ["The dog", "Dog", "Cat", "the cat", "DOG X"]
+    cat, last = ([1, 8], [9, 9]) if is_cased else ([2, 1], [0, 2])
+    expected = unit_rows(np.array([[1, 2], [0, 2], cat, [3, 1], last]))
+    for encoder in (
+        FastEncoder.from_pretrained("model"),
+        SentenceTransformer("model", device="cpu"),
+        StaticModel.from_pretrained("model"),
+        load_model("glove:v.txt"),
+    ):
+        np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+    tokens = FastEncoder.from_pretrained("model").model.tokenizer.get_vocab_size()
+    assert tokens == 2 + n_rows + 2 * is_cased
+    assert read_json(home / "model/st_static.json")["conversion"]["spellings"] == 2 * is_cased
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from st_static.evaluate.peers.random_recurrent import (
 from st_static.model.export import export_model
 from st_static.model.resolve import read_named
 from st_static.model.text_vectors import read_word_vectors
+from st_static.model.vectors import unit_rows
 from st_static.tokens.tokenizer import build_tokenizer
 
 TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
@@ -147,6 +148,31 @@ def test_sif_counts_words_in_a_file_of_texts(tmp_path):
     assert model.name == "local/glove.txt-sif"
     with pytest.raises(ValueError, match="Expected sif:VECTORS,TEXTS"):
         load_model(f"sif:{tmp_path}/glove.txt")
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (b"", r"No text in .*texts\.txt has a word of .*glove\.txt"),
+        (b"no known word\n\n", r"No text in .*texts\.txt has a word of .*glove\.txt"),
+        ("The Über\n".encode("latin-1"), r"in UTF-8: .*texts\.txt \('utf-8'"),
+    ],
+)
+def test_texts_that_sif_cannot_count_in(tmp_path, texts, says):
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    (tmp_path / "texts.txt").write_bytes(texts)
+    with pytest.raises(ValueError, match=says):
+        load_model(f"sif:{tmp_path}/glove.txt,{tmp_path}/texts.txt")
+
+
+def test_texts_without_known_words_are_not_in_the_sample_of_sif(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_SIF_SAMPLE", 2)
+    (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
+    (tmp_path / "texts.txt").write_text("unknown\n\nThe cat\nthe\n")
+    vectors = read_word_vectors(tmp_path / "glove.txt")
+    sif = SmoothInverseFrequency(vectors, {"the": 2, "cat": 1}, ["the cat", "the"])
+    found = load_model(f"sif:{tmp_path}/glove.txt,{tmp_path}/texts.txt").encode(TEXTS)
+    np.testing.assert_allclose(found, unit_rows(sif.encode(TEXTS)), atol=1e-6)
 
 
 @pytest.mark.parametrize(

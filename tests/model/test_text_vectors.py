@@ -1,7 +1,9 @@
 """Files of text vectors, against a reader that goes number by number; and files that are broken."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import zipfile
 
@@ -46,6 +48,9 @@ ONE_MEMBER = {"vectors/": "", "vectors/glove.txt": GLOVE, "__MACOSX/._glove.txt"
         pytest.param("\ufeff3 3\r\n" + GLOVE.replace("\n", "\r\n"), id="byte order mark"),
         pytest.param(re.sub(" (?=[-0-9])", "\t", GLOVE), id="tabs"),
         pytest.param(re.sub("(?<=[a-z]) (?=[-0-9])", "   ", GLOVE), id="columns"),
+        pytest.param(re.sub(" (?=[-0-9])", " \t  ", GLOVE), id="columns of numbers"),
+        pytest.param(GLOVE.replace("\n", "\t \t\n"), id="tabs before line ends"),
+        pytest.param(GLOVE.replace("\n", " \r\n"), id="fastText on Windows"),
         pytest.param(gzip.compress(GLOVE.encode()), id="gzip"),
         pytest.param(gzip.compress(b"3 3\n") + gzip.compress(GLOVE.encode()), id="gzip, twice"),
         pytest.param(zipped(ONE_MEMBER), id="zip"),
@@ -83,12 +88,17 @@ def test_numbers_are_those_that_python_reads(tmp_path, monkeypatch, rows, header
     assert len(vectors.repeated) == len(rows) - len(first)
 
 
-def test_of_a_repeated_word_the_first_row_counts(tmp_path):
-    file = write(tmp_path, "a 1 2\n[UNK] 9 9\nb 3 4\na 5 6\n[PAD] 9 9\na 7 8\n")
-    vectors = read_word_vectors(file)
+@pytest.mark.parametrize("block", [1, 1 << 24])
+@pytest.mark.parametrize("header", ["", "7 2\n"])
+def test_of_a_repeated_word_the_first_row_counts(tmp_path, monkeypatch, header, block):
+    rows = "a 1 2\n[UNK] 9 9\nb 3 4\na 5 6\n[PAD] 9 9\na 7 8\n[UNK] 9 9\n"
+    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+    vectors = read_word_vectors(write(tmp_path, header + rows))
+    first = 1 + bool(header)
     assert vectors.words == ["a", "b"]
     assert vectors.table.tolist() == [[1, 2], [3, 4]]
-    assert vectors.repeated == ["[UNK]", "a", "[PAD]", "a"]
+    assert vectors.repeated == [("a", first + 3), ("a", first + 5)]
+    assert vectors.reserved == [("[UNK]", first + 1), ("[PAD]", first + 4), ("[UNK]", first + 6)]
 
 
 @pytest.mark.parametrize("block", [1, 1 << 24])
@@ -114,7 +124,12 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         ("a 1 2\nb 3 4 5\n", "line 2: expected 2 numbers after the word, but got 3"),
         ("a 1 2\nb 3 4 c 6 7\n", "line 2: expected 2 numbers after the word, but got 4"),
         ("a 1 2\n\nb 3 4\n", "line 2: expected 2 numbers after the word, but got 0"),
-        ("a 1 2\nb  4\n", "line 2: expected numbers, but number 1 is ''"),
+        ("a 1 2\nb  4\n", "line 2: expected 2 numbers after the word, but got 1"),
+        ("a 1 2 3\n 1 2 3\n", "line 2: expected a word at the beginning, but got white space"),
+        ("a 1 2 3\n\t1 2 3 \n", "line 2: expected a word at the beginning, but got white space"),
+        (" a 1 2 3\n", "line 1: expected a word at the beginning, but got white space"),
+        (" 1 2 3\n 4 5 6\n", "line 1: expected a word at the beginning, but got white space"),
+        ("a 1 2\n \n", "line 2: expected a word at the beginning, but got white space"),
         ("a 1 2\nb 3 4\nc 5 0x6\n", "line 3: expected numbers, but number 2 is '0x6'"),
         ("a 1 2\nb 3,5 4\n", "line 2: expected numbers, but number 1 is '3,5'"),
         ("a 1 2\nb 3 nan\n", "line 2: expected finite numbers, but number 2 is nan"),
@@ -122,16 +137,23 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         ("a 1 2\nb 1e39 4\n", "line 2: expected finite numbers, but number 1 is 1e39"),
         (b"a 1 2\nb\xff 3 4\n", r"line 2: the word b'b\xff' is not UTF-8"),
         (b"a 1 2\nb 3 \xff\n", "line 2: expected numbers, but number 2 is '\ufffd'"),
-        (GLOVE.encode("utf-16"), "line 1: expected a word and numbers behind it"),
+        (GLOVE.encode("utf-16"), "binary, or compressed in a way that is not read. Unpack it, or"),
+        (GLOVE.encode("utf-16-be"), "is no text in UTF-8, but binary"),
+        (lzma.compress(GLOVE.encode()), "is no text in UTF-8, but binary"),
+        (bz2.compress(GLOVE.encode()), "is no text in UTF-8, but binary"),
+        (b"2 2\na " + TABLE[:1, :2].tobytes() + b"b " + TABLE.tobytes(), "is no text in UTF-8"),
+        (zipped({"a.bin": "\0"}), "is no text in UTF-8, but binary"),
         ("2 3\na 1 2\nb 3 4\n", "line 2: the header promises 3 numbers a word, but here are 2"),
         ("3 2\na 1 2\nb 3 4\n", "line 1: the header promises 3 words, but there are 2"),
         ("1 2\na 1 2\nb 3 4\n", "line 1: the header promises 1 words, but there are 2"),
-        (gzip.compress(GLOVE.encode() * 9)[:-20], "is cut off or broken behind line"),
-        (gzip.compress(GLOVE.encode())[:12], "is cut off or broken behind line 0"),
+        (gzip.compress(GLOVE.encode() * 9)[:-20], "is a broken or cut off archive (Comp"),
+        (gzip.compress(GLOVE.encode())[:12], "is a broken or cut off archive (Comp"),
+        (b"\x1f\x8b" + b"junk" * 9, "is a broken or cut off archive (Unknown compression method"),
+        (b"\x1f\x8b\x08\0" + b"junk" * 9, "is a broken or cut off archive (Error -3"),
         (zipped({"a.txt": GLOVE, "b.txt": GLOVE}), "expected one, but found a.txt, b.txt"),
         (zipped({}), "holds 0 files: expected one, but found none"),
         (zipped({"a/": ""}), "holds 0 files: expected one, but found none"),
-        (zipped({"a.txt": GLOVE * 99})[:-60], "cut off or broken behind line 0"),
+        (zipped({"a.txt": GLOVE * 99})[:-60], "is a broken or cut off archive (File is not a zip"),
         (zipped({"a.txt": GLOVE}).replace(b"\x00\x00\x00\x08", b"\x00\x01\x00\x08"), "encrypted"),
         (zipped({"a.txt": GLOVE}).replace(b"\x00\x00\x08\x00", b"\x00\x00\x09\x00"), "Unpack it"),
     ],
@@ -149,6 +171,13 @@ def test_lines_are_counted_through_all_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", 64)
     with pytest.raises(ValueError, match="line 152: expected numbers"):
         read_word_vectors(write(tmp_path, "200 2\n" + "".join(lines)))
+
+
+def test_an_archive_that_breaks_off_is_said_behind_which_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", 1)
+    packed = gzip.compress(GLOVE.encode()) + gzip.compress(GLOVE.encode())[:-9]
+    with pytest.raises(ValueError, match=r"broken or cut off archive behind line [3-6] \("):
+        read_word_vectors(write(tmp_path, packed))
 
 
 def test_a_missing_file(tmp_path):

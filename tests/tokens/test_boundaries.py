@@ -97,6 +97,22 @@ def test_normalizers_that_may_see_spaces_are_not_cut(part):
     assert "normalizer" in found.reason
 
 
+@pytest.mark.parametrize(
+    ("part", "joinable"),
+    [
+        (n.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"), True),
+        (n.Replace("``", '"'), False),
+        (n.Replace("_", ""), False),
+        (n.Replace("_", " "), False),
+        (n.Replace("_", "\N{COMBINING ACUTE ACCENT}"), False),
+        (n.Replace(Regex("_"), "-"), False),
+    ],
+)
+def test_chunks_are_joined_where_a_replacement_keeps_places(part, joinable):
+    found = chunking(word_level(normalizer=n.Sequence([part, n.BertNormalizer()])))
+    assert found.joinable == joinable
+
+
 @pytest.mark.parametrize("part", [n.Strip(), n.Replace("a", " "), n.BertNormalizer()])
 def test_normalizers_that_make_or_strip_spaces_where_spaces_count(part):
     found = chunking(word_level(normalizer=part, pre_tokenizer=p.ByteLevel()))

@@ -13,9 +13,11 @@ from st_static.tokens.word_tokenizer import (
     KnownWords,
     build_word_tokenizer,
     capitalised,
+    capitalised_spellings,
     normalization_of,
 )
 
+CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 PARTS = [
     *["dog", "do", "don", "ca", "n't", "'t", "'s", "t", "s", "well", "known", "new", "york", "u"],
     *[
@@ -37,6 +39,7 @@ PARTS = [
         "2",
         "喜",
         "я",
+        CURLY,
     ],
 ]
 word = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join)
@@ -53,6 +56,8 @@ def is_run(character):
 def split_by_hand(text, given):
     """The rules of the module, character by character; a `?` is what is not given."""
     found = []
+    if CURLY not in "".join(given) and "'" in "".join(given):
+        text = text.replace(CURLY, "'")
     for chunk in text.replace("喜", " 喜 ").split():
         place = 0
         while place < len(chunk):
@@ -98,6 +103,7 @@ def test_fast_ids_are_the_tokenizers(given, texts):
     tokenizer = build_word_tokenizer(given)
     encode = ChunkTokenizer(tokenizer)
     assert encode.chunkwise
+    assert encode.chunking.joinable
     ids = encode(texts)
     expected = [tokenizer.encode(text).ids for text in texts]
     assert [
@@ -120,6 +126,10 @@ def test_words_that_are_never_found_are_those_that_are_split(given):
         (["don't", "do", "ca", "n't"], "Don't can't", ["don't", "ca", "n't"]),
         (["don", "'", "t"], "don't", ["don", "'", "t"]),
         (["dog", "'s"], "The dog's dog'sx", ["?", "dog", "'s", "dog", "?", "?"]),
+        # Curly apostrophes are straight ones, unless there are words with them or none with either.
+        (["don't", "'s"], f"don{CURLY}t it{CURLY}s '{CURLY}", ["don't", "?", "'s", "?", "?"]),
+        (["don't", f"it{CURLY}s"], f"don{CURLY}t it{CURLY}s", ["?", "?", "?", f"it{CURLY}s"]),
+        (["don"], f"don{CURLY}", ["don", "?"]),
         # Hyphens, dots and underscores, with and without an entry.
         (["well-known", "well", "known", "-"], "well-known known-well", [
             "well-known", "known", "-", "well"]),
@@ -134,7 +144,7 @@ def test_words_that_are_never_found_are_those_that_are_split(given):
         (["New", "york"], "New new York", ["New", "?", "?"]),
         (["cafe"], "Café", ["cafe"]),
         (["café", "cafe"], "Café cafe", ["café", "cafe"]),
-        (["<UNK>", "dog"], "Dog", ["dog"]),
+        *[([mark, "dog"], "Dog", ["dog"]) for mark in ("<UNK>", "[UNK ]", "UNK", "</S>")],
         (["안녕", "dog"], "안녕", ["안녕"]),  # which are taken apart to strip accents
         (["हिन्दी"], "हिन्दी", ["हिन्दी"]),  # marks are part of a word
         ([], "dog.", ["?", "?"]),
@@ -150,8 +160,74 @@ def test_words_that_no_text_is_split_into():
     assert KnownWords([*kept, *lost]).never_found() == lost
 
 
+words_with_capitals = st.lists(
+    st.lists(st.sampled_from(["The", "the", "US", "Us", "é", "'s", "-", "n't", "ß", " "]))
+    .map("".join)
+    .filter(bool),
+    unique=True,
+    max_size=8,
+)
+
+
+@given(given=words_with_capitals, texts=texts)
+def test_a_word_may_begin_with_a_capital_unless_that_is_another_word(given, texts):
+    """Looked up as it is, then in small letters; by hand, on what the rules split."""
+    known = KnownWords(given)
+    cased = any(word != word.lower() for word in given)
+    texts = [*texts, *given, *(word.capitalize() for word in given)]
+    for text, row in zip(texts, rows_of(known(texts)), strict=True):
+        text = text if cased else text.lower()
+        if normalization_of(given).strip_accents:
+            text = text.replace("é", "e").replace("É", "E")
+        found = split_by_hand(text, {*given, *(capital(word) for word in given if cased)} - {" "})
+        found = [piece if piece in given else piece[:1].lower() + piece[1:] for piece in found]
+        assert [given[i] for i in row] == [word for word in found if word in given], (text, given)
+
+
+def capital(word):
+    """The word with a first capital if it has none at all, and no space."""
+    first = word[0].upper() if word[0] != "ß" else "ß"
+    return word if word != word.lower() or " " in word else first + word[1:]
+
+
+def rows_of(ids):
+    return [ids.values[a:b].tolist() for a, b in zip(ids.offsets, ids.offsets[1:], strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("given", "spellings"),
+    [
+        (["US", "the", "dog", "Dog"], {"The": 1}),
+        (["US", "well-known", "n't", "'s", "éa", "3d"], {"Well-known": 1, "N't": 2, "Éa": 4}),
+        # What has no capital of one letter, or would become another word; what no text has.
+        (["US", "ßa", "iPhone", "\u017fa", "sa", "new york", "ﬁx"], {"Sa": 4}),
+        (["the", "dog"], {}),
+    ],
+)
+def test_spellings_that_are_added(given, spellings):
+    assert capitalised_spellings(given) == spellings
+    known = KnownWords(given)
+    assert [known([spelling]).values.tolist() for spelling in spellings] == [
+        [place] for place in spellings.values()
+    ]
+
+
+@pytest.mark.parametrize(("n_words", "lowercase"), [(99, False), (100, True), (1000, True)])
+def test_a_few_words_with_capitals_do_not_count(n_words, lowercase):
+    given = ["the", "X", *(f"w{i}" for i in range(n_words - 2))]
+    known = KnownWords(given)
+    assert normalization_of(given).lowercase == lowercase
+    assert known(["The the"]).values.tolist() == [0, 0]
+    assert known(["THE X"]).values.tolist() == ([0] if lowercase else [1])
+    assert known.never_found() == ["X"] * lowercase
+
+
 def test_capitals_in_marks_say_nothing():
-    assert capitalised(["a", "<UNK>", "[CLS]", "New", "ß", "İ"]) == ["New", "İ"]
+    assert capitalised(["a", "<UNK>", "[CLS]", "New", "ß", "İ", "UNK", "UNKs"]) == [
+        "New",
+        "İ",
+        "UNKs",
+    ]
 
 
 def test_the_tokenizer_has_no_added_tokens_and_loads_from_its_file(tmp_path):

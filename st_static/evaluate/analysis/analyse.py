@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
@@ -35,8 +36,10 @@ from st_static.evaluate.analysis.parts_of_speech import (
 from st_static.evaluate.benchmark import require_any_dataset
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import find_tasks
+from st_static.files import reading_text
 from st_static.model.model_name import ModelName
 
+T = TypeVar("T")
 _CHANGED = 20  # words at each end, without parts of speech
 
 
@@ -74,14 +77,16 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
 
     Raises:
-        ValueError: A file or a task is not there, a teacher comes without texts, or the Hub gives
-            no dataset of the tasks.
+        ValueError: A file or a task is not there, a file holds something else, a teacher comes
+            without texts, or the Hub gives no dataset of the tasks. Nothing is written.
     """
     _check_inputs(inputs)
+    texts, pairs = _read(sample_texts, inputs.texts), _read(read_pairs, inputs.pairs)
+    words = _read(read_tagged, inputs.tagged)
     norms = word_norms(
         model.words, {stage: model.rows_of_words(t) for stage, t in model.tables.items()}
     )
-    tagged = tagged_norms(norms, read_tagged(inputs.tagged)) if inputs.tagged else None
+    tagged = None if words is None else tagged_norms(norms, words)
     lengths = held_out_agreement(model)
     files = [
         *_write_norms(norms, list(model.tables), output),
@@ -90,11 +95,11 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     ]
     if tagged:
         files += _write_parts_of_speech(tagged, output)
-    if inputs.texts:
-        table = collapse(model, sample_texts(inputs.texts), inputs.teacher)
+    if texts:
+        table = collapse(model, texts, inputs.teacher)
         files += write_table(table, output / "socm")
-    if inputs.pairs:
-        table = sphere(model, read_pairs(inputs.pairs))
+    if pairs:
+        table = sphere(model, pairs)
         files += write_table(table, output / "alignment_uniformity")
     if inputs.tasks:
         table = ablation(model, inputs.tasks, output, inputs.data)
@@ -143,20 +148,22 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
         The files written.
 
     Raises:
-        ValueError: There is no such file or model, or a model is no transformer.
+        ValueError: There is no such file or model, the file holds something else, or a model is no
+            transformer. Nothing is written.
     """
-    if not texts.exists():
-        raise ValueError(f"There is no {texts}.")
+    _require(texts)
+    with reading_text(texts):
+        sample = sample_texts(texts)
     for name in models:
         ModelName.parse(name).require()
-    return write_table(collapse_of_transformers(models, sample_texts(texts)), output / "socm")
+    return write_table(collapse_of_transformers(models, sample), output / "socm")
 
 
 def _check_inputs(inputs: Inputs) -> None:
     """Check, before anything is written, that all inputs can be had."""
     for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
-        if path and not path.exists():
-            raise ValueError(f"There is no {path}.")
+        if path:
+            _require(path)
     if inputs.teacher and not inputs.texts:
         raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
     if inputs.teacher:
@@ -165,3 +172,16 @@ def _check_inputs(inputs: Inputs) -> None:
         tasks = find_tasks(tasks=inputs.tasks)
         if inputs.data is None:
             require_any_dataset(tasks)
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise ValueError(f"There is no {path}.")
+
+
+def _read(read: Callable[[Path], T], file: Path | None) -> T | None:
+    """Read an input if there is one; an error names the file."""
+    if file is None:
+        return None
+    with reading_text(file):
+        return read(file)

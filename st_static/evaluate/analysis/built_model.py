@@ -43,8 +43,8 @@ class BuiltModel:
         record = read_json(folder / RECORD_FILE)
         if not record.get("stages"):
             raise ValueError(
-                f"{folder} is an ensemble, which has no stages to analyse: name a model that was "
-                "built from a teacher."
+                f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
+                "model that st-static build made."
             )
         self.normalize: bool = record["recipe"].get("export", {}).get("normalize", True)
         stages = record["stages"]

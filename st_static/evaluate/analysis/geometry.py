@@ -14,13 +14,15 @@ from st_static.model.vectors import sentence_means, unit_rows
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
-    """Two texts per line, with a tab between them."""
+    """Two texts per line, with a tab between them; at least two of the first ones differ."""
     pairs = []
     for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
         first, tab, second = line.partition("\t")
         if not tab or not first.strip() or not second.strip():
             raise ValueError(f"{file}, line {number}: expected two texts with a tab between them.")
         pairs.append((first, second))
+    if len({first for first, _ in pairs}) < 2:
+        raise ValueError(f"{file}: expected two different texts at the beginnings of its lines.")
     return pairs
 
 

@@ -21,8 +21,9 @@ class SmoothInverseFrequency:
 
     Args:
         vectors: Word vectors.
-        counts: How often each word occurs in a corpus.
-        texts: A sample of the corpus, from which the common direction is taken.
+        counts: How often each word occurs in a corpus; at least one does.
+        texts: A sample of the corpus with some of the words, from which the common direction is
+            taken.
         a: The weight's parameter.
     """
 

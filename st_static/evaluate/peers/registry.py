@@ -29,6 +29,7 @@ too, so that the Hub is asked before work starts.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from importlib import metadata
@@ -57,6 +58,7 @@ from st_static.evaluate.peers.random_recurrent import (
     random_lstm,
 )
 from st_static.evaluate.peers.sent2vec import read_sent2vec
+from st_static.files import read_lines
 from st_static.hub_access import require_model
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
@@ -106,11 +108,18 @@ def _load_sif(files: str) -> EvaluatedModel:
         raise ValueError(
             f"Expected sif:VECTORS,TEXTS with a file of texts to count words in, got sif:{files}."
         )
+    lines = read_lines(Path(texts_file))
     vectors = read_word_vectors(Path(file))
-    with Path(texts_file).open(encoding="utf-8") as texts:
-        lines = list(texts)
-    counts = Counter(vectors.words[i] for i in vectors.tokenize(lines).values)
-    sif = SmoothInverseFrequency(vectors, counts, lines[:_SIF_SAMPLE])
+    ids = vectors.tokenize(lines)
+    # Texts without a known word have no share in the common direction.
+    sample = list(itertools.islice(itertools.compress(lines, ids.lengths), _SIF_SAMPLE))
+    if not sample:
+        raise ValueError(
+            f"No text in {texts_file} has a word of {file}. Expected texts to count its words in, "
+            "one per line."
+        )
+    counts = Counter(vectors.words[i] for i in ids.values)
+    sif = SmoothInverseFrequency(vectors, counts, sample)
     revision = _revision(file, texts_file)
     name = f"{local_name(file)}-sif"
     return EvaluatedModel(
@@ -139,14 +148,7 @@ def _load_sent2vec(file: str) -> EvaluatedModel:
 
 
 def _load_doc2vec(file: str, architecture: Architecture) -> EvaluatedModel:
-    try:
-        with Path(file).open(encoding="utf-8") as lines:
-            texts = [line.rstrip("\n") for line in lines]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"Expected a text file in UTF-8 to train on, one text per line: {file} ({error})."
-        ) from error
-    model = ParagraphVectors(texts, architecture)
+    model = ParagraphVectors(read_lines(Path(file)), architecture)
     name = f"{local_name(file)}-doc2vec-{architecture}"
     return EvaluatedModel(name, _revision(file), model.encode, model.dimension)
 

@@ -62,6 +62,11 @@ def _words(facts: Mapping[str, Any]) -> str:
         f"{capitals}, and {accents}. From left to right, the longest entry of the file is a word, "
         "with its apostrophes, hyphens and dots; what is no entry has no vector.",
     ]
+    if facts["spellings"]:
+        lines.append(
+            f"{facts['spellings']:,} entries are also found with a first capital, as at the "
+            "beginning of a sentence; each has a row with the same vector."
+        )
     if not facts["punctuation"]:
         lines.append("Punctuation has no vector.")
     if facts["never_found"]:

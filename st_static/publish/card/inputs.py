@@ -116,8 +116,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     record: dict[str, Any] = read_json(folder / RECORD_FILE)
     if not record.keys() & {"recipe", "ensemble", "conversion"}:
         raise ValueError(
-            f"{folder / RECORD_FILE} says neither how the model was built nor of what it is an "
-            "ensemble. Write its card by hand."
+            f"{folder / RECORD_FILE} names no recipe, ensemble or file of text vectors that the "
+            "model was made from. Write its card by hand."
         )
     return record
 

@@ -155,10 +155,10 @@ def _published(measured: set[str], teacher_id: str | None, inputs: CardInputs) -
 
 
 def _require_scores(models: Sequence[ModelScores]) -> None:
-    """Refuse models of which means alone were published."""
+    """Refuse models of which only means were published."""
     if means := [model.name for model in models if model.means]:
         raise ValueError(
-            f"Of {', '.join(means)}, means over the whole benchmark were published alone, but a "
+            f"Of {', '.join(means)}, only means over the whole benchmark were published, but a "
             "card compares by task. Leave them out; st-static compare shows them."
         )
 

@@ -21,7 +21,7 @@ from st_static.distill.pipeline import build
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.ablation import ablation, ablation_tables
-from st_static.evaluate.analysis.analyse import Inputs, analyse
+from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.collapse import (
     load_transformer,
@@ -261,7 +261,7 @@ def test_an_ensemble_has_no_stages(folder, tmp_path, capsys):
     Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
     arguments = [str(tmp_path / "ensemble"), "--work_dir", str(folder / "work")]
     assert main(["analyse", *arguments]) == 1
-    assert "is an ensemble, which has no stages to analyse" in capsys.readouterr().err
+    assert "was not built from a teacher, so it has no stages" in capsys.readouterr().err
     assert main(["analyse", str(tmp_path / "none"), *arguments[1:]]) == 1
     assert f"Error: There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
 
@@ -287,12 +287,12 @@ def test_files_that_hold_something_else(tmp_path):
         read_pairs(file)
 
 
-def test_a_model_without_stages_is_refused(tmp_path, capsys):
-    """Such as an ensemble, whose record has none."""
+@pytest.mark.parametrize("made", ["ensemble", "conversion", "trained_without_teacher"])
+def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "st_static.json").write_text('{"ensemble": {}}')
+    (tmp_path / "model" / "st_static.json").write_text(json.dumps({made: {}}))
     assert main(["analyse", str(tmp_path / "model"), "--work_dir", str(tmp_path)]) == 1
-    assert "model is an ensemble, which has no stages" in capsys.readouterr().err
+    assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
 def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
@@ -305,6 +305,34 @@ def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set, and the dataset"):
         analyse(model, output, Inputs(tasks=["STS12"]))
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "says"),
+    [
+        ("texts", b"", r"at least two different lines of text in .*file\.txt, but got 0"),
+        ("texts", "Über\n".encode("latin-1"), r"Expected a text file in UTF-8: .*file\.txt"),
+        ("texts", None, r"Expected a text file in UTF-8: .*file\.txt \(\[Errno 21\]"),
+        ("pairs", b"one\n", r"file\.txt, line 1: expected two texts with a tab"),
+        ("pairs", b"one\tother\n", r"file\.txt: expected two different texts at the beg"),
+        ("pairs", "Über\tü\n".encode("latin-1"), r"Expected a text file in UTF-8: .*file\.txt"),
+        ("tagged", None, r"Expected a text file in UTF-8: .*file\.txt"),
+    ],
+)
+def test_an_input_that_holds_something_else_is_refused_before_anything_is_written(
+    folder, model, tmp_path, option, content, says
+):
+    file = tmp_path / "file.txt"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(ValueError, match=says):
+        analyse(model, tmp_path / "analysis", Inputs(**{option: file}))
+    if option == "texts":
+        with pytest.raises(ValueError, match=says):
+            analyse_transformers([str(folder / "teacher/bert")], file, tmp_path / "analysis")
+    assert not (tmp_path / "analysis").exists()
 
 
 def test_each_model_has_an_analysis_of_its_own(folder, tmp_path, monkeypatch, capsys):

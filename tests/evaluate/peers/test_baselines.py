@@ -39,7 +39,7 @@ def test_words_with_spaces_and_repeated_words(tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\n. . . 3 4\na 5 6\n")
     vectors = read_word_vectors(tmp_path / "v.txt")
     assert vectors.words == ["a", ". . ."]
-    assert vectors.repeated == ["a"]
+    assert vectors.repeated == [("a", 3)]
     assert vectors.table.tolist() == [[1, 2], [3, 4]]
 
 

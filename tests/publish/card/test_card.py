@@ -141,7 +141,7 @@ def test_a_card_says_who_published_scores(model, write, capsys):
     assert f"Published scores: {facts.published_source}.\n" in card
     # A mean over 56 tasks cannot stand beside one over two.
     assert write(model, "--published", simcse, "SWE-256") == 1
-    assert "Of SWE-256, means over the whole benchmark were published alone" in (
+    assert "Of SWE-256, only means over the whole benchmark were published, but a card" in (
         capsys.readouterr().err
     )
     assert (model / "README.md").read_text("utf-8") == card
@@ -231,7 +231,7 @@ def test_a_card_that_would_not_be_valid_leaves_everything_as_it_was(model, write
 def test_a_model_of_unknown_make_has_no_card(model, write, capsys):
     (model / "st_static.json").write_text('{"versions": {}}', "utf-8")
     assert write(model) == 1
-    assert "says neither how the model was built" in capsys.readouterr().err
+    assert "names no recipe, ensemble or file of text vectors" in capsys.readouterr().err
 
 
 def test_results_of_another_model(model, write, capsys):

@@ -50,6 +50,14 @@ def test_a_card_says_what_the_record_says_and_is_ready_to_be_published(home):
     assert check_folder("models/words", repo_id="org/words-2")
 
 
+def test_a_card_says_which_entries_begin_sentences(home):
+    (home / "v.txt").write_text("read 1 0\nUS 0 1\nrains 1 1\n")
+    convert("v.txt", "models/words")
+    assert main(["card", "models/words"]) == 0
+    assert "3 words have a vector of 2 dimensions (float32). Capitals count" in card_of(home)
+    assert "\n\n2 entries are also found with a first capital, as at the begin" in card_of(home)
+
+
 def test_the_example_on_the_card_runs(home, capsys):
     assert main(["card", "models/words"]) == 0
     exec(re.search(r"```python\n(.*?)```", card_of(home), re.DOTALL)[1], {})
