@@ -18,6 +18,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,9 @@ def main() -> None:
     held_out, texts = texts[:HELD_OUT], texts[HELD_OUT:]
     teacher = SentenceTransformer(locate(options.teacher))
     objective = TeacherAgreement(held_out, teacher.encode(held_out, show_progress_bar=True))
-    encoders = {name: FastEncoder(read_named(name)) for name in options.models}
+    # Scaled to length 1, as members of an ensemble are.
+    models = {name: replace(read_named(name), normalize=True) for name in options.models}
+    encoders = {name: FastEncoder(model) for name, model in models.items()}
     pairs = load_pairs(options.data)
     first = [text for task in pairs.values() for text in task.sentences1]
     second = [text for task in pairs.values() for text in task.sentences2]

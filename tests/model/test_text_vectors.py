@@ -51,8 +51,8 @@ ONE_MEMBER = {"vectors/": "", "vectors/glove.txt": GLOVE, "__MACOSX/._glove.txt"
         pytest.param(re.sub(" (?=[-0-9])", " \t  ", GLOVE), id="columns of numbers"),
         pytest.param(GLOVE.replace("\n", "\t \t\n"), id="tabs before line ends"),
         pytest.param(GLOVE.replace("\n", " \r\n"), id="fastText on Windows"),
-        pytest.param(gzip.compress(GLOVE.encode()), id="gzip"),
-        pytest.param(gzip.compress(b"3 3\n") + gzip.compress(GLOVE.encode()), id="gzip, twice"),
+        pytest.param(gzip.compress(GLOVE.encode(), mtime=0), id="gzip"),
+        pytest.param(gzip.compress(b"3 3\n", mtime=0) + gzip.compress(GLOVE.encode()), id="gzip, twice"),
         pytest.param(zipped(ONE_MEMBER), id="zip"),
     ],
 )
@@ -146,8 +146,8 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         ("2 3\na 1 2\nb 3 4\n", "line 2: the header promises 3 numbers a word, but here are 2"),
         ("3 2\na 1 2\nb 3 4\n", "line 1: the header promises 3 words, but there are 2"),
         ("1 2\na 1 2\nb 3 4\n", "line 1: the header promises 1 words, but there are 2"),
-        (gzip.compress(GLOVE.encode() * 9)[:-20], "is a broken or cut off archive (Comp"),
-        (gzip.compress(GLOVE.encode())[:12], "is a broken or cut off archive (Comp"),
+        (gzip.compress(GLOVE.encode() * 9, mtime=0)[:-20], "is a broken or cut off archive (Comp"),
+        (gzip.compress(GLOVE.encode(), mtime=0)[:12], "is a broken or cut off archive (Comp"),
         (b"\x1f\x8b" + b"junk" * 9, "is a broken or cut off archive (Unknown compression method"),
         (b"\x1f\x8b\x08\0" + b"junk" * 9, "is a broken or cut off archive (Error -3"),
         (zipped({"a.txt": GLOVE, "b.txt": GLOVE}), "expected one, but found a.txt, b.txt"),
@@ -175,7 +175,7 @@ def test_lines_are_counted_through_all_blocks(tmp_path, monkeypatch):
 
 def test_an_archive_that_breaks_off_is_said_behind_which_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", 1)
-    packed = gzip.compress(GLOVE.encode()) + gzip.compress(GLOVE.encode())[:-9]
+    packed = gzip.compress(GLOVE.encode(), mtime=0) + gzip.compress(GLOVE.encode())[:-9]
     with pytest.raises(ValueError, match=r"broken or cut off archive behind line [3-6] \("):
         read_word_vectors(write(tmp_path, packed))
 
