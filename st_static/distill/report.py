@@ -89,16 +89,20 @@ def rows_explained(result: BuildResult) -> str:
     n_characters = sum(len(text) == 1 for text in others)
     n_pieces = len(others) - n_characters
     pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
+    vocabulary = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]
+    use = {
+        "pieces": "which spell all other words",
+        "prefix": "of which an unknown word takes the longest that it begins with",
+    }[vocabulary["unknown"]]
     text = (
         f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
-        f"single characters, which spell all other words; {special}"
+        f"single characters, {use}; {special}"
     )
     hint = (
         " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
         "corpus."
     )
-    kind = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]["pieces"]
-    return text + hint if kind == "all" and n_pieces else text
+    return text + hint if vocabulary["pieces"] == "all" and n_pieces else text
 
 
 def size_on_disk(model: Path) -> int:

@@ -42,7 +42,7 @@ def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any) -> Key
 
 def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
     """What determines the vocabulary; stages of before there was a choice stay valid."""
-    usual = asdict(VocabularyConfig().with_defaults_of([]))
+    usual = asdict(VocabularyConfig().with_defaults_of([])) | {"unknown": "pieces"}
     del usual["size"], usual["min_count"]
     chosen = {k: v for k, v in asdict(vocabulary).items() if v != usual.get(k)}
     return chosen | {"teacher_tokenizer": digest(teacher.tokenizer.to_str())}

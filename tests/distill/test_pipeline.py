@@ -181,21 +181,32 @@ def test_only_complete_stages_are_left(built: BuildResult, config: BuildConfig) 
     assert beside == ["model", "work"]
 
 
-def test_the_default_pieces_are_no_part_of_a_stages_key(
+def test_choices_of_pieces_that_came_later_leave_keys_as_they_were(
     built: BuildResult, own_copy: BuildConfig
 ) -> None:
     """So that stages of before there was a choice stay valid; every other choice is one."""
-    key = read_json(built.stage("vocabulary").folder / "stage.json")["key"]
-    assert set(key) == {"size", "min_count", "teacher_tokenizer", "format", "previous"}
-    used = build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, pieces="used")))
-    assert used.stage("sentences").folder.name == built.stage("sentences").folder.name
-    assert used.stage("vocabulary").folder.name != built.stage("vocabulary").folder.name
-    rows = built.stage("vocabulary").figures["tokens"]
-    assert 120 < used.stage("vocabulary").figures["tokens"] <= rows
+    choices = {
+        "default": {},
+        "before": {"unknown": "pieces"},
+        "used": {"unknown": "pieces", "pieces": "used"},
+    }
+    builds = {
+        name: build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, **choice)))
+        for name, choice in choices.items()
+    }
+    stages = {name: made.stage("vocabulary") for name, made in builds.items()}
+    keys = {n: read_json(stage.folder / "stage.json")["key"] for n, stage in stages.items()}
+    before = {"size", "min_count", "teacher_tokenizer", "format", "previous"}
+    assert set(keys["before"]) == before
+    assert set(keys["default"]) == {*before, "unknown"}
+    assert stages["default"].folder.name == built.stage("vocabulary").folder.name
+    assert len({stage.folder.name for stage in stages.values()}) == 3
+    assert len({made.stage("sentences").folder.name for made in builds.values()}) == 1
+    assert 120 < stages["used"].figures["tokens"] <= stages["before"].figures["tokens"]
 
 
 def test_an_unknown_word_has_the_vector_of_its_longest_prefix(own_copy: BuildConfig) -> None:
-    result = build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, unknown="prefix")))
+    result = build(own_copy)
     model = SentenceTransformer(str(result.output), device="cpu")
     tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
     known = [word for word in WORDS if tokenizer.token_to_id(word) is not None]

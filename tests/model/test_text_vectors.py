@@ -52,7 +52,9 @@ ONE_MEMBER = {"vectors/": "", "vectors/glove.txt": GLOVE, "__MACOSX/._glove.txt"
         pytest.param(GLOVE.replace("\n", "\t \t\n"), id="tabs before line ends"),
         pytest.param(GLOVE.replace("\n", " \r\n"), id="fastText on Windows"),
         pytest.param(gzip.compress(GLOVE.encode(), mtime=0), id="gzip"),
-        pytest.param(gzip.compress(b"3 3\n", mtime=0) + gzip.compress(GLOVE.encode()), id="gzip, twice"),
+        pytest.param(
+            gzip.compress(b"3 3\n", mtime=0) + gzip.compress(GLOVE.encode()), id="gzip, twice"
+        ),
         pytest.param(zipped(ONE_MEMBER), id="zip"),
     ],
 )

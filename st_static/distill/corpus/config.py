@@ -143,9 +143,9 @@ class VocabularyConfig:
         pieces: Of units that are words: which of the teacher's word pieces get a vector as well, to
             spell words outside the vocabulary. `used` keeps those that spell some word of the
             corpus, `none` leaves only single characters. Fewer pieces make a smaller model.
-        unknown: Of units that are words: what a word outside the vocabulary becomes. `pieces`
-            spells it by word pieces and characters. `prefix` takes the longest word or piece that
-            it begins with and leaves the rest out, as the paper's authors do.
+        unknown: Of units that are words: what a word outside the vocabulary becomes. `prefix` takes
+            the longest word or piece that it begins with and leaves the rest out, as the paper's
+            authors do. `pieces` spells all of it by word pieces and characters.
         nfkc: Whether forms of a character that differ in width or composition become one (Unicode
             NFKC); null is true, and false for English.
         lowercase: Whether capitals become small letters.
@@ -160,7 +160,7 @@ class VocabularyConfig:
     min_count: int = 5
     units: Literal["auto", "words", "pieces"] = "auto"
     pieces: Literal["all", "used", "none"] = "all"
-    unknown: Literal["pieces", "prefix"] = "pieces"
+    unknown: Literal["prefix", "pieces"] = "prefix"
     nfkc: bool | None = None
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -185,14 +185,10 @@ class VocabularyConfig:
             f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "
             "Take pieces.",
         )
-        require(
-            units == "words" or self.unknown == "pieces",
-            f"vocabulary.unknown is {self.unknown}, but the units of {', '.join(languages)} are "
-            "pieces, which spell every word. Leave it out.",
-        )
+        unknown = "pieces" if units == "pieces" else self.unknown
         nfkc = not english if self.nfkc is None else self.nfkc
         strip = english if self.strip_accents is None else self.strip_accents
-        return replace(self, units=units, nfkc=nfkc, strip_accents=strip)
+        return replace(self, units=units, unknown=unknown, nfkc=nfkc, strip_accents=strip)
 
     @property
     def normalization(self) -> Normalization:

@@ -98,8 +98,12 @@ def test_words_need_spaces() -> None:
     with pytest.raises(ValueError, match="ja has no spaces between words"):
         VocabularyConfig(units="words").with_defaults_of(["en", "ja"])
     assert VocabularyConfig(units="words").with_defaults_of(["en", "de"]).units == "words"
-    with pytest.raises(ValueError, match=r"unknown is prefix, but the units of ja are pieces"):
-        VocabularyConfig(unknown="prefix").with_defaults_of(["ja"])
+
+
+def test_pieces_spell_every_word() -> None:
+    for unknown in ("prefix", "pieces"):
+        assert VocabularyConfig(unknown=unknown).with_defaults_of(["ja"]).unknown == "pieces"
+    assert VocabularyConfig().with_defaults_of(["de"]).unknown == "prefix"
 
 
 def test_accents_go_in_english_only_and_what_a_recipe_says_holds() -> None:
