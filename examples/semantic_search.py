@@ -40,13 +40,13 @@ else:
 
 encoder = FastEncoder.from_pretrained(options.model)
 start = time.perf_counter()
-vectors = encoder.encode(sentences)
+vectors = encoder.encode(sentences, normalize_embeddings=True)
 seconds = time.perf_counter() - start
 print(f"{len(sentences):,} sentences in {seconds:.1f} s: {len(sentences) / seconds:,.0f} a second")
 
 for query in ("a sailor lost his map", "someone fixes a clock", "money owed to the state"):
     start = time.perf_counter()
-    scores = vectors @ encoder.encode(query)  # cosines: vectors have length 1
+    scores = vectors @ encoder.encode(query, normalize_embeddings=True)  # cosines
     best = np.argsort(-scores)[:3]
     milliseconds = 1000 * (time.perf_counter() - start)
     print(f"\n{query} ({milliseconds:.0f} ms)")

@@ -18,7 +18,7 @@ from st_static.model.model_name import ModelName
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
 
-PACKAGES = ("mteb", "jinja2", "matplotlib")
+PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
 """What a card is made with, beyond the base."""
 
 

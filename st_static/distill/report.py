@@ -91,12 +91,12 @@ def rows_explained(result: BuildResult) -> str:
     pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
     vocabulary = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]
     use = {
-        "pieces": "which spell all other words",
-        "prefix": "of which an unknown word takes the longest that it begins with",
+        "pieces": ", which spell all other words",
+        "prefix": "; an unknown word takes the longest of these that it begins with",
     }[vocabulary["unknown"]]
     text = (
         f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
-        f"single characters, {use}; {special}"
+        f"single characters{use}; {special}"
     )
     hint = (
         " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
@@ -135,8 +135,8 @@ def search(
     Returns:
         For each question, its `top` best (cosine, sentence), the best first.
     """
-    corpus = model.encode(list(sentences), batch_size=1024)
-    scores = model.encode(list(questions)) @ corpus.T
+    corpus = model.encode(list(sentences), batch_size=1024, normalize_embeddings=True)
+    scores = model.encode(list(questions), normalize_embeddings=True) @ corpus.T
     best = np.argsort(-scores, axis=1)[:, :top]
     return [
         [(float(row[i]), sentences[i]) for i in order]

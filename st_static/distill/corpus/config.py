@@ -140,9 +140,9 @@ class VocabularyConfig:
             are strings that a Unigram model learns from the corpus, for languages without spaces
             between words and for several languages at once. `auto` decides by the recipe's
             languages.
-        pieces: Of units that are words: which of the teacher's word pieces get a vector as well, to
-            spell words outside the vocabulary. `used` keeps those that spell some word of the
-            corpus, `none` leaves only single characters. Fewer pieces make a smaller model.
+        pieces: Of units that are words: which of the teacher's word pieces get a vector as well,
+            for words outside the vocabulary. `used` keeps those that some word of the corpus needs,
+            `none` leaves only single characters. Fewer pieces make a smaller model.
         unknown: Of units that are words: what a word outside the vocabulary becomes. `prefix` takes
             the longest word or piece that it begins with and leaves the rest out, as the paper's
             authors do. `pieces` spells all of it by word pieces and characters.

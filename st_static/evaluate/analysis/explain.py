@@ -30,7 +30,7 @@ class Word:
 
     Attributes:
         text: As written.
-        pieces: The tokens that it became.
+        pieces: The tokens that it became; those without a vector are left out, if any has one.
         ids: The rows that are added for it, [T].
         known: Whether any of them is not zero.
     """
@@ -45,7 +45,7 @@ class Word:
         """What it became, where that is not one token; else empty."""
         if not self.known:
             return "no vector" if is_punctuation(self.text) else "unknown: no vector"
-        return " ".join(self.pieces) if len(self.pieces) > 1 else ""
+        return " ".join(self.pieces) if len(self.ids) > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,9 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
         members = list(group)
         begin, end = encoding.offsets[members[0]][0], encoding.offsets[members[-1]][1]
         ids = [encoding.ids[i] for i in members]
-        pieces = [encoding.tokens[i] for i in members]
-        words.append(Word(text[begin:end].strip(), pieces, ids, bool(table[ids].any())))
+        counted = [i for i in members if table[encoding.ids[i]].any()]
+        pieces = [encoding.tokens[i] for i in counted or members]
+        words.append(Word(text[begin:end].strip(), pieces, ids, bool(counted)))
     return words
 
 
