@@ -6,16 +6,25 @@ import logging
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Dense, StaticEmbedding
+from sentence_transformers.util import fullname
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
+from st_static.model.head import DenseLayer, Head
 from st_static.model.static_model import StaticModel
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 logger = logging.getLogger(__name__)
+
+_BEHIND_A_TABLE: list[list[str]] = [
+    [],
+    ["Normalize"],
+    ["Dense", "Dense"],
+    ["Dense", "Dense", "Normalize"],
+]
 
 
 def accelerate(model: SentenceTransformer) -> SentenceTransformer:
@@ -64,26 +73,35 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
     """Tokenizer and table of a static model that sentence-transformers has loaded.
 
     Raises:
-        ValueError: It has other modules than a `StaticEmbedding` and a `Normalize`.
+        ValueError: It has other modules than a model of st_static.
     """
-    kinds = [type(module).__name__ for module in model]
-    if not isinstance(model[0], StaticEmbedding | StaticWordEmbedding) or kinds[1:] not in (
-        [],
-        ["Normalize"],
-    ):
+    table, *others = model
+    kinds = [type(module).__name__ for module in others]
+    if not isinstance(table, StaticEmbedding | StaticWordEmbedding) or kinds not in _BEHIND_A_TABLE:
+        found = ", ".join([type(table).__name__, *kinds])
         raise ValueError(
-            "Expected the modules StaticEmbedding and Normalize, but the model has "
-            f"{', '.join(kinds)}."
+            "Expected the modules StaticEmbedding and Normalize, with or without a head between "
+            f"them, but the model has {found}."
         )
-    tokenizer = Tokenizer.from_str(model[0].tokenizer.to_str())
+    dense = [_as_dense_layer(module) for module in others if isinstance(module, Dense)]
+    tokenizer = Tokenizer.from_str(table.tokenizer.to_str())
     tokenizer.no_padding()
     return StaticModel(
         tokenizer,
-        model[0].embedding.weight.detach().float().cpu().numpy(),
-        normalize=len(kinds) > 1,
+        table.embedding.weight.detach().float().cpu().numpy(),
+        normalize=kinds[-1:] == ["Normalize"],
         prompt=model.prompts.get(model.default_prompt_name or "", "") or "",
         truncate_dim=model.truncate_dim,
+        head=Head.of_dense(dense) if dense else None,
     )
+
+
+def _as_dense_layer(module: Dense) -> DenseLayer:
+    bias = module.linear.bias
+    if getattr(module, "use_residual", False) or (bias is not None and bias.any()):
+        raise ValueError("Expected a head as st_static writes it, but its layers are of others.")
+    weight = module.linear.weight.detach().float().cpu().numpy()
+    return DenseLayer(weight, fullname(module.activation_function))
 
 
 class _FastPreprocess:

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from st_static.model.static_model import Segment, StaticModel
+from st_static.model.modules import Segment
+from st_static.model.static_model import StaticModel
 
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
 # Parts that are narrower take longer than whole rows.

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from st_static.encode.head_scaling import HeadScaling
 from st_static.encode.scaling import Scaling
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
@@ -63,7 +64,7 @@ class TableEncoder:
     def _set_model(self, model: StaticModel) -> None:
         """Take the model's prompt, scaling and number of dimensions."""
         self.model = model
-        self._scaling = Scaling(model)
+        self._scaling = HeadScaling(model, model.head) if model.head else Scaling(model)
         self._parts = torch.from_numpy(
             self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
         )
@@ -104,10 +105,9 @@ class TableEncoder:
         rows = self._rows.take(ids, axis=0)  # a third of the time of self._rows[ids]
         # In float32 also for float16 rows: their sum would lose digits, or be too large.
         vector: NDArray[np.floating] = np.add.reduce(rows, axis=0, dtype=np.float32)
-        if self._scaling.segments:
-            self._scaling.scale_one(vector)
-        else:
+        if not self._scaling.segments:
             vector /= len(ids)
+        self._scaling.scale_one(vector)
         return vector[: self.dimension].astype(self.dtype, copy=False)
 
     def encode_block(self, block: Block, vectors: NDArray[np.floating]) -> None:

@@ -294,9 +294,9 @@ def _static_model(i: int, member: Encoder) -> StaticModel:
             "Only a FastEncoder or a static SentenceTransformer can be fused, but member "
             f"{i} is a {type(member).__name__}. Load it with FastEncoder.from_pretrained."
         )
-    if model.prompt or model.segments or model.truncate_dim:
+    if model.prompt or model.segments or model.truncate_dim or model.head:
         raise ValueError(
             f"Member {i} ({model.name}) cannot be fused: expected a model without a default "
-            "prompt, segments or a truncated dimension."
+            "prompt, segments, a truncated dimension or a head. Ensemble.encode takes any."
         )
     return model

@@ -15,7 +15,8 @@ from st_static.arguments import as_path, check_type
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.card_text import ensemble_card
 from st_static.model.export import check_output, export_model
-from st_static.model.static_model import Segment, StaticModel
+from st_static.model.modules import Segment
+from st_static.model.static_model import StaticModel
 
 
 class FusedMember(NamedTuple):

@@ -5,39 +5,34 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
+from st_static.model.head import Head
+from st_static.model.modules import (
+    BUILT_IN_FILES,
+    CODE_FILES,
+    CONFIG_FILE,
+    MODEL_FOLDERS,
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    Segment,
+    write_modules,
+    write_weights,
+)
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.replacement import check_place, present, replacing
 from st_static.model.vectors import in_format
 
-if TYPE_CHECKING:
-    from st_static.model.static_model import Segment
-
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
-# The older spelling of the modules' types: it loads in old and new sentence-transformers.
-_BUILT_IN = "sentence_transformers.models"
-_CODE_FILE = "segment_normalize.py"
-# What a model may consist of, in any form. All else in its folder is not ours.
-_OWN_FILES = (
-    "model.safetensors",
-    "tokenizer.json",
-    "modules.json",
-    "config_sentence_transformers.json",
-    RECORD_FILE,
-    PCA_FILE,
-    _CODE_FILE,
-    "1_SegmentNormalize/config.json",
-)
-_OWN_FOLDERS = ("1_Normalize", "1_SegmentNormalize")
+# All else in a model's folder is not ours.
+_OWN_FILES = (*BUILT_IN_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
 # The oldest releases that load what is written here; they warn of models from newer ones.
 _OLDEST_RELEASE = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
@@ -79,7 +74,7 @@ def check_output(folder: Path, with_card: bool = False) -> None:
 
 def is_own(path: Path) -> bool:
     """Whether a path inside a model's folder is of the model's own files, its card left aside."""
-    return path.parts[0] in (*_OWN_FILES, *_OWN_FOLDERS)
+    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS)
 
 
 def own_files(folder: Path) -> list[Path]:
@@ -90,7 +85,7 @@ def own_files(folder: Path) -> list[Path]:
 def _check_names(folder: Path) -> None:
     """Check that a model's files and folders find no folder or file of the user in their place."""
     files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]
-    folders = [folder / name for name in _OWN_FOLDERS]
+    folders = [folder / name for name in MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
     if in_the_way:
@@ -110,41 +105,41 @@ def export_model(
     pca: Path | None = None,
     segments: Sequence[Segment] = (),
     card: str = "",
+    head: Head | None = None,
 ) -> None:
-    """Write a model that loads with sentence-transformers alone, and without segments in Model2Vec.
+    """Write a model that loads with sentence-transformers alone; a table alone in Model2Vec, too.
 
-    It holds sentence-transformers' own modules only: `StaticEmbedding` and `Normalize`; with
-    `segments` it holds the code of `SegmentNormalize` instead, and loads with
-    `trust_remote_code=True`. The model appears whole or not at all.
+    It holds sentence-transformers' own modules, see `st_static.model.modules`; with `segments` it
+    brings code, and loads with `trust_remote_code=True`. It appears whole or not at all.
 
-    Where a model of st_static is there already, its own files are replaced. All others stay, such
-    as its card with figures, and with `card` the notes between the markers of the one that is
-    there.
+    Where a model of st_static is there already, its own files are replaced. All others stay, and
+    with `card` the notes between the markers of the card that is there.
 
     Args:
         folder: Where to.
         table: One row per token, [V, D].
         tokenizer: The student's tokenizer.
         record: What goes into `st_static.json`.
-        dtype: Number format of the table, "float32" or "float16". In float16 a text without
-            any known word gets NaN instead of zeros from sentence-transformers, whose Normalize
-            divides by a number that float16 rounds to zero.
+        dtype: Number format, "float32" or "float16". In float16 a text without any known word gets
+            NaN instead of zeros from sentence-transformers' Normalize.
         normalize: Whether vectors are scaled to length 1, by `Normalize`.
-        pca: File of the fitted `SentencePCA`, copied beside the model to add words with later.
+        pca: File of the fitted `SentencePCA`, copied into the folder to add words with later.
         segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
         card: Text of the model card, README.md; by default none is written.
+        head: What comes behind the mean.
 
     Raises:
-        ValueError: As `check_output`; table and tokenizer do not fit, or values are too large for
-            the number format.
+        ValueError: As `check_output`; or the parts do not fit, or values the number format.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
     table = _fitting(table, tokenizer, dtype)
-    with replacing(folder, (*_OWN_FILES, *_OWN_FOLDERS)) as partial:
-        _write_weights(partial / "model.safetensors", table)
-        tokenizer.save(str(partial / "tokenizer.json"))
-        _write_modules(partial, segments, normalize)
+    head = head and head.in_format(table.dtype)
+    with replacing(folder, (*_OWN_FILES, *MODEL_FOLDERS)) as partial:
+        home = write_modules(partial, normalize, segments, head)
+        write_weights(home / TABLE_FILE, {"embedding.weight": table})
+        tokenizer.save(str(home / TOKENIZER_FILE))
+        write_json(partial / CONFIG_FILE, _config(bool(segments), normalize))
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
@@ -164,43 +159,10 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
     return in_format(table, np.dtype(dtype))
 
 
-def _write_weights(path: Path, table: NDArray[np.floating]) -> None:
-    # save_file leaves a file that only its owner may read; save copies the table twice.
-    path.touch()
-    mode = path.stat().st_mode
-    save_file({"embedding.weight": table}, path, metadata={"format": "pt"})
-    path.chmod(mode)
-
-
 def _write_card(path: Path, card: str, old: Path) -> None:
     """Write a card with the notes of the one that it replaces, and with markers for them."""
     notes = read_notes(old) if old.is_file() else ""
     path.write_text(with_notes(card, notes), "utf-8")
-
-
-def _write_modules(folder: Path, segments: Sequence[Segment], normalize: bool) -> None:
-    """Write which modules a text goes through, what they need, and the configuration."""
-    # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
-    modules = [{"path": ".", "type": f"{_BUILT_IN}.StaticEmbedding"}]
-    if segments:
-        modules.append(_write_segments(folder, segments))
-    elif normalize:
-        modules.append({"path": "1_Normalize", "type": f"{_BUILT_IN}.Normalize"})
-        (folder / "1_Normalize").mkdir()
-    numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
-    write_json(folder / "modules.json", numbered)
-    config = _config(bool(segments), normalize)
-    write_json(folder / "config_sentence_transformers.json", config)
-
-
-def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]:
-    """Write the module that scales segments, and its code; its place and its type."""
-    path = "1_SegmentNormalize"
-    shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
-    (folder / path).mkdir()
-    widths, weights = zip(*segments, strict=True)
-    write_json(folder / path / "config.json", {"widths": widths, "weights": weights})
-    return {"path": path, "type": "segment_normalize.SegmentNormalize"}
 
 
 def _config(is_ensemble: bool, normalize: bool) -> dict[str, Any]:

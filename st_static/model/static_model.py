@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,11 @@ from torch import Tensor, bfloat16
 from st_static.arguments import check_model_name
 from st_static.files import read_json
 from st_static.hub_access import require_model
+from st_static.model.head import Head
+from st_static.model.modules import CONFIG_FILE, TABLE_FILE, TOKENIZER_FILE, Segment, read_modules
 from st_static.model.stated_facts import stated_languages, stated_license
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
-_KNOWN_MODULES = ("StaticEmbedding", "Normalize", "SegmentNormalize")
-
-
-class Segment(NamedTuple):
-    """Neighbouring dimensions that are scaled by themselves, in a fused ensemble."""
-
-    width: int
-    weight: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,7 @@ class StaticModel:
         prompt: What is put before each text.
         truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
         segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
+        head: What comes between the mean and its last scaling, if anything does.
         name: Folder or Hub id.
         license: As the model's card names it, or else the record of its build; if either does.
         prompts: All of the model's prompts by name.
@@ -56,6 +51,7 @@ class StaticModel:
     prompt: str = ""
     truncate_dim: int | None = None
     segments: tuple[Segment, ...] = ()
+    head: Head | None = None
     name: str = ""
     license: str | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +68,12 @@ class StaticModel:
         for segment in self.segments:
             if not (math.isfinite(segment.weight) and segment.weight > 0):
                 raise ValueError(f"Expected positive weights, but got {segment.weight}.")
+        if self.head and (widths or self.head.dimension != self.table.shape[1]):
+            raise ValueError(
+                f"Expected a head of {self.table.shape[1]} dimensions, those of the table, and no "
+                f"segments, but the head has {self.head.dimension}, and there are {len(widths)} "
+                "segments."
+            )
 
 
 def read_static_model(
@@ -96,8 +98,8 @@ def read_static_model(
     folder = Path(model)
     if not folder.is_dir():
         folder = _download(str(model), revision, token, cache_folder)
-    home, normalize, segments = _modules(folder)
-    tokenizer_file = home / "tokenizer.json"
+    modules = read_modules(folder)
+    tokenizer_file = modules.home / TOKENIZER_FILE
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
     try:
@@ -105,17 +107,18 @@ def read_static_model(
     except Exception as error:  # what tokenizers raises
         raise ValueError(f"{tokenizer_file} is no tokenizer: {error}.") from error
     tokenizer.no_padding()
-    table = _read_table(home)
+    table = _read_table(modules.home)
     check_fit(tokenizer, table)
-    file = folder / "config_sentence_transformers.json"
+    file = folder / CONFIG_FILE
     config = read_json(file) if file.is_file() else {}
     return StaticModel(
         tokenizer,
         table,
-        normalize,
+        modules.normalize,
         _default_prompt(config),
         config.get("truncate_dim"),
-        segments,
+        modules.segments,
+        modules.head,
         folder.resolve().name if Path(model).is_dir() else str(model),
         stated_license(folder),
         {name: prompt or "" for name, prompt in (config.get("prompts") or {}).items()},
@@ -147,38 +150,9 @@ def _download(
     return Path(folder)
 
 
-def _modules(folder: Path) -> tuple[Path, bool, tuple[Segment, ...]]:
-    """The folder of the table, whether vectors are normalised, and their segments."""
-    if not (folder / "modules.json").is_file():  # a model of Model2Vec alone
-        config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-        return folder, bool(config.get("normalize", False)), ()
-    modules = read_json(folder / "modules.json")
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
-    if not kinds or kinds[0] != "StaticEmbedding" or set(kinds[1:]) - set(_KNOWN_MODULES[1:]):
-        raise ValueError(
-            f"{folder} is no static model: expected the modules {', '.join(_KNOWN_MODULES)}, "
-            f"but it has {', '.join(kinds)}."
-        )
-    segments: tuple[Segment, ...] = ()
-    if "SegmentNormalize" in kinds:
-        if len(kinds) > 2:
-            raise ValueError(f"{folder} scales vectors more than once: {', '.join(kinds)}.")
-        segments = _read_segments(folder / modules[1]["path"] / "config.json")
-    return folder / modules[0]["path"], "Normalize" in kinds, segments
-
-
-def _read_segments(file: Path) -> tuple[Segment, ...]:
-    try:
-        config = read_json(file)
-        pairs = zip(config["widths"], config["weights"], strict=True)
-        return tuple(Segment(int(width), float(weight)) for width, weight in pairs)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"Expected widths and weights of segments in {file}: {error}.") from error
-
-
 def _read_table(folder: Path) -> NDArray[Any]:
     """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token."""
-    file = folder / "model.safetensors"
+    file = folder / TABLE_FILE
     if not file.is_file():
         raise ValueError(
             f"Expected the table in {file}, which is not there. Tables in other formats are not "

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.encode.scaling import Scaling
-from st_static.model.static_model import Segment, StaticModel
+from st_static.model.modules import Segment
+from st_static.model.static_model import StaticModel
 from st_static.tokens.tokenizer import build_tokenizer
 
 TOKENIZER = build_tokenizer(["a"])

@@ -14,6 +14,7 @@ from st_static.distill.work_directory import Selected, WorkDirectory
 from st_static.evaluate.task_languages import languages_of_model
 from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
+from st_static.model.modules import TOKENIZER_FILE, table_folder
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
@@ -59,7 +60,7 @@ class BuiltModel:
                 f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
                 "work_dir of its recipe."
             )
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer = Tokenizer.from_file(str(table_folder(folder) / TOKENIZER_FILE))
         self.tokenize = ChunkTokenizer(self.tokenizer)
         self.words: list[str] = self._work.words["text"].to_pylist()
 

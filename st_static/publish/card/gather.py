@@ -16,7 +16,7 @@ from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
-from st_static.model.export import PCA_FILE
+from st_static.model.export import PCA_FILE, own_files
 from st_static.model.static_model import read_static_model
 from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts, ResultEntry
@@ -30,8 +30,6 @@ from st_static.publish.card.measurements import (
 from st_static.publish.card.results import read_entries, score_table
 from st_static.publish.checks.fingerprint import fingerprint
 from st_static.publish.checks.record import teacher_id as find_teacher_id
-
-_LOADED_FILES = ("*.safetensors", "*.json", "1_Normalize/*")
 
 
 def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFacts:
@@ -62,7 +60,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         dimension=model.table.shape[1],
         tokens=len(model.table),
         dtype=str(model.table.dtype),
-        bytes_on_disk=sum(f.stat().st_size for kind in _LOADED_FILES for f in folder.glob(kind)),
+        bytes_on_disk=sum(file.stat().st_size for file in own_files(folder)),
         bytes_in_memory=model.table.nbytes,
         recipe=record["recipe"],
         recipe_hash=digest(record["recipe"]),

@@ -6,16 +6,19 @@ import re
 from pathlib import Path
 
 from st_static.evaluate.evaluated_model import hash_files
-from st_static.model.export import RECORD_FILE
+from st_static.model.export import RECORD_FILE, own_files
+from st_static.model.modules import TABLE_FILE, TOKENIZER_FILE
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 _MARK = re.compile(r"<!-- st_static: model=([0-9a-f]+) -->")
-_FILES = ("model.safetensors", "tokenizer.json", RECORD_FILE)
+_DETERMINING = (TABLE_FILE, TOKENIZER_FILE)
 
 
 def fingerprint(folder: Path) -> str:
     """A hash of a model's weights, tokenizer and record: all that its card is about."""
-    return hash_files([folder / name for name in _FILES if (folder / name).is_file()])
+    files = [file for file in own_files(folder) if file.name in _DETERMINING]
+    record = folder / RECORD_FILE
+    return hash_files([*files, *([record] if record.is_file() else [])])
 
 
 def mark(value: str) -> str:

@@ -10,30 +10,26 @@ from pathlib import Path
 
 from st_static.arguments import as_path
 from st_static.model.export import PCA_FILE, RECORD_FILE
+from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE
 from st_static.model.notes import CARD_FILE
 from st_static.publish.checks.card_format import check_card, check_results_file
 from st_static.publish.checks.card_of_model import check_card_of_model
 from st_static.publish.checks.secrets import find_secrets
-from st_static.publish.checks.weights import (
-    MODULES_FILE,
-    STATIC_FILES,
-    check_modules,
-    check_tensors,
-)
+from st_static.publish.checks.weights import check_modules, check_tensors, static_files
 
 _REQUIRED = (CARD_FILE, MODULES_FILE)
 # What export and the card write, by their paths in the folder.
 _EXPECTED = re.compile(
     "|".join(
         [
-            *map(re.escape, (*_REQUIRED, *STATIC_FILES, RECORD_FILE, PCA_FILE)),
-            r"1_Normalize/[^/]+\.json",
+            *map(re.escape, (CARD_FILE, *BUILT_IN_FILES, RECORD_FILE, PCA_FILE)),
+            r"[13]_Normalize/[^/]+\.json",
             r"\.eval_results/[^/]+\.ya?ml",
             r"figures/([^/.][^/]*/)*[^/.][^/]*\.(svg|png)",
         ]
     )
 )
-_EXPECTED_OF_ENSEMBLES = re.compile(r"segment_normalize\.py|1_SegmentNormalize/config\.json")
+_EXPECTED_OF_ENSEMBLES = re.compile("|".join(map(re.escape, CODE_FILES)))
 # Beside them, where a repository may bring modules and code of its own.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _BINARY = (".safetensors", ".png")
@@ -87,7 +83,7 @@ def check_folder(
     files = _list_files(folder)
     names = [file.path for file in files]
     problems = [
-        *_check_names(files, allow_remote_code),
+        *_check_names(folder, files, allow_remote_code),
         *_check_sizes(files),
         *check_modules(folder, allow_remote_code),
         *check_tensors(folder, names),
@@ -111,9 +107,9 @@ def is_written_here(path: str) -> bool:
     return any(pattern.fullmatch(path) for pattern in (_EXPECTED, _EXPECTED_OF_ENSEMBLES))
 
 
-def _check_names(files: list[ModelFile], allow_remote_code: bool) -> Iterator[str]:
+def _check_names(folder: Path, files: list[ModelFile], allow_remote_code: bool) -> Iterator[str]:
     names = {file.path for file in files}
-    needed = _REQUIRED if allow_remote_code else _REQUIRED + STATIC_FILES
+    needed = _REQUIRED if allow_remote_code else _REQUIRED + static_files(folder)
     for name in needed:
         if name not in names:
             hint = " Write it with st-static card." if name == CARD_FILE else ""

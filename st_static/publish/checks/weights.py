@@ -10,12 +10,24 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from st_static.files import read_json
+from st_static.model.modules import (
+    CONFIG_FILE,
+    MODULES_FILE,
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    table_folder,
+)
 from st_static.model.static_model import read_static_model
 
-MODULES_FILE = "modules.json"
-TABLE_FILE = "model.safetensors"
-STATIC_FILES = (TABLE_FILE, "tokenizer.json", "config_sentence_transformers.json")
 _BUILT_IN = "sentence_transformers."
+_BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
+
+
+def static_files(folder: Path) -> tuple[str, ...]:
+    """Paths of the files without which there is no static model."""
+    home = table_folder(folder)
+    paths = (home / TABLE_FILE, home / TOKENIZER_FILE)
+    return (*(path.relative_to(folder).as_posix() for path in paths), CONFIG_FILE)
 
 
 def check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
@@ -55,7 +67,7 @@ def check_tensors(folder: Path, names: Collection[str]) -> Iterator[str]:
         for problem in _check_tensor_file(folder / name)
     ]
     yield from problems
-    if not problems and set(names).issuperset(STATIC_FILES) and _is_static(folder):
+    if not problems and set(names).issuperset(static_files(folder)) and _is_static(folder):
         yield from _check_table(folder)
 
 
@@ -74,7 +86,7 @@ def _check_tensor_file(path: Path) -> Iterator[str]:
 
 def _is_static(folder: Path) -> bool:
     kinds = [kind.rpartition(".")[2] for kind in _module_types(folder)]
-    return kinds[:1] == ["StaticEmbedding"] and set(kinds[1:]) <= {"Normalize", "SegmentNormalize"}
+    return kinds[:1] == ["StaticEmbedding"] and set(kinds[1:]) <= _BEHIND_A_TABLE
 
 
 def _check_table(folder: Path) -> Iterator[str]:
@@ -94,7 +106,7 @@ def _check_table(folder: Path) -> Iterator[str]:
 def table_dimension(folder: Path) -> int | None:
     """The dimension of the model's table; None if it cannot be read."""
     try:
-        with safe_open(folder / TABLE_FILE, "np") as tensors:
+        with safe_open(table_folder(folder) / TABLE_FILE, "np") as tensors:
             shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
     except (OSError, SafetensorError):
         return None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.model.modules import TOKENIZER_FILE, table_folder
 from st_static.publish.hub import load_alone
 
 _SENTENCES = [
@@ -33,7 +34,7 @@ def sample_texts(folder: Path) -> list[str]:
     """
     from tokenizers import Tokenizer
 
-    file = folder / "tokenizer.json"
+    file = table_folder(folder) / TOKENIZER_FILE
     if not file.is_file():
         return list(_SENTENCES)
     tokens = sorted(Tokenizer.from_file(str(file)).get_vocab())

@@ -99,7 +99,7 @@ def test_no_folder_is_no_model(tmp_path: Path) -> None:
         ".DS_Store",
         "pytorch_model.bin",
         "modeling.py",
-        "2_Dense/config.json",
+        "5_Dense/config.json",
         "figures/scores.html",
         "figures/.hidden.svg",
         ".eval_results/scores.json",
@@ -167,10 +167,10 @@ def test_the_code_of_an_ensemble_is_not_to_be_moved_elsewhere(folder: Path) -> N
 def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
     change_modules(folder, OWN_MODULE)
     (folder / "my_module.py").write_text("class MyModule: ...\n")
-    (folder / "2_Dense").mkdir()
-    (folder / "2_Dense" / "config.json").write_text("{}")
+    (folder / "5_Dense").mkdir()
+    (folder / "5_Dense" / "config.json").write_text("{}")
     names = {file.path for file in check_folder(folder, allow_remote_code=True)}
-    assert names >= {"my_module.py", "2_Dense/config.json"}
+    assert names >= {"my_module.py", "5_Dense/config.json"}
 
 
 def test_allowed_code_allows_no_other_files(folder: Path) -> None:

@@ -1,0 +1,110 @@
+"""The head of a static model: a small network behind the mean of the word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.model.vectors import in_format
+
+
+class DenseLayer(NamedTuple):
+    """A `Dense` module of sentence-transformers without a bias.
+
+    Attributes:
+        weight: [outputs, inputs].
+        activation: The class of its activation function, as the module's configuration names it.
+    """
+
+    weight: NDArray[Any]
+    activation: str
+
+
+_RELU = "torch.nn.modules.activation.ReLU"
+_IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Adds to the mean of word vectors what depends on how they stand together.
+
+    With x the mean, A the first layer and B the second::
+
+        z = x + B relu(A x)
+
+    Without biases, the length of x changes only that of z, and a text without a known word keeps
+    its vector of zeros.
+
+    Attributes:
+        first: A, [H, D].
+        second: B, [D, H].
+
+    Raises:
+        ValueError: The layers do not fit each other.
+
+    Example:
+        >>> head = Head(first=np.ones((1, 2)), second=np.ones((2, 1)))
+        >>> head.units, head.dimension
+        (1, 2)
+    """
+
+    first: NDArray[Any]
+    second: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if self.first.ndim != 2 or self.second.shape != self.first.shape[::-1]:
+            raise ValueError(
+                "Expected the layers of a head as [H, D] and [D, H], but their shapes are "
+                f"{self.first.shape} and {self.second.shape}."
+            )
+
+    @property
+    def units(self) -> int:
+        """Hidden units H."""
+        return len(self.first)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension D of the vectors that it takes and gives."""
+        return len(self.second)
+
+    def in_format(self, dtype: np.dtype[Any]) -> Head:
+        """The same in another number format."""
+        return Head(in_format(self.first, dtype), in_format(self.second, dtype))
+
+    def as_dense(self) -> list[DenseLayer]:
+        """The same in two plain layers, which every release of sentence-transformers has.
+
+        2 D more hidden units carry the vector itself: relu(x) - relu(-x) = x, exactly.
+        """
+        carried = np.eye(self.dimension, dtype=self.first.dtype)
+        return [
+            DenseLayer(np.concatenate([self.first, carried, -carried]), _RELU),
+            DenseLayer(np.concatenate([self.second, carried, -carried], axis=1), _IDENTITY),
+        ]
+
+    @classmethod
+    def of_dense(cls, layers: Sequence[DenseLayer]) -> Head:
+        """The head of which `as_dense` gave the layers.
+
+        Raises:
+            ValueError: They are not of this form.
+        """
+        if len(layers) == 2:
+            (first, _), (second, _) = layers
+            units = len(first) - 2 * len(second)
+            if units > 0:
+                head = cls(first[:units], second[:, :units])
+                if all(map(_are_equal, head.as_dense(), layers)):
+                    return head
+        raise ValueError(
+            "Expected two Dense layers that carry the vector past a head, as st_static writes them."
+        )
+
+
+def _are_equal(one: DenseLayer, other: DenseLayer) -> bool:
+    return one.activation == other.activation and np.array_equal(one.weight, other.weight)

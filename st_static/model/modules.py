@@ -1,0 +1,198 @@
+"""The modules of a static model's folder: what happens to the mean, as it is written and read.
+
+| model | modules |
+|---|---|
+| a table | StaticEmbedding, Normalize |
+| with a head | StaticEmbedding in a folder of its own, Dense, Dense, Normalize |
+| a fused ensemble | StaticEmbedding, SegmentNormalize, which is code of the folder |
+
+The last Normalize may be left out. Model2Vec reads tables in the model's own folder, and knows no
+head: that of a model with a head lies where Model2Vec finds none, and refuses.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from st_static.files import read_json, write_json
+from st_static.model.head import DenseLayer, Head
+
+MODULES_FILE = "modules.json"
+CONFIG_FILE = "config_sentence_transformers.json"
+TABLE_FILE = "model.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
+# The older spelling of the modules' types: it loads in old and new sentence-transformers.
+_BUILT_IN = "sentence_transformers.models"
+_CODE_FILE = "segment_normalize.py"
+# Not 0_StaticEmbedding: there Model2Vec would look.
+_TABLE_FOLDER = "word_table"
+_DENSE_FOLDERS = ("1_Dense", "2_Dense")
+_SEGMENTS_FOLDER = "1_SegmentNormalize"
+# What a model may consist of, in any form: of sentence-transformers' modules, and with ours.
+BUILT_IN_FILES = (
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    MODULES_FILE,
+    CONFIG_FILE,
+    *(f"{_TABLE_FOLDER}/{file}" for file in (TABLE_FILE, TOKENIZER_FILE)),
+    *(f"{folder}/{file}" for folder in _DENSE_FOLDERS for file in ("config.json", TABLE_FILE)),
+)
+CODE_FILES = (_CODE_FILE, f"{_SEGMENTS_FOLDER}/config.json")
+MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, _TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
+_FORMS = "StaticEmbedding, then Normalize, SegmentNormalize, or Dense, Dense and Normalize"
+
+
+class Segment(NamedTuple):
+    """Neighbouring dimensions that are scaled by themselves, in a fused ensemble."""
+
+    width: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Modules:
+    """What a static model's modules do.
+
+    Attributes:
+        home: Folder of the table and the tokenizer.
+        normalize: Whether vectors are scaled to length 1 at the end.
+        segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
+        head: What comes after the mean, if anything does.
+    """
+
+    home: Path
+    normalize: bool = True
+    segments: tuple[Segment, ...] = ()
+    head: Head | None = None
+
+
+def table_folder(folder: Path) -> Path:
+    """Where a model's table and its tokenizer lie: in its own folder, unless it has a head."""
+    beside_head = folder / _TABLE_FOLDER
+    return beside_head if (beside_head / TABLE_FILE).is_file() else folder
+
+
+def read_modules(folder: Path) -> Modules:
+    """Read what a folder's modules do.
+
+    Raises:
+        ValueError: They are not those of a static model.
+    """
+    if not (folder / MODULES_FILE).is_file():  # a model of Model2Vec alone
+        config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+        return Modules(folder, bool(config.get("normalize", False)))
+    modules = read_json(folder / MODULES_FILE)
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    folders = [folder / module["path"] for module in modules]
+    match kinds:
+        case ["StaticEmbedding"]:
+            return Modules(folders[0], normalize=False)
+        case ["StaticEmbedding", "Normalize"]:
+            return Modules(folders[0])
+        case ["StaticEmbedding", "SegmentNormalize"]:
+            return Modules(folders[0], False, _read_segments(folders[1] / "config.json"))
+        case ["StaticEmbedding", "Dense", "Dense"]:
+            return Modules(folders[0], normalize=False, head=_read_head(folders[1:]))
+        case ["StaticEmbedding", "Dense", "Dense", "Normalize"]:
+            return Modules(folders[0], head=_read_head(folders[1:3]))
+    raise ValueError(
+        f"{folder} is no static model: expected the modules {_FORMS}, but it has "
+        f"{', '.join(kinds)}."
+    )
+
+
+def write_modules(
+    folder: Path, normalize: bool, segments: Sequence[Segment], head: Head | None
+) -> Path:
+    """Write which modules a text goes through, and what they need.
+
+    Returns:
+        The folder that the table and the tokenizer are to be written to.
+
+    Raises:
+        ValueError: A fused ensemble, which has segments, cannot have a head.
+    """
+    if segments and head:
+        raise ValueError("A model with segments cannot have a head: distil the ensemble.")
+    # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
+    home = _TABLE_FOLDER if head else "."
+    modules = [_built_in(home, "StaticEmbedding")]
+    if segments:
+        modules.append(_write_segments(folder, segments))
+    if head:
+        modules += [_built_in(path, "Dense") for path in _DENSE_FOLDERS]
+        for path, layer in zip(_DENSE_FOLDERS, head.as_dense(), strict=True):
+            _write_dense(folder / path, layer)
+    if normalize and not segments:
+        modules.append(_built_in(f"{len(modules)}_Normalize", "Normalize"))
+    for module in modules:
+        (folder / module["path"]).mkdir(exist_ok=True)
+    numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
+    write_json(folder / MODULES_FILE, numbered)
+    return folder / home
+
+
+def _built_in(path: str, kind: str) -> dict[str, str]:
+    return {"path": path, "type": f"{_BUILT_IN}.{kind}"}
+
+
+def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]:
+    """Write the module that scales segments, and its code; its place and its type."""
+    shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
+    (folder / _SEGMENTS_FOLDER).mkdir()
+    widths, weights = zip(*segments, strict=True)
+    write_json(folder / _SEGMENTS_FOLDER / "config.json", {"widths": widths, "weights": weights})
+    return {"path": _SEGMENTS_FOLDER, "type": "segment_normalize.SegmentNormalize"}
+
+
+def _read_segments(file: Path) -> tuple[Segment, ...]:
+    try:
+        config = read_json(file)
+        pairs = zip(config["widths"], config["weights"], strict=True)
+        return tuple(Segment(int(width), float(weight)) for width, weight in pairs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"Expected widths and weights of segments in {file}: {error}.") from error
+
+
+def _write_dense(folder: Path, layer: DenseLayer) -> None:
+    folder.mkdir()
+    outputs, inputs = layer.weight.shape
+    config = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": False,
+        "activation_function": layer.activation,
+    }
+    write_json(folder / "config.json", config)
+    write_weights(folder / TABLE_FILE, {"linear.weight": layer.weight})
+
+
+def write_weights(path: Path, weights: dict[str, Any]) -> None:
+    """Write a module's arrays as safetensors that say they are PyTorch's."""
+    # save_file leaves a file that only its owner may read; save copies the table twice.
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(weights, path, metadata={"format": "pt"})
+    path.chmod(mode)
+
+
+def _read_head(folders: Sequence[Path]) -> Head:
+    try:
+        return Head.of_dense([_read_dense(folder) for folder in folders])
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
+        raise ValueError(f"The head in {folders[0]} cannot be read: {error}.") from error
+
+
+def _read_dense(folder: Path) -> DenseLayer:
+    config, weights = read_json(folder / "config.json"), load_file(folder / TABLE_FILE)
+    if set(weights) - {"linear.weight"} and np.any(weights["linear.bias"]):
+        raise ValueError("its Dense layers have biases")
+    return DenseLayer(weights["linear.weight"], config["activation_function"])
