@@ -138,6 +138,18 @@ def test_weights_that_are_not_in_the_file_are_refused(minilm_folder, tmp_path, l
         load(folder, pooling=pooling, check=False)
 
 
+def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
+    """In a language without sentences to try, too: there, nothing else would show it."""
+    folder = tmp_path / "other"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    renamed = {f"other.{name}": tensor for name, tensor in weights.items()}
+    (folder / "model.safetensors").unlink()
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"lacks 101 of its transformer's 103 weights"):
+        load(folder, "sw")
+
+
 def test_a_pooler_that_is_not_in_the_file_is_not_needed(minilm_folder, tmp_path):
     folder = tmp_path / "lost"
     shutil.copytree(minilm_folder, folder)
