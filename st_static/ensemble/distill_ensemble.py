@@ -66,8 +66,7 @@ def distill_into(
         table's and the target's cosines on held-out sentences.
 
     Raises:
-        ValueError: The folder, the dimension, the number of sentences, or an option of `config`
-            does not fit.
+        ValueError: The folder, dimension, number of sentences, or `config` does not fit.
         TypeError: An argument is of the wrong kind.
 
     Example:
