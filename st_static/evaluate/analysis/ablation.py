@@ -46,9 +46,9 @@ def ablation(
 
 
 def _revision(table: Floats, normalize: bool) -> str:
-    """What determines the scores of a table; those of unscaled vectors were once its hash alone."""
+    """What determines the scores of a table. Older results, by its hash alone, may be of either."""
     hashed = hashlib.sha256(table.tobytes()).hexdigest()[:40]
-    return f"{hashed}-normalized" if normalize else hashed
+    return f"{hashed}-{'normalized' if normalize else 'unscaled'}"
 
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
