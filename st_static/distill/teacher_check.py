@@ -74,10 +74,11 @@ def check_finite(teacher: Teacher) -> None:
     _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
+        too_large = f"too large for {teacher.dtype}: for that, give --teacher.dtype float32."
+        reason = "." if teacher.dtype == torch.float32 else f", or {too_large}"
         raise ValueError(
             f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
-            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are broken, or "
-            f"too large for {teacher.dtype}: for that, give --teacher.dtype float32."
+            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are broken{reason}"
         )
 
 

@@ -21,6 +21,8 @@ from st_static.model.model_name import locate
 
 WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# By default transformers computes in the format that the weights are stored in.
+_AS_FLOAT32: dict[str, Any] = {"dtype": torch.float32}
 # PyTorch says with an AssertionError or a RuntimeError that it has no such device.
 _LOADING_ERRORS = (OSError, ValueError, KeyError, SafetensorError, AssertionError, RuntimeError)
 # Checkpoints that need code from the Hub, which fails with transformers 5, and the same in the
@@ -67,7 +69,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def load_modules(config: TeacherConfig) -> SentenceTransformer:
-    """Load a teacher's modules as a recipe describes them.
+    """Load a teacher's modules as a recipe describes them, in float32.
 
     Raises:
         ValueError: It cannot be loaded, has other weights than expected, or its pooling is not
@@ -93,7 +95,7 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
             revision=config.revision,
             trust_remote_code=config.trust_remote_code,
             local_files_only=from_cache,
-            model_kwargs=_code_revision(config),
+            model_kwargs=_AS_FLOAT32 | _code_revision(config),
             config_kwargs=_code_revision(config),
         )
     except _LOADING_ERRORS as error:
@@ -112,9 +114,12 @@ def _with_pooling(config: TeacherConfig, folder: str, from_cache: bool) -> Sente
         "local_files_only": from_cache,
         "trust_remote_code": config.trust_remote_code,
     }
-    code = source | (_code_revision(config) or {})
+    code = source | _code_revision(config)
     transformer = Transformer(
-        whole_path(folder), model_kwargs=code, config_kwargs=code, processor_kwargs=source
+        whole_path(folder),
+        model_kwargs=_AS_FLOAT32 | code,
+        config_kwargs=code,
+        processor_kwargs=source,
     )
     pooling = Pooling(int(transformer.get_embedding_dimension()), pooling_mode=config.pooling)
     last = [Normalize()] if config.normalize else []
@@ -197,5 +202,5 @@ def _native(name: str) -> str:
     return " or ".join(_NATIVE.values())
 
 
-def _code_revision(config: TeacherConfig) -> dict[str, str] | None:
-    return {"code_revision": config.code_revision} if config.code_revision else None
+def _code_revision(config: TeacherConfig) -> dict[str, str]:
+    return {"code_revision": config.code_revision} if config.code_revision else {}

@@ -22,7 +22,7 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.distill_ensemble import distill_into
+from st_static.ensemble.distill_ensemble import check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
@@ -65,6 +65,8 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir = Path(config.output), Path(config.work_dir)
     _check_place(output, config.members)
+    if config.form == "distilled":
+        check_training(config.distillation)
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     texts: list[str] = []

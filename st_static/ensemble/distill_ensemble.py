@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_texts, check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import DistillationConfig
-from st_static.distill.distillation import TrainingData, distill, sentence_ids
+from st_static.distill.distillation import TrainingData, distill, sentence_ids, training_device
 from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
@@ -66,7 +66,7 @@ def distill_into(
         table's and the target's cosines on held-out sentences.
 
     Raises:
-        ValueError: The folder, the dimension or the number of sentences does not fit.
+        ValueError: The folder, dimension, number of sentences, or `config` does not fit.
         TypeError: An argument is of the wrong kind.
 
     Example:
@@ -83,6 +83,24 @@ def distill_into(
     data = TrainingData(ids, _vectors_of(target, texts, work_dir))
     trained = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
     return _write(fused, trained, path, dtype)
+
+
+def check_training(config: DistillationConfig) -> None:
+    """Check that an ensemble can be distilled so, and here.
+
+    Raises:
+        ValueError: An option speaks of sentences selected for words, of which an ensemble has none;
+            or the device is not here.
+    """
+    usual = DistillationConfig()
+    for name in ("sentences_per_word", "development"):
+        value = getattr(config, name)
+        if value != getattr(usual, name):
+            raise ValueError(
+                f"distillation.{name} is {value}, but an ensemble is distilled with sentences that "
+                "were selected for no word. Leave it out."
+            )
+    training_device(config)
 
 
 def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures:
@@ -118,6 +136,7 @@ def _check_arguments(
     check_texts(texts)
     check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
     check_type(config, DistillationConfig, "a DistillationConfig")
+    check_training(config)
     for number, name in ((dim, "the dimension"), (held_out, "held_out")):
         check_type(number, Integral, f"a whole number as {name}")
     if held_out < 2:

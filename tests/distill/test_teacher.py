@@ -386,7 +386,8 @@ def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
         Teacher.load(config)
     assert asked["trust_remote_code"] is True
     assert asked["revision"] == revision
-    assert asked["model_kwargs"] == asked["config_kwargs"] == {"code_revision": code_revision}
+    assert asked["model_kwargs"] == {"dtype": torch.float32, "code_revision": code_revision}
+    assert asked["config_kwargs"] == {"code_revision": code_revision}
 
 
 def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):

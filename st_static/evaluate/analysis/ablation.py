@@ -31,7 +31,7 @@ def ablation(
     for name, table in ablation_tables(model).items():
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
-            hashlib.sha256(table.tobytes()).hexdigest()[:40],
+            _revision(table, model.normalize),
             FastEncoder(StaticModel(model.tokenizer, table, model.normalize)).encode,
             table.shape[1],
         )
@@ -43,6 +43,12 @@ def ablation(
         mean = np.mean(list(outcome.scores.values()))
         rows.append({"table": name, **outcome.scores, "mean": mean})
     return pl.DataFrame(rows)
+
+
+def _revision(table: Floats, normalize: bool) -> str:
+    """What determines the scores of a table. Older results, by its hash alone, may be of either."""
+    hashed = hashlib.sha256(table.tobytes()).hexdigest()[:40]
+    return f"{hashed}-{'normalized' if normalize else 'unscaled'}"
 
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:

@@ -1,5 +1,6 @@
 """Analyses of a small built model: every table and figure, and what each is computed from."""
 
+import copy
 import itertools
 import json
 import shutil
@@ -240,6 +241,27 @@ def test_the_ablation_scores_every_table(model, tmp_path):
     expected = 100 * spearmanr((x * y).sum(axis=1), gold).statistic
     assert scores["STS12"][-1] == pytest.approx(expected, abs=0.01)
     assert scores["mean"].to_list() == scores["STS12"].to_list()
+
+
+def test_models_that_differ_in_normalize_alone_share_no_results(model, tmp_path, monkeypatch):
+    """Their tables, names and folders may be the same."""
+    asked = {}
+
+    def record(encoder, *arguments):
+        [vector] = encoder.encode([model.words[0]])
+        asked[encoder.name, encoder.revision] = np.linalg.norm(vector)
+        return SimpleNamespace(scores={"STS12": 0.0}, failures={})
+
+    monkeypatch.setattr("st_static.evaluate.analysis.ablation.run_tasks", record)
+    for normalize in (True, False):
+        other = copy.copy(model)
+        other.normalize = normalize
+        ablation(other, ["STS12"], tmp_path, tmp_path)
+    tables = ablation_tables(model)
+    assert len(asked) == 2 * len(tables)
+    row = model.tokenizer.token_to_id(model.words[0])
+    lengths = [np.linalg.norm(table[row]) for table in tables.values()]
+    np.testing.assert_allclose(list(asked.values()), [1] * len(tables) + lengths, rtol=1e-5)
 
 
 def test_a_work_folder_of_another_model(folder, tmp_path):
