@@ -91,10 +91,10 @@ class Ablation:
         self.score(name, table)
         folder = self.folder / name.replace(" ", "-").replace(",", "")
         data, config = TrainingData(self.ids, self.vectors, self.target), self.config
-        trained, _ = distill(
+        trained = distill(
             table, self.tokenizer, data, self.held_out, config.distillation, folder, config.seed
         )
-        self.score(f"{name}, distilled", trained)
+        self.score(f"{name}, distilled", trained.table)
 
     def reduce(self, table: Floats, n_remove: int, *, fit_on_words: bool = False) -> Floats:
         """Reduce a table by PCA of sentences, or of the vocabulary's words."""

@@ -31,6 +31,7 @@ from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.teacher import Teacher
+from st_static.model.head import Head
 from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
@@ -38,15 +39,16 @@ CORPUS_STAGES = ("sentences", "vocabulary", "selection")
 
 
 class TableEncoder:
-    """A word table as something that encodes."""
+    """A word table, with a head or without, as something that encodes."""
 
-    def __init__(self, table: np.ndarray, tokenizer: Tokenizer) -> None:
-        self.table = table
+    def __init__(self, table: np.ndarray, tokenizer: Tokenizer, head: Head | None = None) -> None:
+        self.table, self.head = table, head
         self.tokenize = ChunkTokenizer(tokenizer)
 
     def encode(self, sentences: list[str], /) -> np.ndarray:
-        """The mean of each text's word vectors, [B, D]."""
-        return sentence_means(self.table, self.tokenize(sentences))
+        """The mean of each text's word vectors, and what the head makes of it, [B, D]."""
+        means = sentence_means(self.table, self.tokenize(sentences))
+        return self.head(means) if self.head else means
 
 
 class PeakMemory:
@@ -90,7 +92,7 @@ def development_config(corpus: Path, output: str, overrides: Sequence[str]) -> B
 
 def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
     """Scores, teacher agreement and seconds by stage."""
-    tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    tokenizer = result.work.tokenizer
     table = Table(title="Spearman x 100", caption=f"model: {result.output}")
     for column in ("stage", "STS12", "STS13", "STSb validation", DEV_MEAN, "agreement", "seconds"):
         table.add_column(column, justify="left" if column == "stage" else "right")
@@ -105,8 +107,10 @@ def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
         if stage.name in CORPUS_STAGES:
             table.add_row(stage.name, "", "", "", "", "", seconds)
             continue
-        vectors = result.work.table(stage.name)
-        scores = sts_scores(TableEncoder(vectors, tokenizer), data)
+        encoder = TableEncoder(
+            result.work.table(stage.name), tokenizer, result.work.head(stage.name)
+        )
+        scores = sts_scores(encoder, data)
         add(stage.name, scores, stage.figures["teacher_agreement"], seconds)
     exported = SentenceTransformer(str(result.output), device="cpu")
     dimension = int(exported.get_embedding_dimension() or 0)

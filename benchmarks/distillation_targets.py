@@ -74,10 +74,10 @@ def train(
     with tempfile.TemporaryDirectory() as folder:
         arguments = (table, model.tokenizer, data, held_out, config, Path(folder))
         if sharp is None:
-            return distill(*arguments)[0]
+            return distill(*arguments).table
         make = lambda student, config: TwoTemperatures(student, config.temperature, sharp)  # noqa: E731
         with mock.patch.object(distillation, "make_loss", make):
-            return distill(*arguments)[0]
+            return distill(*arguments).table
 
 
 def agreements(model: BuiltModel, table: NDArray[np.float32]) -> list[float]:

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from st_static.arguments import as_matrix, check_texts
 from st_static.encode.encoder import Encoder, check_encoder
+from st_static.model.head import Head
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -68,7 +69,11 @@ def _agreement(
 
 
 def table_agreement(
-    table: NDArray[np.floating], ids: Ragged, teacher: NDArray[np.floating], seed: int = 0
+    table: NDArray[np.floating],
+    ids: Ragged,
+    teacher: NDArray[np.floating],
+    seed: int = 0,
+    head: Head | None = None,
 ) -> float:
     """Teacher agreement of a word table.
 
@@ -77,8 +82,10 @@ def table_agreement(
         ids: Token ids of the held-out sentences, [H rows].
         teacher: The teacher's vectors of them, [H, d].
         seed: Seed of the random pairs.
+        head: What comes behind the mean, if anything does.
     """
-    return teacher_agreement(sentence_means(table, ids), teacher, seed)
+    means = sentence_means(table, ids)
+    return teacher_agreement(head(means) if head else means, teacher, seed)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ class DistillationConfig:
         warmup_steps: Steps in which the learning rate rises from 0.
         eval_steps: Steps from one held-out loss, and checkpoint, to the next.
         patience: Stop after this many held-out losses without improvement.
+        head: Hidden units of a head, a small network behind the mean that follows the teacher where
+            a mean of words cannot; 0 is none. Model2Vec does not load a model with a head.
         matryoshka_dims: Smaller dimensions at which a truncated vector is to be good, too; null
             trains the full dimension only.
         log_steps: Steps from one logged training loss to the next.
@@ -126,6 +128,7 @@ class DistillationConfig:
     warmup_steps: int = 0
     eval_steps: int = 1000
     patience: int = 5
+    head: int = 0
     matryoshka_dims: list[int] | None = None
     log_steps: int = 100
 
@@ -134,7 +137,7 @@ class DistillationConfig:
         require(
             self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
         )
-        for name in ("max_steps", "warmup_steps"):
+        for name in ("max_steps", "warmup_steps", "head"):
             value = getattr(self, name)
             require(value >= 0, f"distillation.{name} must not be negative, but it is {value}.")
         require(

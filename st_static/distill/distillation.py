@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +30,14 @@ from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.stages import Figures
 from st_static.distill.target import Target
 from st_static.distill.training_run import train_to_the_end, training_figures
+from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.model.trainable_head import TrainableHead
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
+_HEAD_FOLDER = "1_TrainableHead"  # of the second module in a checkpoint
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 
 
@@ -124,6 +127,20 @@ class TrainingData:
             # vectors that have the student's dimension.
             "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, 1)),
         }
+
+
+class Distilled(NamedTuple):
+    """What a training leaves.
+
+    Attributes:
+        table: The trained table, [V, D].
+        head: The head, if the recipe wants one.
+        figures: The figures of the training.
+    """
+
+    table: NDArray[np.float32]
+    head: Head | None
+    figures: Figures
 
 
 def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
@@ -219,7 +236,7 @@ def distill(
     folder: Path,
     seed: int = 0,
     train: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.float32], Figures]:
+) -> Distilled:
     """Train a word table on the teacher's similarities; the best by held-out loss is returned.
 
     Args:
@@ -233,16 +250,12 @@ def distill(
         seed: Seed of clusters and order.
         train: Numbers of the sentences to train on, ascending; None is all that are not held out.
 
-    Returns:
-        The trained table [V, D], and the figures of the training.
-
     Raises:
         ValueError: There are fewer sentences than in one batch, or the device is not here.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     _check_sizes(train, held_out, config)
-    student = StaticWordEmbedding(tokenizer, table, sparse=config.optimizer == "sparse_adam")
-    model = SentenceTransformer(modules=[student], device="cpu")  # the Trainer moves it
+    model = SentenceTransformer(modules=_modules(table, tokenizer, config, seed), device="cpu")
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
     trainer = trainer_for(config)(
@@ -256,8 +269,23 @@ def distill(
     )
     state = train_to_the_end(trainer, config, folder)
     # From its file: a training that had finished before is not run again, and leaves no model.
-    best = load_file(folder / f"checkpoint-{state.best_global_step}" / "model.safetensors")
-    return best["embedding.weight"], training_figures(state, config)
+    best = folder / f"checkpoint-{state.best_global_step}"
+    weights = load_file(best / "model.safetensors")
+    head = TrainableHead.load(str(best), subfolder=_HEAD_FOLDER).as_head() if config.head else None
+    return Distilled(weights["embedding.weight"], head, training_figures(state, config))
+
+
+def _modules(
+    table: NDArray[np.float32], tokenizer: Tokenizer, config: DistillationConfig, seed: int
+) -> list[nn.Module]:
+    """The student, on the processor; the Trainer moves it."""
+    sparse = config.optimizer == "sparse_adam"
+    student = StaticWordEmbedding(tokenizer, table, sparse=sparse)
+    if not config.head:
+        return [student]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return [student, TrainableHead(table.shape[1], config.head, sparse=sparse)]
 
 
 def _check_sizes(

@@ -49,10 +49,12 @@ from st_static.distill.training_sentences import training_sentences
 from st_static.distill.work_directory import (
     WorkDirectory,
     read_sentence_vectors,
+    write_head,
     write_word_table,
 )
 from st_static.languages import languages_of
 from st_static.model.export import check_output, export_model
+from st_static.model.head import Head
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import are_continuations
 
@@ -268,7 +270,7 @@ class _Build:
         is_held_out = self.work.is_held_out
         target = Target.fit(vectors, np.flatnonzero(~is_held_out), config.center)
         sentences = training_sentences(self.work.selected.words, is_held_out, config, seed)
-        table, figures = distill(
+        distilled = distill(
             table,
             self.work.tokenizer,
             TrainingData(self._ids, vectors, target),
@@ -278,9 +280,11 @@ class _Build:
             seed,
             sentences.train,
         )
+        if distilled.head:
+            write_head(folder, distilled.head)
         return (
-            self._write_table(folder, table, vectors)
-            | figures
+            self._write_table(folder, distilled.table, vectors, distilled.head)
+            | distilled.figures
             | {"centered": target.is_centered, "train_sentences": len(sentences.train)}
         )
 
@@ -303,16 +307,21 @@ class _Build:
             self.config.export.dtype,
             self.config.export.normalize,
             self.work.pca_file,
+            head=self.work.head(last),
         )
 
     def _write_table(
-        self, folder: Path, table: NDArray[np.float32], vectors: NDArray[np.float16]
+        self,
+        folder: Path,
+        table: NDArray[np.float32],
+        vectors: NDArray[np.float16],
+        head: Head | None = None,
     ) -> Figures:
         write_word_table(folder, table)
         held_out = self.work.is_held_out
         target = Target.fit(vectors, np.flatnonzero(~held_out))
         ids = self._ids.take(np.flatnonzero(held_out))
-        agreement = table_agreement(table, ids, target(vectors[held_out]))
+        agreement = table_agreement(table, ids, target(vectors[held_out]), head=head)
         return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}
 
     @functools.cached_property

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
 
 from st_static.distill.pipeline import BuildResult
 from st_static.distill.progress import unit_of
@@ -80,7 +79,7 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
 def rows_explained(result: BuildResult) -> str:
     """Why the word table has more rows than the vocabulary has words."""
     n_words = result.stage("vocabulary").figures["words"]
-    tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
+    tokenizer = result.work.tokenizer
     special = f"{len(SPECIAL_TOKENS)} special tokens."
     if has_pieces(tokenizer):
         return f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} pieces; {special}"

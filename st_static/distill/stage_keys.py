@@ -24,7 +24,9 @@ _FORMAT = 1
 _FORMAT_OF_OTHERS = 2
 # Options of `distillation` that came later: at their defaults they leave older stages' keys as
 # they were.
-_LATER_CHOICES = (*("optimizer", "max_grad_norm", "device", "sentences_per_word", "development"),)
+_LATER_CHOICES = (
+    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development", "head"),
+)
 
 
 def format_of(vocabulary: VocabularyConfig) -> int:

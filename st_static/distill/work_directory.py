@@ -16,6 +16,7 @@ from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.stages import Figures, stage_figures, stage_folder, stage_seconds
 from st_static.files import read_arrays, read_table, write_arrays
 from st_static.model.export import PCA_FILE
+from st_static.model.head import Head
 from st_static.tokens.ragged import Ragged
 
 # The stages write under these names what a `WorkDirectory` reads. Of the vocabulary:
@@ -28,6 +29,8 @@ SELECTED_FILE = "selected.arrow"
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
 # Of each stage that makes a word table.
 _TABLE_FILE = "table.safetensors"
+# Of distillation, if the recipe wants a head.
+_HEAD_FILE = "head.safetensors"
 
 
 class Selected(NamedTuple):
@@ -142,6 +145,21 @@ class WorkDirectory:
     def table(self, stage: str) -> NDArray[np.float32]:
         """The word table that a stage made, [V, D]."""
         return read_word_table(self.folder(stage))
+
+    def head(self, stage: str) -> Head | None:
+        """The head that a stage made, if it made one."""
+        return read_head(self.folder(stage))
+
+
+def write_head(folder: Path, head: Head) -> None:
+    """Leave a head in a stage's folder."""
+    write_arrays(folder / _HEAD_FILE, {"first": head.first, "second": head.second})
+
+
+def read_head(folder: Path) -> Head | None:
+    """The head that `write_head` left in a folder, if it did."""
+    file = folder / _HEAD_FILE
+    return Head(**read_arrays(file)) if file.is_file() else None
 
 
 def read_sentence_vectors(folder: Path) -> NDArray[np.float16]:

@@ -20,11 +20,17 @@ from st_static.distill.distillation import TrainingData, distill, sentence_ids, 
 from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
-from st_static.distill.work_directory import read_word_table, write_word_table
+from st_static.distill.work_directory import (
+    read_head,
+    read_word_table,
+    write_head,
+    write_word_table,
+)
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.head import Head
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged
 
@@ -109,7 +115,16 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
     table = read_word_table(stage)
     record = fused.record("distilled") | {"distillation": figures}
     card = fused.card("distilled", path.resolve().name)
-    export_model(path, table, fused.tokenizer, record, dtype, pca=stage / PCA_FILE, card=card)
+    export_model(
+        path,
+        table,
+        fused.tokenizer,
+        record,
+        dtype,
+        pca=stage / PCA_FILE,
+        card=card,
+        head=read_head(stage),
+    )
     return figures
 
 
@@ -162,18 +177,19 @@ def _train(
     ids, vectors = data.ids, data.vectors
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
-    def agreement(table: NDArray[np.float32]) -> float:
+    def agreement(table: NDArray[np.float32], head: Head | None = None) -> float:
         """Of a table with the target, on the texts held out; 100 times."""
-        return round(table_agreement(table, ids.take(kept), vectors[kept]), 2)
+        return round(table_agreement(table, ids.take(kept), vectors[kept], head=head), 2)
 
     def train(folder: Path) -> Figures:
         """Train the table, from the last checkpoint on, if there is one."""
         pca.save(folder / PCA_FILE)
-        trained, figures = distill(
-            table, tokenizer, data, kept, config, folder / "checkpoints", seed
-        )
-        write_word_table(folder, trained)
-        return figures | {"target_agreement": [agreement(table), agreement(trained)]}
+        trained = distill(table, tokenizer, data, kept, config, folder / "checkpoints", seed)
+        write_word_table(folder, trained.table)
+        if trained.head:
+            write_head(folder, trained.head)
+        agreements = [agreement(table), agreement(trained.table, trained.head)]
+        return trained.figures | {"target_agreement": agreements}
 
     return run_stage(work_dir, "distillation", key, train)
 

@@ -72,6 +72,13 @@ class Head:
         """Dimension D of the vectors that it takes and gives."""
         return len(self.second)
 
+    def __call__(self, means: NDArray[np.floating]) -> NDArray[np.float32]:
+        """z of means x, [B, D] -> [B, D]."""
+        first, second = (layer.astype(np.float32) for layer in (self.first, self.second))
+        x = np.asarray(means, dtype=np.float32)
+        z: NDArray[np.float32] = x + np.maximum(x @ first.T, 0) @ second.T
+        return z
+
     def in_format(self, dtype: np.dtype[Any]) -> Head:
         """The same in another number format."""
         return Head(in_format(self.first, dtype), in_format(self.second, dtype))

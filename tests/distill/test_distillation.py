@@ -34,7 +34,9 @@ from st_static.distill.distillation import (
 )
 from st_static.distill.loss import similarity_cross_entropy
 from st_static.distill.training_run import last_whole_checkpoint
-from st_static.model.vectors import sentence_means
+from st_static.model.head import Head
+from st_static.model.trainable_head import TrainableHead
+from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -77,7 +79,12 @@ class Problem:
     def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.patience < CONFIG.patience else self.start
-        return distill(start, self.tokenizer, self.data, self.held_out, config, folder, seed)
+        arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
+        table, _, figures = distill(*arguments)
+        return table, figures
+
+    def distill_all(self, folder: Path, config: DistillationConfig):
+        return distill(self.start, self.tokenizer, self.data, self.held_out, config, folder)
 
     def held_out_loss(self, table: np.ndarray, seed: int = 0, dimension: int = 12) -> float:
         """The held-out loss, computed without the Trainer."""
@@ -128,6 +135,79 @@ def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
 def checkpoints(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("checkpoint-*"))
+
+
+# -- a head -----------------------------------------------------------------------------
+
+
+def head_loss(problem: Problem, table: np.ndarray, head: Head) -> float:
+    """The held-out loss of a table with a head, computed without the Trainer."""
+    means = sentence_means(table, problem.data.ids)
+    student = means + np.maximum(means @ head.first.T, 0) @ head.second.T
+    losses = []
+    for batch in RandomBatches(len(problem.held_out), CONFIG.batch_size, 0):
+        rows = problem.held_out[batch]
+        teacher = torch.from_numpy(problem.data.vectors[rows].astype(np.float32))
+        losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
+    return float(torch.stack(losses).mean())
+
+
+@pytest.mark.parametrize("optimizer", ["sparse_adam", "adam"])
+def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
+    config = replace(CONFIG, head=16, optimizer=optimizer, learning_rate=0.03, max_steps=60)
+    table, head, figures = problem.distill_all(tmp_path, config)
+    assert head.units == 16
+    assert head_loss(problem, table, head) == pytest.approx(figures["losses"][-1][1], rel=1e-4)
+    assert figures["losses"][-1][1] < problem.held_out_loss(problem.start) - 1
+    assert np.abs(head.second).max() > 0.01
+    assert not table[:2].any()
+
+
+def test_a_head_gets_the_same_bytes_after_a_kill(problem, tmp_path, monkeypatch):
+    config = replace(CONFIG, head=4)
+    whole = problem.distill_all(tmp_path / "whole", config)
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 25)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill_all(tmp_path / "resumed", config)
+    resumed = problem.distill_all(tmp_path / "resumed", config)
+    np.testing.assert_array_equal(whole.table, resumed.table)
+    np.testing.assert_array_equal(whole.head.first, resumed.head.first)
+    np.testing.assert_array_equal(whole.head.second, resumed.head.second)
+    assert whole.figures == resumed.figures
+
+
+def test_sparse_gradients_train_a_head_as_dense_ones_do():
+    """SparseAdam on gradients that hold all rows is Adam."""
+    sparse = TrainableHead(6, 4)
+    torch.nn.init.normal_(sparse.second.weight)
+    dense = TrainableHead(6, 4, sparse=False)
+    dense.load_state_dict(sparse.state_dict())
+    texts = torch.randn(8, 6)
+    optimizers = (
+        (sparse, torch.optim.SparseAdam(list(sparse.parameters()), lr=0.01)),
+        (dense, torch.optim.Adam(dense.parameters(), lr=0.01)),
+    )
+    for _ in range(20):
+        for head, optimizer in optimizers:
+            optimizer.zero_grad()
+            (head({"sentence_embedding": texts})["sentence_embedding"] ** 3).sum().backward()
+            optimizer.step()
+    assert sparse.first.weight.grad.is_sparse
+    for one, other in zip(sparse.parameters(), dense.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        unit_rows(sparse.as_head()(texts.numpy())),
+        unit_rows(sparse({"sentence_embedding": texts})["sentence_embedding"].detach().numpy()),
+        atol=1e-6,
+    )
+
+
+def test_a_head_needs_units():
+    with pytest.raises(ValueError, match="positive size of a head, but got 6, 0"):
+        TrainableHead(6, 0)
+    with pytest.raises(ValueError, match=r"distillation\.head must not be negative, but it is -1"):
+        DistillationConfig(head=-1)
 
 
 # -- it learns -------------------------------------------------------------------------

@@ -396,6 +396,23 @@ def test_vectors_may_keep_their_lengths(own_copy: BuildConfig, built: BuildResul
     np.testing.assert_allclose(unscaled / np.linalg.norm(unscaled), scaled, atol=1e-6)
 
 
+def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> None:
+    training = replace(own_copy.distillation, head=4, matryoshka_dims=[8, 4], max_steps=10)
+    result = build(replace(own_copy, distillation=training))
+    table, head = result.work.table("distillation"), result.work.head("distillation")
+    assert head is not None and head.units == 4
+    ids = result.work.tokenizer.encode("bafo ceda").ids
+    mean = table[ids].mean(axis=0)
+    vector = mean + head.second @ np.maximum(head.first @ mean, 0)
+    found = SentenceTransformer(str(result.output), device="cpu").encode("bafo ceda")
+    np.testing.assert_allclose(found, vector / np.linalg.norm(vector), atol=1e-6)
+    again = build(replace(own_copy, distillation=training))
+    assert folders(again) == folders(result)
+    plain = build(own_copy)
+    assert not (plain.output / "word_table").exists()
+    assert plain.work.head("distillation") is None
+
+
 def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildResult) -> None:
     training = replace(own_copy.distillation, matryoshka_dims=[8, 4], max_steps=10)
     result = build(replace(own_copy, distillation=training))

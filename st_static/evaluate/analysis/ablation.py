@@ -29,10 +29,12 @@ def ablation(
     """Scores after each stage, and with the PCA changed (paper section 4)."""
     rows = []
     for name, table in ablation_tables(model).items():
+        head = model.head if name == "distillation" else None
+        static = StaticModel(model.tokenizer, table, model.normalize, head=head)
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
-            _revision(table, model.normalize),
-            FastEncoder(StaticModel(model.tokenizer, table, model.normalize)).encode,
+            _revision(static),
+            FastEncoder(static).encode,
             table.shape[1],
         )
         found = find_tasks(tasks=tasks)
@@ -45,10 +47,12 @@ def ablation(
     return pl.DataFrame(rows)
 
 
-def _revision(table: Floats, normalize: bool) -> str:
-    """What determines the scores of a table. Older results, by its hash alone, may be of either."""
-    hashed = hashlib.sha256(table.tobytes()).hexdigest()[:40]
-    return f"{hashed}-{'normalized' if normalize else 'unscaled'}"
+def _revision(model: StaticModel) -> str:
+    """What determines its scores. Older results, by the table's hash alone, may be of others."""
+    hasher = hashlib.sha256(model.table.tobytes())
+    if model.head:
+        hasher.update(model.head.first.tobytes() + model.head.second.tobytes())
+    return f"{hasher.hexdigest()[:40]}-{'normalized' if model.normalize else 'unscaled'}"
 
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:

@@ -14,6 +14,7 @@ from st_static.distill.work_directory import Selected, WorkDirectory
 from st_static.evaluate.task_languages import languages_of_model
 from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
+from st_static.model.head import Head
 from st_static.model.modules import TOKENIZER_FILE, table_folder
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
@@ -74,6 +75,11 @@ class BuiltModel:
     def table(self) -> Floats:
         """The last stage's table."""
         return self._work.table(self._table_stages[-1])
+
+    @property
+    def head(self) -> Head | None:
+        """The head behind the last stage's table, if it has one."""
+        return self._work.head(self._table_stages[-1])
 
     @property
     def _table_stages(self) -> list[str]:

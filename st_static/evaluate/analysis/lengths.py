@@ -23,7 +23,8 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     """Teacher agreement on held-out sentences, by their length."""
     rows = np.flatnonzero(model.is_held_out)
     texts = model.selected.texts.take(rows)
-    student = sentence_means(model.table, model.tokenize(texts))
+    means = sentence_means(model.table, model.tokenize(texts))
+    student = model.head(means) if model.head else means
     target = Target.fit(model.teacher_vectors, np.flatnonzero(~model.is_held_out))
     teacher = target(model.teacher_vectors[rows])
     return agreement_by_length(student, teacher, model.selected.lengths[rows])
