@@ -59,7 +59,7 @@ class Ablation:
         self.extracted: Floats = model.tables["extraction"]
         self.selected, self.vectors = model.selected, model.teacher_vectors
         self.held_out = np.flatnonzero(model.is_held_out)
-        self.train = np.flatnonzero(~model.is_held_out)
+        self.train = model.served
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids = self.tokenize(self.tokenizer)
         self.n_remove, _ = resolve_components(

@@ -31,6 +31,7 @@ from st_static.distill.stage_keys import (
     Key,
     distillation_key,
     format_of,
+    selection_key,
     sentences_key,
     teacher_key,
     vocabulary_key,
@@ -189,7 +190,7 @@ class _Build:
         config = self.config
         self._stage("sentences", self._sentences_key(), self._sentences)
         self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
-        self._stage("selection", asdict(config.selection), self._selection)
+        self._stage("selection", selection_key(config.selection, self.teacher), self._selection)
 
     def run(self) -> None:
         """Run all stages and export the model."""
@@ -246,7 +247,16 @@ class _Build:
         return write_vocabulary(folder, shards, teacher, pieces, config, workers)
 
     def _selection(self, folder: Path) -> Figures:
-        return write_selection(folder, self.work, self.config.selection, self.config.workers)
+        config, limit = self.config, self.teacher.max_tokens
+        around = sum(map(len, self.teacher.surroundings()))
+        return write_selection(
+            folder,
+            self.work,
+            config.selection,
+            config.workers,
+            languages_of(config.language),
+            None if limit is None else limit - around,
+        )
 
     def _extraction(self, folder: Path) -> Figures:
         table, figures = extract_table(folder, self.teacher, self.work)
@@ -254,9 +264,9 @@ class _Build:
         return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
 
     def _pca(self, folder: Path) -> Figures:
-        table, held_out = self.work.table("extraction"), self.work.is_held_out
+        table, served = self.work.table("extraction"), self.work.served
         reduced, figures = reduce_table(
-            folder, table, self._ids, held_out, self.config.pca, self.config.seed
+            folder, table, self._ids, served, self.config.pca, self.config.seed
         )
         return self._write_table(folder, reduced, self.work.sentence_vectors) | figures
 
@@ -267,9 +277,9 @@ class _Build:
         vectors, seed = self.work.sentence_vectors, self.config.seed
         config = self.config.distillation
         device = training_device(config, self.teacher.model.device.type)
-        is_held_out = self.work.is_held_out
-        target = Target.fit(vectors, np.flatnonzero(~is_held_out), config.center)
-        sentences = training_sentences(self.work.selected.words, is_held_out, config, seed)
+        target = Target.fit(vectors, self.work.served, config.center)
+        words, is_held_out = self.work.selected.words, self.work.is_held_out
+        sentences = training_sentences(words, is_held_out, config, seed)
         distilled = distill(
             table,
             self.work.tokenizer,
@@ -319,7 +329,7 @@ class _Build:
     ) -> Figures:
         write_word_table(folder, table)
         held_out = self.work.is_held_out
-        target = Target.fit(vectors, np.flatnonzero(~held_out))
+        target = Target.fit(vectors, self.work.served)
         ids = self._ids.take(np.flatnonzero(held_out))
         agreement = table_agreement(table, ids, target(vectors[held_out]), head=head)
         return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}

@@ -42,7 +42,8 @@ def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]
 _LINES = {
     "sentences": "{kept:,} sentences kept of {read:,}",
     "vocabulary": "{words:,} {unit}, {tokens:,} tokens",
-    "selection": "{sentences:,} sentences for the teacher to read, {held_out:,} more held out",
+    "selection": "{sentences:,} sentences for the teacher to read, {held_out:,} more held out, "
+    "{spans:,} spans, {passages:,} passages",
     "extraction": "{teacher_tokens:,} tokens read, teacher agreement {teacher_agreement:.2f}",
     "pca": "{dimension} dimensions, teacher agreement {teacher_agreement:.2f}",
     "distillation": "{steps:,} steps, teacher agreement {teacher_agreement:.2f}",

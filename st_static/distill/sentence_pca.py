@@ -159,7 +159,7 @@ def reduce_table(
     folder: Path,
     table: NDArray[np.float32],
     ids: Ragged,
-    is_held_out: NDArray[np.bool_],
+    train: NDArray[np.int64],
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
@@ -169,14 +169,13 @@ def reduce_table(
         folder: Where the fitted PCA goes.
         table: The extracted word table, [V, d].
         ids: Token ids of the selected sentences, [S rows].
-        is_held_out: Which of them it is not fitted on, [S].
+        train: Numbers of those that it may be fitted on.
         config: Dimensions and size of the sample.
         seed: Seed of the sample.
 
     Returns:
         The reduced table [V, D]; its dimension, and what it is fitted on.
     """
-    train = np.flatnonzero(~is_held_out)
     n_sentences = min(config.n_sentences, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)

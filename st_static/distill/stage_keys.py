@@ -7,6 +7,7 @@ from typing import Any
 
 from st_static.distill.config import (
     DistillationConfig,
+    SelectionConfig,
     SentencesConfig,
     VocabularyConfig,
 )
@@ -28,6 +29,9 @@ _LATER_CHOICES = (
     *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development", "head"),
 )
 
+# The same of `selection`.
+_LENGTHS = ("spans", "span_words", "passages", "passage_words")
+
 
 def format_of(vocabulary: VocabularyConfig) -> int:
     """The number of the format of all stages."""
@@ -48,6 +52,13 @@ def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
     del usual["size"], usual["min_count"]
     chosen = {k: v for k, v in asdict(vocabulary).items() if v != usual.get(k)}
     return chosen | {"teacher_tokenizer": digest(teacher.tokenizer.to_str())}
+
+
+def selection_key(config: SelectionConfig, teacher: Teacher) -> Key:
+    """What determines the selection; stages of before there were other lengths stay valid."""
+    usual, key = asdict(SelectionConfig()), asdict(config)
+    key = {k: v for k, v in key.items() if k not in _LENGTHS or v != usual[k]}
+    return key | {"max_tokens": teacher.max_tokens} if config.passages else key
 
 
 def teacher_key(teacher: Teacher) -> Key:

@@ -37,8 +37,10 @@ def training_sentences(
     Raises:
         ValueError: The development sentences would be more than half of those selected.
     """
-    rng = np.random.default_rng(seed)
-    train, development = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+    rng, serves = np.random.default_rng(seed), words.lengths > 0
+    # Spans and passages were selected for no word. They are trained on in any case.
+    train, others = (np.flatnonzero(~is_held_out & rows) for rows in (serves, ~serves))
+    development = np.flatnonzero(is_held_out)
     if config.development == "selection":
         if 2 * len(development) > len(train):
             raise ValueError(
@@ -50,7 +52,7 @@ def training_sentences(
         train = np.setdiff1d(train, development)
     if config.sentences_per_word is not None:
         train = train[_first_of_words(words.take(train), config.sentences_per_word, rng)]
-    return TrainingSentences(train, development)
+    return TrainingSentences(np.union1d(train, others), development)
 
 
 def _first_of_words(words: Ragged, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -128,6 +128,14 @@ class WorkDirectory:
         held_out: NDArray[np.bool_] = self._selected_table["held_out"].to_numpy()
         return held_out
 
+    @functools.cached_property
+    def served(self) -> NDArray[np.int64]:
+        """Numbers of the sentences that were selected for a word, ascending.
+
+        All that the teacher reads but held-out sentences, spans and passages.
+        """
+        return np.flatnonzero(self.selected.words.lengths)
+
     @property
     def _selected_table(self) -> pa.Table:
         return read_table(self.folder("selection") / SELECTED_FILE)

@@ -400,7 +400,8 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> No
     training = replace(own_copy.distillation, head=4, matryoshka_dims=[8, 4], max_steps=10)
     result = build(replace(own_copy, distillation=training))
     table, head = result.work.table("distillation"), result.work.head("distillation")
-    assert head is not None and head.units == 4
+    assert head is not None
+    assert head.units == 4
     ids = result.work.tokenizer.encode("bafo ceda").ids
     mean = table[ids].mean(axis=0)
     vector = mean + head.second @ np.maximum(head.first @ mean, 0)
@@ -411,6 +412,31 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> No
     plain = build(own_copy)
     assert not (plain.output / "word_table").exists()
     assert plain.work.head("distillation") is None
+
+
+def test_spans_and_passages_are_trained_on_and_change_nothing_else(
+    own_copy: BuildConfig, built: BuildResult
+) -> None:
+    lengths = replace(own_copy.selection, spans=0.2, passages=0.1, passage_words=[8, 14])
+    result = build(replace(own_copy, selection=lengths))
+    figures, before = result.work.figures("selection"), built.work.figures("selection")
+    assert figures["spans"] > 20
+    assert figures["passages"] > 10
+    assert figures["sentences"] == before["sentences"]
+    served = [
+        work.selected.texts.take(work.served).to_pylist() for work in (result.work, built.work)
+    ]
+    assert sorted(served[0]) == sorted(served[1])
+    others = figures["spans"] + figures["passages"]
+    assert len(result.work.selected.lengths) == len(built.work.selected.lengths) + others
+    # The words' vectors and the PCA are of the same sentences; batches round in other ways.
+    for stage in ("extraction", "pca"):
+        tables = result.work.table(stage), built.work.table(stage)
+        assert np.abs(tables[0] - tables[1]).max() < 0.05 * np.abs(tables[1]).max()
+    trained = [
+        work.figures("distillation")["train_sentences"] for work in (result.work, built.work)
+    ]
+    assert trained[0] == trained[1] + others
 
 
 def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
@@ -211,6 +211,12 @@ class SelectionConfig:
             passes.
         held_out: Sentences, drawn at random and used nowhere else, on which teacher agreement
             and the held-out loss are measured.
+        spans: For distillation, runs of neighbouring words of the selected sentences, too: their
+            number as a share of that of the sentences.
+        span_words: Fewest and most words of a span.
+        passages: The same for runs of neighbouring sentences of the corpus.
+        passage_words: Fewest and most words of a passage. Passages that are longer than the teacher
+            reads are left out.
 
     Example:
         >>> SelectionConfig(sentences_per_word=8).reuse_length
@@ -222,9 +228,23 @@ class SelectionConfig:
     min_words: int = 4
     reuse_length: float = 3.0
     held_out: int = 4096
+    spans: float = 0.0
+    span_words: list[int] = field(default_factory=lambda: [1, 5])
+    passages: float = 0.0
+    passage_words: list[int] = field(default_factory=lambda: [40, 220])
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in ("spans", "passages"):
+            value = getattr(self, name)
+            require(value >= 0, f"selection.{name} must not be negative, but it is {value}.")
+        for name in ("span_words", "passage_words"):
+            value = getattr(self, name)
+            require(
+                len(value) == 2 and 1 <= value[0] <= value[1],
+                f"selection.{name} must be two numbers, the fewest and the most words, such as "
+                f"[1, 5], but it is {value}.",
+            )
         require(
             1 <= self.sentences_per_word <= self.max_candidates,
             "Expected 1 <= selection.sentences_per_word <= selection.max_candidates, but they are "

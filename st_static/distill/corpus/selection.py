@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -24,6 +25,8 @@ from st_static.distill.corpus.candidates import (
     write_candidates,
 )
 from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.corpus.other_lengths import choose, draw_passages, draw_spans
+from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_table
@@ -32,10 +35,20 @@ from st_static.tokens.ragged import offsets_of
 
 # Pairs that one merge holds in memory, at 24 bytes each and about as much again for sorting.
 PAIRS_IN_MEMORY = 20_000_000
+# Batches are cut from this order, and what is in a batch decides how its vectors round. The key
+# keeps sentences of equal length from following the order of the corpus.
+_ORDER = [("length", "ascending"), ("key", "ascending")]
+
+CountTokens = Callable[[pa.Array], NDArray[np.int32]]
 
 
 def write_selection(
-    folder: Path, work: WorkDirectory, config: SelectionConfig, workers: int
+    folder: Path,
+    work: WorkDirectory,
+    config: SelectionConfig,
+    workers: int,
+    languages: Sequence[str] = (),
+    max_tokens: int | None = None,
 ) -> Figures:
     """The stage: choose sentences for every word of the vocabulary, and those held out.
 
@@ -44,6 +57,8 @@ def write_selection(
         work: The stages before: sentences and vocabulary.
         config: How they are chosen.
         workers: Processes; 0 is one per processor.
+        languages: Tags of the corpus's languages; without any, it is English.
+        max_tokens: Most tokens of a passage, without special ones; None is any number.
 
     Returns:
         How many candidates, pairs and sentences there are.
@@ -54,22 +69,19 @@ def write_selection(
     shards = work.sentence_shards()
     counts = work.words["count"].to_numpy()
     keys = np.concatenate([read_table(path)["key"].to_numpy() for path in shards])
-    plan = CandidatePlan(
-        thresholds=key_thresholds(counts, config.max_candidates),
-        held_out_from=held_out_threshold(keys, config.held_out),
-        min_words=config.min_words,
-    )
+    plan = _plan(counts, keys, config)
     require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
     files = FinderFiles(work.words_file, work.tokenizer_file, work.teacher_tokenizer_file)
     candidates = write_candidates(shards, folder, files, plan, workers)
     pairs = select(by_word_range(candidates), len(keys), config)
     held_out = np.flatnonzero(keys >= plan.held_out_from)
-    count_tokens = ChunkTokenizer(Tokenizer.from_file(str(work.teacher_tokenizer_file)))
-    table = gather_selected(
-        pairs, held_out, shards, lambda texts: count_tokens(texts).lengths.astype(np.int32)
-    )
-    write_table(folder / SELECTED_FILE, table)
+    count = _token_counter(work.teacher_tokenizer_file)
+    table = gather_selected(pairs, held_out, shards, count)
     n_sentences = len(table) - len(held_out)
+    others = _OtherLengths(config, n_sentences, count)
+    spans = others.spans(table, work.tokenizer)
+    passages = others.passages(shards, plan.held_out_from, languages, max_tokens)
+    write_table(folder / SELECTED_FILE, pa.concat_tables([table, spans, passages]).sort_by(_ORDER))
     return {
         "candidates": sum(len(part.word) for part in candidates),
         "pairs": len(pairs.word),
@@ -77,7 +89,69 @@ def write_selection(
         "sentences_per_pair": round(n_sentences / max(len(pairs.word), 1), 4),
         "naive_passes": len(counts) * config.sentences_per_word,
         "held_out": len(held_out),
+        "spans": len(spans),
+        "passages": len(passages),
     }
+
+
+def _plan(
+    counts: NDArray[np.int64], keys: NDArray[np.uint64], config: SelectionConfig
+) -> CandidatePlan:
+    """Which sentences are candidates, of words with these counts and sentences with these keys."""
+    return CandidatePlan(
+        thresholds=key_thresholds(counts, config.max_candidates),
+        held_out_from=held_out_threshold(keys, config.held_out),
+        min_words=config.min_words,
+    )
+
+
+def _token_counter(file: Path) -> CountTokens:
+    """Counts the tokens of texts by the tokenizer in a file."""
+    tokenize = ChunkTokenizer(Tokenizer.from_file(str(file)))
+    return lambda texts: tokenize(texts).lengths.astype(np.int32)
+
+
+class _OtherLengths:
+    """Spans and passages as rows of the table of selected sentences, chosen for no word."""
+
+    def __init__(self, config: SelectionConfig, n_sentences: int, count: CountTokens) -> None:
+        self.config, self.n_sentences, self.count = config, n_sentences, count
+
+    def spans(self, selected: pa.Table, tokenizer: Tokenizer) -> pa.Table:
+        """Spans of the selected sentences that are not held out."""
+        n = round(self.config.spans * self.n_sentences)
+        if not n:
+            return self._rows([])
+        texts = selected.filter(pc.invert(selected["held_out"]))["text"].to_pylist()
+        return self._rows(draw_spans(texts, n, self.config.span_words, tokenizer))
+
+    def passages(
+        self,
+        shards: Sequence[Path],
+        held_out_from: np.uint64,
+        languages: Sequence[str],
+        max_tokens: int | None,
+    ) -> pa.Table:
+        """Passages of the corpus that the teacher reads to their end."""
+        n, words = round(self.config.passages * self.n_sentences), self.config.passage_words
+        drawn = list(draw_passages(shards, n, words, held_out_from, languages))
+        if max_tokens is not None and drawn:
+            fits = self.count(pa.array(drawn, pa.string())) <= max_tokens
+            drawn = [text for text, fit in zip(drawn, fits, strict=True) if fit]
+        return self._rows(choose(drawn, n))
+
+    def _rows(self, texts: list[str]) -> pa.Table:
+        column = pa.array(texts, pa.string())
+        return pa.table(
+            [
+                column,
+                pa.array(np.fromiter(map(sentence_key, texts), np.uint64, len(texts))),
+                pa.array(self.count(column)),
+                pa.array([[]] * len(texts), pa.list_(pa.int32())),
+                pa.array(np.zeros(len(texts), dtype=np.bool_)),
+            ],
+            names=["text", "key", "length", "words", "held_out"],
+        )
 
 
 def by_word_range(partials: Sequence[Pairs], max_pairs: int = PAIRS_IN_MEMORY) -> Iterator[Pairs]:
@@ -158,7 +232,7 @@ def gather_selected(
     pairs: Pairs,
     held_out: NDArray[np.int64],
     shards: Sequence[Path],
-    count_tokens: Callable[[pa.Array], NDArray[np.int32]],
+    count_tokens: CountTokens,
 ) -> pa.Table:
     """Collect the selected and the held-out sentences, sorted by length.
 
@@ -187,9 +261,7 @@ def gather_selected(
             "held_out": np.arange(len(numbers)) >= len(chosen),
         }
     )
-    # Batches are cut from this order, and what is in a batch decides how its vectors round. The key
-    # keeps sentences of equal length from following the order of the corpus.
-    return table.sort_by([("length", "ascending"), ("key", "ascending")])
+    return table.sort_by(_ORDER)
 
 
 def _read_sentences(shards: Sequence[Path], numbers: NDArray[np.int64]) -> pa.Table:

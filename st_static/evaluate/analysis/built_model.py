@@ -100,6 +100,11 @@ class BuiltModel:
         return self._work.is_held_out
 
     @property
+    def served(self) -> NDArray[np.int64]:
+        """Numbers of those that were selected for a word."""
+        return self._work.served
+
+    @property
     def held_out_texts(self) -> list[str]:
         """Those sentences themselves, in the corpus's languages."""
         texts: list[str] = self.selected.texts.filter(pa.array(self.is_held_out)).to_pylist()

@@ -25,7 +25,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     texts = model.selected.texts.take(rows)
     means = sentence_means(model.table, model.tokenize(texts))
     student = model.head(means) if model.head else means
-    target = Target.fit(model.teacher_vectors, np.flatnonzero(~model.is_held_out))
+    target = Target.fit(model.teacher_vectors, model.served)
     teacher = target(model.teacher_vectors[rows])
     return agreement_by_length(student, teacher, model.selected.lengths[rows])
 

@@ -1,0 +1,138 @@
+"""Texts of other lengths than sentences, for distillation: spans of words, and passages.
+
+Users encode queries of a few words and paragraphs, too, and compare the one with the other. A
+student that has learnt from sentences alone follows the teacher less well there.
+
+What is drawn depends on hashes of the sentences alone, like all else in the corpus stages: the same
+with any seed, and for passages with the order of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from st_static.distill.corpus.scripts import count_words, has_unspaced
+from st_static.distill.corpus.sentences import sentence_key
+from st_static.files import read_table
+from st_static.languages import has_spaces
+from st_static.tokens.tokenizer import has_pieces
+
+# So many times as many passages are drawn as are wanted: some reach the end of a shard, hold a
+# sentence that is held out, or are longer than the teacher reads.
+_DRAWS = 3
+
+
+def draw_spans(
+    texts: Sequence[str], n: int, words: Sequence[int], tokenizer: Tokenizer
+) -> list[str]:
+    """Runs of neighbouring words, one of each text.
+
+    Args:
+        texts: Sentences, [S].
+        n: How many are wanted; there are at most S, and repetitions are left out.
+        words: Fewest and most words of a span.
+        tokenizer: The student's tokenizer, which says what a word is.
+    """
+    chosen = choose(texts, n)
+    pieces = has_pieces(tokenizer)
+    encodings = tokenizer.encode_batch(chosen, add_special_tokens=False)
+    spans = (
+        _span(text, encoding.offsets, _first_tokens(encoding, pieces), words)
+        for text, encoding in zip(chosen, encodings, strict=True)
+    )
+    return list(dict.fromkeys(filter(None, spans)))
+
+
+def choose(texts: Iterable[str], n: int) -> list[str]:
+    """A fair sample of texts, at most n, in an order of its own."""
+    return sorted(texts, key=_hash)[:n]
+
+
+def _first_tokens(encoding: Encoding, pieces: bool) -> list[int]:
+    """The first token of each word; of pieces, in scripts without spaces, each is a word."""
+    alone = has_unspaced(pa.array(encoding.tokens, pa.string())) & pieces
+    ids = encoding.word_ids
+    return [i for i, word in enumerate(ids) if not i or alone[i] or word != ids[i - 1]]
+
+
+def _span(
+    text: str, offsets: Sequence[tuple[int, int]], starts: list[int], words: Sequence[int]
+) -> str:
+    """A run of words of a text, of which the first tokens are given; empty if it has none."""
+    if not starts:
+        return ""
+    rng = np.random.default_rng(sentence_key(text))
+    length = min(int(rng.integers(words[0], words[1], endpoint=True)), len(starts))
+    first = int(rng.integers(len(starts) - length, endpoint=True))
+    stops = [*starts[1:], len(offsets)]
+    return text[offsets[starts[first]][0] : offsets[stops[first + length - 1] - 1][1]].strip()
+
+
+def draw_passages(
+    shards: Sequence[Path],
+    n: int,
+    words: Sequence[int],
+    held_out_from: np.uint64,
+    languages: Sequence[str],
+) -> Iterator[str]:
+    """Runs of neighbouring sentences of the corpus, without those that are held out.
+
+    Args:
+        shards: The sentence shards, in the order of the corpus; repeated sentences and those that
+            look like no prose are missing in them.
+        n: How many are wanted. More are drawn, of which `choose` is to take so many.
+        words: Fewest and most words of a passage, as `count_words` counts them.
+        held_out_from: Sentences with this key or a larger one are held out.
+        languages: Tags of the corpus's languages; without any, it is English.
+    """
+    hashes = [_rehash(read_table(path)["key"].to_numpy()) for path in shards]
+    total = sum(map(len, hashes))
+    if not total or not n:
+        return
+    wanted = min(_DRAWS * n, total)
+    bound = np.partition(np.concatenate(hashes), wanted - 1)[wanted - 1]
+    for path, drawn in zip(shards, hashes, strict=True):
+        table = read_table(path)
+        for first in np.flatnonzero(drawn <= bound):
+            passage = _passage(table.slice(int(first), words[1]), words, held_out_from, languages)
+            if passage:
+                yield passage
+
+
+def _passage(
+    sentences: pa.Table,
+    words: Sequence[int],
+    held_out_from: np.uint64,
+    languages: Sequence[str],
+) -> str:
+    """The first of some sentences, until they are long enough; empty if they cannot be."""
+    least, most = words
+    keys = sentences["key"].to_numpy()
+    goal = int(np.random.default_rng(int(keys[0])).integers(least, most, endpoint=True))
+    ends = np.cumsum(count_words(sentences["text"].combine_chunks(), languages))
+    stop = int(np.searchsorted(ends, goal)) + 1
+    if stop > len(ends) or ends[stop - 1] > most:
+        stop -= 1  # without the sentence that goes beyond
+    if not stop or ends[stop - 1] < least or (keys[:stop] >= held_out_from).any():
+        return ""
+    between = " " if not languages or any(map(has_spaces, languages)) else ""
+    return between.join(sentences["text"][:stop].to_pylist())
+
+
+def _hash(text: str) -> int:
+    """Another hash than the key, which decides what is held out and which candidates words have."""
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"), seed=1)
+
+
+def _rehash(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Such a hash of keys, [S]: their product with an odd number, which keeps them apart."""
+    with np.errstate(over="ignore"):
+        mixed: NDArray[np.uint64] = keys * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
