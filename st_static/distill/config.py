@@ -81,6 +81,11 @@ class DistillationConfig:
         n_clusters: Clusters of teacher vectors, for clustered batches.
         groups_per_batch: Groups in a clustered batch, each from one cluster or two.
         temperature: Softmax temperature τ of both similarity distributions.
+        cosines: Weight of a term that makes cosines as large as the teacher's, see
+            `SimilarityDistillationLoss`; the softmax alone leaves this free.
+        spread: Weight of a term that spreads vectors into all directions.
+        estimate: Weight of a term by which the teacher's vectors can be estimated from the
+            student's, by a linear map that is learnt with it.
         center: Whether to take the mean over the corpus away from the teacher's vectors. `auto`
             does where the mean cosine of two sentences is above 0.3: where all cosines are high,
             the student would learn little else.
@@ -117,6 +122,9 @@ class DistillationConfig:
     n_clusters: int = 8192
     groups_per_batch: int = 16
     temperature: float = 0.05
+    cosines: float = 0.0
+    spread: float = 0.0
+    estimate: float = 0.0
     center: bool | Literal["auto"] = "auto"
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
     max_grad_norm: float = 0.0
@@ -137,7 +145,7 @@ class DistillationConfig:
         require(
             self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
         )
-        for name in ("max_steps", "warmup_steps", "head"):
+        for name in ("max_steps", "warmup_steps", "head", "cosines", "spread", "estimate"):
             value = getattr(self, name)
             require(value >= 0, f"distillation.{name} must not be negative, but it is {value}.")
         require(

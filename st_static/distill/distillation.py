@@ -32,7 +32,7 @@ from st_static.distill.target import Target
 from st_static.distill.training_run import train_to_the_end, training_figures
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.model.trainable_head import TrainableHead
+from st_static.model.trainable_head import TeacherEstimate, TrainableHead
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
@@ -220,7 +220,8 @@ def trainer_for(config: DistillationConfig) -> type[Any]:
 
 def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
     """The distillation loss, at several dimensions if the recipe asks for it."""
-    loss = SimilarityDistillationLoss(model, config.temperature)
+    weights = config.cosines, config.spread, config.estimate
+    loss = SimilarityDistillationLoss(model, config.temperature, *weights)
     if config.matryoshka_dims:
         dims = {int(model.get_embedding_dimension() or 0), *config.matryoshka_dims}
         return MatryoshkaLoss(model, loss, sorted(dims, reverse=True))
@@ -255,7 +256,8 @@ def distill(
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     _check_sizes(train, held_out, config)
-    model = SentenceTransformer(modules=_modules(table, tokenizer, config, seed), device="cpu")
+    modules = _modules(table, tokenizer, data.vectors.shape[1], config, seed)
+    model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
     trainer = trainer_for(config)(
@@ -276,16 +278,22 @@ def distill(
 
 
 def _modules(
-    table: NDArray[np.float32], tokenizer: Tokenizer, config: DistillationConfig, seed: int
+    table: NDArray[np.float32],
+    tokenizer: Tokenizer,
+    teacher_dimension: int,
+    config: DistillationConfig,
+    seed: int,
 ) -> list[nn.Module]:
-    """The student, on the processor; the Trainer moves it."""
-    sparse = config.optimizer == "sparse_adam"
-    student = StaticWordEmbedding(tokenizer, table, sparse=sparse)
-    if not config.head:
-        return [student]
+    """The student, with a head and an estimate of the teacher's vectors if they are wanted."""
+    dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
+    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return [student, TrainableHead(table.shape[1], config.head, sparse=sparse)]
+        if config.head:
+            modules.append(TrainableHead(dimension, config.head, sparse))
+        if config.estimate:
+            modules.append(TeacherEstimate(dimension, teacher_dimension, sparse))
+    return modules
 
 
 def _check_sizes(

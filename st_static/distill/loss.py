@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from numbers import Real
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from st_static.arguments import check_type
+from st_static.model.trainable_head import TEACHER_ESTIMATE
 
 CITATION = """
 @inproceedings{wada-etal-2025-static,
@@ -34,9 +35,21 @@ class SimilarityDistillationLoss(nn.Module):
 
         loss = -(1/K) sum_i sum_{j != i} q_ij log p_ij
 
+    That is the paper's loss. It compares the similarities of one text with each other only, and
+    leaves free how large they all are, and what else of the teacher's space a student keeps. Three
+    further terms can be added, with K texts in a batch and u_i the student's vectors at length 1:
+
+    - `cosines` times the mean over i != j of (s_ij - t_ij)^2: cosines as large as the teacher's;
+    - `spread` times |(1/K) sum_i u_i|^2: vectors in all directions, which linear classifiers need;
+    - `estimate` times the mean of 1 - cos(W u_i, teacher's vector), where a `TeacherEstimate`
+      behind the student learns the linear map W.
+
     Args:
         model: The student.
         temperature: Softmax temperature τ of both.
+        cosines: Weight of the first further term.
+        spread: Weight of the second.
+        estimate: Weight of the third; if not 0, the student ends with a `TeacherEstimate`.
 
     Requirements:
         1. One text column, and the teacher's sentence vectors in the `label` column.
@@ -51,8 +64,8 @@ class SimilarityDistillationLoss(nn.Module):
         +-------+---------------------------------------------+
 
     Raises:
-        ValueError: The temperature is not positive.
-        TypeError: The student is not a model, or the temperature is not a number.
+        ValueError: The temperature is not positive, or a weight is negative.
+        TypeError: The student is not a model, or a value is not a number.
 
     Example:
         ::
@@ -67,7 +80,14 @@ class SimilarityDistillationLoss(nn.Module):
         `examples/distill_by_hand.py` is a whole program.
     """
 
-    def __init__(self, model: SentenceTransformer, temperature: float = 0.05) -> None:
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        temperature: float = 0.05,
+        cosines: float = 0.0,
+        spread: float = 0.0,
+        estimate: float = 0.0,
+    ) -> None:
         super().__init__()
         check_type(model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…).")
         check_type(temperature, Real, "a number as the temperature")
@@ -75,6 +95,11 @@ class SimilarityDistillationLoss(nn.Module):
             raise ValueError(f"Expected a positive temperature, but got {temperature}.")
         self.model = model
         self.temperature = temperature
+        self.weights = {"cosines": cosines, "spread": spread, "estimate": estimate}
+        for name, weight in self.weights.items():
+            check_type(weight, Real, f"a number as the weight {name}")
+            if not weight >= 0:
+                raise ValueError(f"Expected a weight of at least 0 as {name}, but got {weight}.")
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Compute the loss of a batch.
@@ -94,18 +119,42 @@ class SimilarityDistillationLoss(nn.Module):
                 f"Expected one text column beside the label, but got {len(columns)}. Keep only the "
                 'columns of the text and of the teacher\'s vectors, "label".'
             )
-        student = self.model(columns[0])["sentence_embedding"]
+        features = self.model(columns[0])
+        student = features["sentence_embedding"]
         check_teacher_vectors(labels, len(student))
         if not bool(torch.isfinite(student).all()):
             raise ValueError(
                 "The student's vectors are not finite: the training has diverged. Lower the "
                 "learning rate, or check the word table that it starts from."
             )
-        return similarity_cross_entropy(student, labels.to(student.dtype), self.temperature)
+        teacher = labels.to(student.dtype)
+        loss = similarity_cross_entropy(student, teacher, self.temperature)
+        for term in self._further_terms(student, teacher, features.get(TEACHER_ESTIMATE)):
+            loss = loss + term
+        return loss
+
+    def _further_terms(
+        self, student: Tensor, teacher: Tensor, estimate: Tensor | None
+    ) -> Iterator[Tensor]:
+        """The terms that have a weight, times this weight."""
+        if weight := self.weights["cosines"]:
+            difference = _similarities(student, 1.0) - _similarities(teacher, 1.0)
+            yield weight * difference.square().mean()
+        if weight := self.weights["spread"]:
+            yield weight * F.normalize(student, dim=1).mean(dim=0).square().sum()
+        if weight := self.weights["estimate"]:
+            if estimate is None:
+                raise ValueError(
+                    "The weight estimate needs a student that ends with a TeacherEstimate. Add "
+                    "one to its modules, or set the weight to 0."
+                )
+            # A teacher's vector may have a column of zeros more, see `TrainingData`.
+            target = teacher[:, : estimate.shape[1]]
+            yield weight * (1 - F.cosine_similarity(estimate, target)).mean()
 
     def get_config_dict(self) -> dict[str, Any]:
         """What the model card says about the loss."""
-        return {"temperature": self.temperature}
+        return {"temperature": self.temperature} | {k: v for k, v in self.weights.items() if v}
 
     @property
     def citation(self) -> str:

@@ -23,14 +23,25 @@ Key = dict[str, Any]
 _FORMAT = 1
 # The same where words are not English ones: it may be raised without making English builds anew.
 _FORMAT_OF_OTHERS = 2
-# Options of `distillation` that came later: at their defaults they leave older stages' keys as
-# they were.
-_LATER_CHOICES = (
-    *("optimizer", "max_grad_norm", "device", "sentences_per_word", "development", "head"),
-)
-
-# The same of `selection`.
-_LENGTHS = ("spans", "span_words", "passages", "passage_words")
+# Options that came later, with the values that leave older stages' keys as they were: what was
+# done before there was a choice, whatever the defaults are now.
+_DISTILLATION_BEFORE = {
+    "optimizer": "sparse_adam",
+    "max_grad_norm": 0.0,
+    "device": None,
+    "sentences_per_word": None,
+    "development": "corpus",
+    "head": 0,
+    "cosines": 0.0,
+    "spread": 0.0,
+    "estimate": 0.0,
+}
+_SELECTION_BEFORE = {
+    "spans": 0.0,
+    "span_words": [1, 5],
+    "passages": 0.0,
+    "passage_words": [40, 220],
+}
 
 
 def format_of(vocabulary: VocabularyConfig) -> int:
@@ -56,8 +67,7 @@ def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
 
 def selection_key(config: SelectionConfig, teacher: Teacher) -> Key:
     """What determines the selection; stages of before there were other lengths stay valid."""
-    usual, key = asdict(SelectionConfig()), asdict(config)
-    key = {k: v for k, v in key.items() if k not in _LENGTHS or v != usual[k]}
+    key = _without(_SELECTION_BEFORE, asdict(config))
     return key | {"max_tokens": teacher.max_tokens} if config.passages else key
 
 
@@ -73,5 +83,9 @@ def teacher_key(teacher: Teacher) -> Key:
 
 def distillation_key(config: DistillationConfig) -> Key:
     """What determines the training; stages of before there was a choice stay valid."""
-    usual, key = asdict(DistillationConfig()), asdict(config)
-    return {k: v for k, v in key.items() if k not in _LATER_CHOICES or v != usual[k]}
+    return _without(_DISTILLATION_BEFORE, asdict(config))
+
+
+def _without(before: Key, key: Key) -> Key:
+    """A key without the options that say what was done before there was a choice."""
+    return {name: value for name, value in key.items() if value != before.get(name, ...)}

@@ -1,4 +1,4 @@
-"""A head as a module that trains behind a `StaticWordEmbedding`."""
+"""What may follow a `StaticWordEmbedding` in training: a head, an estimate of the teacher."""
 
 from __future__ import annotations
 
@@ -12,56 +12,34 @@ from torch import Tensor, nn
 
 from st_static.model.head import Head
 
+TEACHER_ESTIMATE = "teacher_estimate"
+"""Where a `TeacherEstimate` leaves its vectors."""
 
-class TrainableHead(Module):
-    """z = x + B relu(A x), with x the mean of word vectors scaled to the length sqrt(D).
 
-    The scaling changes the length of z alone, see `Head`; it keeps gradients of the same size
-    whatever the length of the table's rows. B begins with zeros, so that training starts from the
-    table's own vectors.
+class _TrainedOnly(Module):
+    """A module of weight matrices that is saved in checkpoints, and loaded from them.
 
     Args:
-        dimension: Dimension D of the vectors that it takes and gives.
-        units: Hidden units H.
         sparse: Whether gradients are sparse tensors, as those of a `StaticWordEmbedding` are.
-
-    Raises:
-        ValueError: A number is not positive.
     """
 
-    config_keys: list[str] = ["dimension", "units", "sparse"]  # noqa: RUF012 (so in the base class)
-
-    def __init__(self, dimension: int, units: int, sparse: bool = True) -> None:
+    def __init__(self, sparse: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        if min(dimension, units) < 1:
-            raise ValueError(f"Expected a positive size of a head, but got {dimension}, {units}.")
-        self.dimension, self.units, self.sparse = dimension, units, sparse
-        self.first = nn.Linear(dimension, units, bias=False)
-        self.second = nn.Linear(units, dimension, bias=False)
-        nn.init.zeros_(self.second.weight)
+        self.sparse = sparse
 
-    def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
-        """Replace `sentence_embedding` [B, D]."""
-        x = math.sqrt(self.dimension) * F.normalize(features["sentence_embedding"], dim=1)
-        hidden = F.linear(x, self._weight(self.first)).relu()
-        features["sentence_embedding"] = x + F.linear(hidden, self._weight(self.second))
-        return features
+    def whole(self, weight: Tensor) -> Tensor:
+        """A weight matrix [n, m]; looked up by row, it has a sparse gradient, of all rows.
 
-    def _weight(self, layer: nn.Linear) -> Tensor:
-        """A layer's weight; looked up by row, it has a sparse gradient, of all rows."""
-        weight = layer.weight
+        `SparseAdam` takes no other, and is Adam where no row is left out.
+        """
         if not self.sparse:
             return weight
         return F.embedding(torch.arange(len(weight), device=weight.device), weight, sparse=True)
 
-    def get_embedding_dimension(self) -> int:
-        """The dimension D."""
-        return self.dimension
-
     def save(
         self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any
     ) -> None:
-        """Write the layers and the config into a folder."""
+        """Write the weights and the config into a folder."""
         self.save_torch_weights(output_path, safe_serialization=safe_serialization)
         self.save_config(output_path)
 
@@ -75,7 +53,78 @@ class TrainableHead(Module):
         cls.load_torch_weights(**source, model=model)
         return model
 
+
+class TrainableHead(_TrainedOnly):
+    """z = x + B relu(A x), with x the mean of word vectors scaled to the length sqrt(D).
+
+    The scaling changes the length of z alone, see `Head`; it keeps gradients of the same size
+    whatever the length of the table's rows. B begins with zeros, so that training starts from the
+    table's own vectors.
+
+    Args:
+        dimension: Dimension D of the vectors that it takes and gives.
+        units: Hidden units H.
+        sparse: Whether gradients are sparse tensors.
+
+    Raises:
+        ValueError: A number is not positive.
+    """
+
+    config_keys: list[str] = ["dimension", "units", "sparse"]  # noqa: RUF012 (so in the base class)
+
+    def __init__(self, dimension: int, units: int, sparse: bool = True) -> None:
+        super().__init__(sparse)
+        if min(dimension, units) < 1:
+            raise ValueError(f"Expected a positive size of a head, but got {dimension}, {units}.")
+        self.dimension, self.units = dimension, units
+        self.first = nn.Linear(dimension, units, bias=False)
+        self.second = nn.Linear(units, dimension, bias=False)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
+        """Replace `sentence_embedding` [B, D]."""
+        x = _scaled(features["sentence_embedding"])
+        hidden = F.linear(x, self.whole(self.first.weight)).relu()
+        features["sentence_embedding"] = x + F.linear(hidden, self.whole(self.second.weight))
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """The dimension D."""
+        return self.dimension
+
     def as_head(self) -> Head:
         """What was trained."""
         first, second = (layer.weight.detach().cpu().numpy() for layer in (self.first, self.second))
         return Head(first.copy(), second.copy())
+
+
+class TeacherEstimate(_TrainedOnly):
+    """A linear map from the student's vectors to the teacher's; only training needs it.
+
+    Args:
+        dimension: Dimension D of the student's vectors.
+        teacher_dimension: Dimension d of the teacher's.
+        sparse: Whether gradients are sparse tensors.
+    """
+
+    config_keys: list[str] = ["dimension", "teacher_dimension", "sparse"]  # noqa: RUF012
+
+    def __init__(self, dimension: int, teacher_dimension: int, sparse: bool = True) -> None:
+        super().__init__(sparse)
+        self.dimension, self.teacher_dimension = dimension, teacher_dimension
+        self.linear = nn.Linear(dimension + 1, teacher_dimension, bias=False)  # the last is a bias
+
+    def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
+        """Add `teacher_estimate` [B, d]."""
+        x = F.pad(_scaled(features["sentence_embedding"]), (0, 1), value=1.0)
+        features[TEACHER_ESTIMATE] = F.linear(x, self.whole(self.linear.weight))
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """The dimension D: the student's vectors pass unchanged."""
+        return self.dimension
+
+
+def _scaled(vectors: Tensor) -> Tensor:
+    """Vectors [B, D] at the length sqrt(D); zeros stay zeros."""
+    return math.sqrt(vectors.shape[1]) * F.normalize(vectors, dim=1)

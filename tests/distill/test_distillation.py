@@ -164,7 +164,7 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
 
 
 def test_a_head_gets_the_same_bytes_after_a_kill(problem, tmp_path, monkeypatch):
-    config = replace(CONFIG, head=4)
+    config = replace(CONFIG, head=4, cosines=5.0, spread=1.0, estimate=1.0)
     whole = problem.distill_all(tmp_path / "whole", config)
     with monkeypatch.context() as patch:
         kill_at_step(patch, 25)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill.loss import similarity_cross_entropy
+from st_static.model.trainable_head import TeacherEstimate
 from st_static.tokens.tokenizer import build_tokenizer
 
 TEXTS = ["the old keeper", "keeper of ships", "a ship", "sleep, old ship"]
@@ -271,3 +272,64 @@ def test_two_text_columns_are_refused(model, labels):
 def test_a_temperature_that_is_not_positive_is_refused(model, temperature):
     with pytest.raises(ValueError, match="positive temperature"):
         SimilarityDistillationLoss(model, temperature=temperature)
+
+
+# -- further terms ---------------------------------------------------------------------
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    vectors = vectors.astype(np.float64)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_cosines_as_large_as_the_teachers(model, labels):
+    plain = value(SimilarityDistillationLoss(model), TEXTS, labels).item()
+    found = value(SimilarityDistillationLoss(model, cosines=20), TEXTS, labels).item()
+    student, teacher = unit(model.encode(TEXTS)), unit(labels.numpy())
+    squares = [
+        (student[i] @ student[j] - teacher[i] @ teacher[j]) ** 2
+        for i in range(4)
+        for j in range(4)
+        if i != j
+    ]
+    assert found == pytest.approx(plain + 20 * np.mean(squares), rel=1e-4)
+
+
+def test_vectors_in_all_directions(model, labels):
+    plain = value(SimilarityDistillationLoss(model), TEXTS, labels).item()
+    found = value(SimilarityDistillationLoss(model, spread=3), TEXTS, labels).item()
+    mean = unit(model.encode(TEXTS)).mean(axis=0)
+    assert found == pytest.approx(plain + 3 * mean @ mean, rel=1e-4)
+
+
+def test_the_teachers_vectors_are_estimated(model, labels):
+    estimate = TeacherEstimate(8, 6)
+    student = SentenceTransformer(modules=[*model, estimate], device="cpu")
+    plain = value(SimilarityDistillationLoss(model), TEXTS, labels).item()
+    padded = torch.nn.functional.pad(labels, (0, 1))  # as `TrainingData` gives them
+    weight = estimate.linear.weight.detach().numpy().astype(np.float64)
+    guesses = unit(math.sqrt(8) * unit(model.encode(TEXTS)) @ weight[:, :8].T + weight[:, 8])
+    expected = plain + 2 * np.mean(1 - (guesses * unit(labels.numpy())).sum(axis=1))
+    for teacher in (labels, padded):
+        loss = SimilarityDistillationLoss(student, estimate=2)
+        assert value(loss, TEXTS, teacher).item() == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_array_equal(student.encode(TEXTS), model.encode(TEXTS))
+
+
+def test_an_estimate_needs_its_module(model, labels):
+    loss = SimilarityDistillationLoss(model, estimate=1)
+    with pytest.raises(ValueError, match="needs a student that ends with a TeacherEstimate"):
+        value(loss, TEXTS, labels)
+
+
+@pytest.mark.parametrize("name", ["cosines", "spread", "estimate"])
+def test_a_negative_weight_is_refused(model, name):
+    with pytest.raises(ValueError, match=f"at least 0 as {name}, but got -1"):
+        SimilarityDistillationLoss(model, **{name: -1})
+    with pytest.raises(TypeError, match=f"a number as the weight {name}"):
+        SimilarityDistillationLoss(model, **{name: "much"})
+
+
+def test_the_card_names_the_weights_that_are_given(model):
+    loss = SimilarityDistillationLoss(model, cosines=2.0)
+    assert loss.get_config_dict() == {"temperature": 0.05, "cosines": 2.0}
