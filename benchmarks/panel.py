@@ -1,0 +1,246 @@
+"""The development panel: ways to distil, trained from one extraction, and scored side by side.
+
+    python benchmarks/panel.py --corpus DIR --data DIR [--variants NAME ...] [--figure FILE] \
+        [--OPTION VALUE ...]
+
+builds `benchmarks/development.yaml` into `work/development` once for each variant, into
+`models/panel-N`, and prints two tables. The first is teacher agreement on texts that no variant was
+trained on: sentences, spans of 1 to 5 words, passages of 40 to 220 words, and spans with the
+passages that they are from, as search has them; and the seconds of the training. The second is
+scores, their mean, and differences to the first variant: STS12 and STS13; STSBenchmark's validation
+split; classification, trained and tested on other parts of the train splits of Banking77 and
+AmazonCounterfactual; clustering, search, pairs and summaries as in mteb. Choices are made on this
+panel: its figures are not those of a test. `--figure` draws the differences. Stages that are
+complete in the work directory are not run again, and any value can be overridden.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from development_build import development_config
+from local_tasks import evaluate
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from sklearn.linear_model import LogisticRegression
+from sts import SPLITS, sts_scores
+
+from st_static.distill.agreement import teacher_agreement
+from st_static.distill.corpus.other_lengths import choose, draw_passages, draw_spans
+from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.target import Target
+from st_static.distill.teacher import Teacher
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.evaluate.figure_style import new_axes, save
+from st_static.evaluate.load_model import load_model
+from st_static.evaluate.tables import as_markdown
+from st_static.model.vectors import unit_rows
+
+LENGTHS = ["--selection.spans", "0.08", "--selection.passages", "0.02"]
+TERMS = ["--distillation.cosines", "50", "--distillation.spread", "1"]
+ESTIMATE = ["--distillation.estimate", "10"]
+BEST = [*LENGTHS, *TERMS, *ESTIMATE]
+SLOW_TABLE = ["--distillation.learning_rate", "0.001"]
+
+
+def head(units: int) -> list[str]:
+    """A head of so many units."""
+    return ["--distillation.head", str(units)]
+
+
+VARIANTS: dict[str, list[str]] = {
+    "table alone": [],
+    "table, all terms, all lengths": BEST,
+    "head 512, the paper's loss": head(512),
+    "head 512, cosines, spread": [*head(512), *TERMS],
+    "head 512, all terms": [*head(512), *TERMS, *ESTIMATE],
+    "head 512, all terms, all lengths": [*head(512), *BEST],
+    "head 64, the same": [*head(64), *BEST],
+    "head 128, the same": [*head(128), *BEST],
+    "head 256, the same": [*head(256), *BEST],
+    "head 512, 30,000 steps": [*head(512), *BEST, "--distillation.max_steps", "30000"],
+}
+TASKS = {
+    "TwentyNewsgroupsClustering": "20 Newsgroups",
+    "NFCorpus": "NFCorpus",
+    "TwitterURLCorpus": "TwitterURL",
+    "SummEval": "SummEval",
+}
+# Sentences of a label to train on, as mteb has them; and how often other ones are drawn.
+CLASSIFICATION = {
+    "Banking77Classification": ("train.parquet", "Banking77", 8, 20),
+    "AmazonCounterfactualClassification": ("en/train.parquet", "AmazonCF", 32, 60),
+}
+SPAN_WORDS, PASSAGE_WORDS = [1, 5], [40, 220]
+N_SPANS, N_PASSAGES, NEIGHBOURS = 2000, 1000, 10
+TESTED = 5000
+
+
+# -- agreement by kind of text ---------------------------------------------------------
+
+
+class Kinds:
+    """Texts of all lengths that no variant learns from, with the teacher's vectors.
+
+    Args:
+        result: A build.
+        teacher: Its teacher.
+        trained_on: Texts that some variant learns from.
+    """
+
+    def __init__(self, result: BuildResult, teacher: Teacher, trained_on: set[str]) -> None:
+        work = result.work
+        sentences = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()
+        spans = draw_spans(sentences, N_SPANS, SPAN_WORDS, work.tokenizer)
+        drawn = draw_passages(
+            work.sentence_shards(), 10 * N_PASSAGES, PASSAGE_WORDS, np.uint64(2**64 - 1), []
+        )
+        passages = choose((text for text in drawn if text not in trained_on), N_PASSAGES)
+        self.of_passages = [
+            draw_spans([text], 1, SPAN_WORDS, work.tokenizer)[0] for text in passages
+        ]
+        self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
+        target = Target.fit(work.sentence_vectors, work.served)
+        self._encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))
+        self.teacher = {kind: self._encode(texts) for kind, texts in self.texts.items()}
+        self._span_vectors = unit_rows(self._encode(self.of_passages))
+
+    def agreement(self, model: FastEncoder) -> dict[str, float]:
+        """Spearman x 100 of the model's and the teacher's cosines, by kind."""
+        vectors = {kind: model.encode(texts) for kind, texts in self.texts.items()}
+        found = {k: teacher_agreement(v, self.teacher[k]) for k, v in vectors.items()}
+        student = unit_rows(model.encode(self.of_passages)), unit_rows(vectors["passages"])
+        teacher = self._span_vectors, unit_rows(self.teacher["passages"])
+        return found | {"span and passage": _agreement_of_search(student, teacher)}
+
+
+def _agreement_of_search(
+    student: tuple[NDArray[np.float32], NDArray[np.float32]],
+    teacher: tuple[NDArray[np.float32], NDArray[np.float32]],
+) -> float:
+    """The same of spans [P] with the passages that are nearest by the teacher, and random ones."""
+    cosines = teacher[0] @ teacher[1].T
+    near = np.argpartition(-cosines, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+    others = np.random.default_rng(0).integers(len(cosines), size=near.shape)
+    span = np.repeat(np.arange(len(cosines)), 2 * NEIGHBOURS)
+    passage = np.concatenate([near, others], axis=1).ravel()
+    found = (student[0][span] * student[1][passage]).sum(axis=1)
+    return 100 * float(spearmanr(found, cosines[span, passage]).statistic)
+
+
+# -- scores ----------------------------------------------------------------------------
+
+
+def accuracy(
+    vectors: NDArray[np.floating], labels: NDArray[np.int64], n_per_label: int, repeats: int
+) -> float:
+    """Mean accuracy x 100 of mteb's classifier, on other parts than it is trained on."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(repeats):
+        order = rng.permutation(len(labels))
+        train = np.concatenate([order[labels[order] == k][:n_per_label] for k in np.unique(labels)])
+        test = np.setdiff1d(order, train)
+        test = rng.choice(test, min(TESTED, len(test)), replace=False)
+        classifier = LogisticRegression(max_iter=100).fit(vectors[train], labels[train])
+        found.append(float(classifier.score(vectors[test], labels[test])))
+    return 100 * float(np.mean(found))
+
+
+def scores(folder: Path, data: Path) -> dict[str, float]:
+    """A model's scores on the panel."""
+    model = SentenceTransformer(str(folder.resolve()), device="cpu")
+    sts = sts_scores(model, data)
+    found = {task: sts[task] for task in SPLITS}
+    for task, (file, name, n_per_label, repeats) in CLASSIFICATION.items():
+        table = pl.read_parquet(data / task / file)
+        vectors = model.encode(table["text"].to_list(), batch_size=1024)
+        labels = table["label"].to_numpy().astype(np.int64)
+        found[name] = accuracy(vectors, labels, n_per_label, repeats)
+    outcome = evaluate(load_model(str(folder)), list(TASKS), ["en"], data)
+    if outcome.failures:
+        raise SystemExit(f"{folder}: {outcome.failures}")
+    return found | {name: outcome.scores[task] for task, name in TASKS.items()}
+
+
+def score_table(rows: dict[str, dict[str, float]]) -> pl.DataFrame:
+    """Scores by variant, with their mean, and what falls and rises against the first one."""
+    first = next(iter(rows.values()))
+    return pl.DataFrame(
+        [
+            {
+                "variant": name,
+                **found,
+                "mean": float(np.mean(list(found.values()))),
+                "mean difference": float(np.mean([found[k] - first[k] for k in first])),
+                "largest fall": min(0.0, *(found[k] - first[k] for k in first)),
+            }
+            for name, found in rows.items()
+        ]
+    )
+
+
+def draw_differences(rows: dict[str, dict[str, float]], file: Path) -> None:
+    """Differences of all scores to those of the first variant, as a map of colours."""
+    names, tasks = list(rows), list(next(iter(rows.values())))
+    values = np.array([[rows[n][t] - rows[names[0]][t] for t in tasks] for n in names[1:]])
+    figure, axes = new_axes()
+    axes.grid(visible=False)
+    most = float(np.abs(values).max()) or 1.0
+    axes.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        color = "white" if abs(value) > 0.6 * most else "black"
+        axes.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=7, color=color)
+    axes.set_xticks(range(len(tasks)), tasks, rotation=40, ha="right", fontsize=8)
+    axes.set_yticks(range(len(names) - 1), names[1:], fontsize=8)
+    axes.set_title(f"Scores against: {names[0]}", fontsize=11)
+    save(figure, file)
+
+
+# -- the whole -------------------------------------------------------------------------
+
+
+def builds(corpus: Path, names: Sequence[str], overrides: Sequence[str]) -> dict[str, BuildResult]:
+    """Build the variants."""
+    return {
+        name: build(
+            development_config(
+                corpus, f"models/panel-{list(VARIANTS).index(name)}", [*VARIANTS[name], *overrides]
+            )
+        )
+        for name in names
+    }
+
+
+def main() -> None:
+    """Build, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the tasks")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--figure", type=Path)
+    arguments, overrides = parser.parse_known_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    results = builds(arguments.corpus, arguments.variants, overrides)
+    trained_on = {t for r in results.values() for t in r.work.selected.texts.to_pylist()}
+    config = development_config(arguments.corpus, "models/panel-0", overrides)
+    kinds = Kinds(next(iter(results.values())), Teacher.load(config.teacher), trained_on)
+    agreements, rows = [], {}
+    for name, result in results.items():
+        agreement = kinds.agreement(FastEncoder.from_pretrained(result.output))
+        seconds = result.stage("distillation").seconds
+        agreements.append({"variant": name, **agreement, "seconds of training": seconds})
+        rows[name] = scores(result.output, arguments.data)
+        logging.info("%s: %s %s", name, agreement, rows[name])
+    print(as_markdown(pl.DataFrame(agreements)))
+    print(as_markdown(score_table(rows)))
+    if arguments.figure:
+        draw_differences(rows, arguments.figure)
+
+
+if __name__ == "__main__":
+    main()
