@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
-from st_static.distill.teacher_modules import check_weights_are_there
+from st_static.distill.teacher_modules import SINGLE_POOLINGS, check_weights_are_there, pooling_of
 from st_static.model.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -42,18 +42,23 @@ def check_teacher(teacher: Teacher, config: TeacherConfig, languages: Sequence[s
 
     Raises:
         ValueError: It lacks weights; its vectors are not finite, are others than the recipe
-            expects, or do not put paraphrases together; or another pooling than the recipe's does
-            so much better.
+            expects, or do not put paraphrases together; or another pooling does so much better.
     """
     check_weights_are_there(teacher.model, config.model)
     check_finite(teacher)
     _check_expected(teacher, config.expect or {})
-    for language, texts in ({} if languages is None else paraphrases_in(languages)).items():
-        tokens, vectors, mask = _run(teacher, texts)
-        if config.check:
-            _check_paraphrases(vectors, texts, language)
-            if config.pooling:
-                _check_pooling(tokens, mask, config.pooling, language)
+    if config.check and languages is not None:
+        for language, texts in paraphrases_in(languages).items():
+            _check_language(teacher, texts, language)
+
+
+def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> None:
+    tokens, vectors, mask = _run(teacher, texts)
+    _check_paraphrases(vectors, texts, language)
+    if (pooling := pooling_of(teacher.model)) is not None:
+        separations = _separations(teacher.to_sentence_space(tokens), mask)
+        separations[pooling] = _separation(vectors)  # the teacher's may leave out the prompt
+        _check_pooling(separations, pooling, language)
 
 
 def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -100,18 +105,22 @@ def _check_paraphrases(vectors: Floats, texts: Sequence[str], language: str) -> 
     )
 
 
-def _check_pooling(tokens: Floats, mask: NDArray[np.int64], pooling: str, language: str) -> None:
-    """Check that the recipe's pooling separates paraphrases as other ones do."""
-    separations = {
-        mode: _separation(_pooled(tokens, mask, mode)) for mode in ("mean", "cls", "lasttoken")
-    }
+def _separations(tokens: Floats, mask: NDArray[np.int64]) -> dict[str, float]:
+    """How well each pooling separates paraphrases; token vectors [B, T, d], their mask [B, T]."""
+    return {mode: _separation(_pooled(tokens, mask, mode)) for mode in SINGLE_POOLINGS}
+
+
+def _check_pooling(separations: Mapping[str, float], pooling: str, language: str) -> None:
+    """Check that the teacher's pooling separates paraphrases as other ones do."""
     best = max(separations, key=lambda mode: separations[mode])
     if separations[best] > _MUCH_BETTER * separations[pooling]:
         raise ValueError(
-            f"teacher.pooling is {pooling}, but {best} tells paraphrases in {language!r} from "
+            f"The teacher pools by {pooling}, but {best} tells paraphrases in {language!r} from "
             f"other sentences much better: their cosines differ by {separations[best]:.1f} "
             f"standard deviations, and by {separations[pooling]:.1f} with {pooling}. Give "
-            f"--teacher.pooling {best}, or --teacher.check false if you are sure."
+            f"--teacher.pooling {best}, or, if the teacher's own folder says {pooling} "
+            f"(1_Pooling/config.json), say {best} there; or give --teacher.check false if you are "
+            "sure."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill import paraphrases
@@ -145,16 +145,70 @@ def test_the_pooling_that_it_was_trained_with_passes(without_modules):
 
 
 def test_another_pooling_is_refused_with_the_better_one(without_modules):
-    says = r"teacher\.pooling is cls, but mean tells .*Give --teacher\.pooling mean, or"
+    says = r"The teacher pools by cls, but mean tells .*Give --teacher\.pooling mean, or"
     with pytest.raises(ValueError, match=says):
         load(without_modules, pooling="cls")
     assert load(without_modules, pooling="cls", check=False).dimension == 384
 
 
-def test_the_pooling_that_a_teacher_comes_with_is_not_doubted(minilm_folder, tmp_path):
-    modules = [Transformer(str(minilm_folder)), Pooling(384, "cls")]
-    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "cls"))
-    assert load(tmp_path / "cls").dimension == 384
+@pytest.fixture
+def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
+    """all-MiniLM-L6-v2 with modules of its own after the transformer."""
+
+    def make(pooling: str, *modules: torch.nn.Module) -> Path:
+        first = [Transformer(str(minilm_folder)), Pooling(384, pooling)]
+        model = SentenceTransformer(modules=[*first, *modules], device="cpu")
+        model.save(str(tmp_path / pooling))
+        return tmp_path / pooling
+
+    return make
+
+
+def pooled_by_hand(
+    texts: Sequence[str], place: int | None, layer: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> np.ndarray:
+    """Unit vectors: one token of each text, or their mean, through a layer."""
+    rows = load().model.encode(list(texts), output_value="token_embeddings")
+    tokens = [row.cpu().numpy() for row in rows]
+    vectors = [layer(t.mean(axis=0) if place is None else t[place]) for t in tokens]
+    return np.array([vector / np.linalg.norm(vector) for vector in vectors])
+
+
+def separation(vectors: np.ndarray) -> float:
+    cosines = vectors @ vectors.T
+    pairs = [cosines[i, i + 1] for i in range(0, 12, 2)]
+    others = [cosines[i, j] for i in range(12) for j in range(12) if i // 2 != j // 2]
+    return (np.mean(pairs) - np.mean(others)) / np.std(others)
+
+
+@pytest.mark.parametrize(("pooling", "place"), [("cls", 0), ("lasttoken", -1)])
+@pytest.mark.parametrize("of_recipe", [False, True])
+def test_a_wrong_pooling_of_the_teachers_own_is_refused(with_modules, pooling, place, of_recipe):
+    folder = with_modules(pooling)
+    texts = paraphrases_in(["en"])["en"]
+    best, own = (separation(pooled_by_hand(texts, at)) for at in (None, place))
+    assert best > 1.5 * own
+    says = (
+        f"The teacher pools by {pooling}, but mean tells paraphrases in 'en' .* differ by "
+        rf"{best:.1f} standard deviations, and by {own:.1f} with {pooling}\. .*"
+        r"\(1_Pooling/config\.json\), say mean there; or give --teacher\.check false"
+    )
+    options = {"pooling": pooling} if of_recipe else {}
+    with pytest.raises(ValueError, match=says):
+        load(folder, **options)
+    assert load(folder, check=False, **options).dimension == 384
+
+
+def test_poolings_are_compared_behind_a_linear_layer(with_modules):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = Dense(384, 192, activation_function=torch.nn.Identity())
+    weight, bias = (p.detach().numpy() for p in (layer.linear.weight, layer.linear.bias))
+    texts = paraphrases_in(["en"])["en"]
+    behind = [pooled_by_hand(texts, at, lambda x: x @ weight.T + bias) for at in (None, 0)]
+    best, own = map(separation, behind)
+    with pytest.raises(ValueError, match=f"differ by {best:.1f} .* and by {own:.1f} with cls"):
+        load(with_modules("cls", layer))
 
 
 # -- expected values -------------------------------------------------------------------
