@@ -673,7 +673,9 @@ def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: P
 
 def test_a_corpus_with_too_few_sentences_for_the_pca(config: BuildConfig, tmp_path: Path) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
-    few = anew(config, tmp_path, selection=small, vocabulary=VocabularyConfig(size=4))
+    untrained = replace(config.distillation, max_steps=0)  # which wants more of them
+    changes = {"selection": small, "distillation": untrained}
+    few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), **changes)
     assert stages_before_failing(few, "at least 8 sentences, one a component") == STAGES[:4]
 
 
