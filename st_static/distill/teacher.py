@@ -94,8 +94,11 @@ class Teacher:
                 unfit kind, or does not understand a language.
         """
         teacher = cls(load_modules(config), config.prompt, config.batch_tokens)
+        dtype = choose_dtype(config.dtype, teacher.model.device)
+        if dtype == torch.float32:  # else it is not made larger than its file for the check
+            teacher.model.to(dtype=dtype)
         check_teacher(teacher, config, languages)
-        teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
+        teacher.model.to(dtype=dtype)
         check_finite(teacher)
         return teacher
 

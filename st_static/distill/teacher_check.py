@@ -36,7 +36,7 @@ def check_teacher(teacher: Teacher, config: TeacherConfig, languages: Sequence[s
     """Check that a teacher computes what it should.
 
     Args:
-        teacher: The teacher as it was loaded, in float32.
+        teacher: The teacher as it was loaded, in the number format of its file or in float32.
         config: What the recipe says of it.
         languages: Those of the recipe, none being English; null leaves out what depends on them.
 
@@ -79,10 +79,16 @@ def check_finite(teacher: Teacher) -> None:
     _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
+        dtype = str(teacher.dtype).removeprefix("torch.")
+        reason = (
+            "Its weights are broken: get the model again."
+            if dtype == "float32"
+            else f"Its weights are broken, or too large for {dtype}: for that, give "
+            "--teacher.dtype float32."
+        )
         raise ValueError(
             f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
-            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are broken, or "
-            f"too large for {teacher.dtype}: for that, give --teacher.dtype float32."
+            f"{len(broken) - 1} of {len(texts) - 1} other sentences. {reason}"
         )
 
 

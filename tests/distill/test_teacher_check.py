@@ -80,8 +80,10 @@ def test_random_positions_are_refused(damaged):
 
 def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
-    with pytest.raises(ValueError, match="is not finite, nor those of 11 of 11 other sentences"):
+    says = r"is not finite, nor those of 11 of 11 other sentences\. Its weights are broken: get"
+    with pytest.raises(ValueError, match=says) as caught:
         load(folder, check=False)
+    assert "dtype" not in str(caught.value)  # it is float32
 
 
 @pytest.mark.parametrize("language", ["sw", "en"])
@@ -96,8 +98,23 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
     folder = damaged(make_large)
     assert load(folder, language, check=False).dimension == 384
     config = TeacherConfig(str(folder), dtype="float16", device="cpu", check=False)
-    with pytest.raises(ValueError, match=r"too large for torch\.float16: for that, give --teacher"):
+    with pytest.raises(ValueError, match=r"too large for float16: for that, give --teacher\.dtype"):
         Teacher.load(config, [language])
+
+
+def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
+    """Its largest number fits, but not what a layer makes of it."""
+
+    def make_large(name: str, weights: torch.Tensor) -> None:
+        if "layer.3.output.dense" in name:
+            weights.mul_(1e4)
+
+    folder = damaged(make_large)
+    SentenceTransformer(str(folder), device="cpu").half().save(str(folder / "half"))
+    config = TeacherConfig(str(folder / "half"), dtype="float16", device="cpu", check=False)
+    with pytest.raises(ValueError, match=r"too large for float16: for that, give --teacher\.dtype"):
+        Teacher.load(config)
+    assert load(folder / "half", check=False).dtype == torch.float32
 
 
 @pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
