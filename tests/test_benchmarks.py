@@ -2,12 +2,15 @@
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scripts import error_of, run_script
+from small_build import small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
+from st_static.distill.pipeline import build
 
 Configs = dict[str, BuildConfig]
 
@@ -36,6 +39,26 @@ def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
 
 def test_second_order_collapse_of_many_pairs() -> None:
     assert "190 pairs" in run("socm_speed.py", "--texts", "20")
+
+
+@pytest.mark.parametrize("unknown", ["pieces", "prefix"])
+def test_columns_of_unknown_words_that_cannot_differ(
+    built: Path, tmp_path: Path, unknown: str
+) -> None:
+    """What follows a prefix has no vector in a table that was trained with prefixes."""
+    recipe = small_config(built / "teacher/teacher", built / "corpus.txt", tmp_path)
+    build(replace(recipe, vocabulary=replace(recipe.vocabulary, unknown=unknown)))
+    texts = write_corpus(tmp_path / "new.txt", seed=9)
+    folders = [str(tmp_path / "model"), "--work_dir", str(tmp_path / "work")]
+    # The record names the teacher's folder without what it is in.
+    arguments = [FOLDER / "unknown_words.py", *folders, "--texts", str(texts)]
+    heading, _, row, *said = run_script(*arguments, folder=built / "teacher").splitlines()
+    names, values = ([cell.strip() for cell in line.split("|")] for line in (heading, row))
+    cells = dict(zip(names, values, strict=True))
+    assert float(cells["unknown words"].split()[0]) > 0
+    pieces, prefix = (cells[f"distillation: {way}"] for way in ("pieces", "prefix"))
+    is_said = any("of `pieces`, `prefix` cannot differ" in line for line in said)
+    assert (is_said, pieces == prefix) == ((unknown == "prefix"),) * 2
 
 
 def test_look_ups_by_each_way_find_the_same() -> None:
