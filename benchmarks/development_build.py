@@ -14,7 +14,7 @@ import argparse
 import contextlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +28,7 @@ from sts import DEV_MEAN, sts_scores
 from tokenizers import Tokenizer
 
 from st_static.commands.build import parse_build
+from st_static.commands.options import options_in, with_underscores
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.teacher import Teacher
@@ -81,13 +82,28 @@ class PeakMemory:
                 self.bytes = max(self.bytes, sum(p.memory_full_info().pss for p in family))
 
 
-def development_config(corpus: Path, output: str, overrides: Sequence[str]) -> BuildConfig:
-    """The development recipe on the text files of a folder."""
-    usual = {"--output": output, "--work_dir": "work/development"}
-    given = {option.partition("=")[0] for option in overrides}
+def development_config(
+    corpus: Path, output: str, overrides: Sequence[str], values: Mapping[str, str] | None = None
+) -> BuildConfig:
+    """The development recipe on the text files of a folder.
+
+    Args:
+        corpus: The folder.
+        output: Folder for the exported model.
+        overrides: Options of `st-static build`.
+        values: Values by option, for those that are not overridden.
+    """
+    overrides = with_underscores(overrides)
+    usual = {
+        "--corpus.files": f"{corpus}/*.txt*",
+        "--output": output,
+        "--work_dir": "work/development",
+        **(values or {}),
+    }
+    given = set(options_in(overrides))
     options = [f"{name}={value}" for name, value in usual.items() if name not in given]
     recipe = str(Path(__file__).with_name("development.yaml"))
-    return parse_build([recipe, f"--corpus.files={corpus}/*.txt*", *options, *overrides])
+    return parse_build([recipe, *options, *overrides])
 
 
 def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:

@@ -6,52 +6,59 @@ builds `benchmarks/development.yaml` into `work/development`, then again with ea
 prints the scores on STS12, STS13 and STSBenchmark's validation split, teacher agreement, the steps
 that were trained, and the sentences that the teacher read. The last is all of them at once, as in
 the paper. Stages that are complete in the work directory are not run again. Any value can be
-overridden.
+overridden, in all builds: a switch then keeps its other values.
 """
 
 import argparse
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from development_build import development_config
 from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, SPLITS, sts_scores
 
+from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import BuildResult, build
 
-SHORTEST = ["--selection.reuse_length", "1"]
-NO_MINIMUM = ["--selection.min_words", "1", "--sentences.min_words", "1"]
-NO_LETTERS = ["--sentences.min_letters", "0"]
-ADAM = ["--distillation.optimizer", "adam"]
-CLIPPED = ["--distillation.max_grad_norm", "1"]
-FROM_SELECTION = ["--distillation.development", "selection"]
-TWO_SENTENCES = ["--distillation.sentences_per_word", "2"]
-NO_PIECES = ["--vocabulary.pieces", "none"]
-SCHEDULE = [
-    *("--distillation.batches", "random", "--distillation.batch_size", "128"),
-    *("--distillation.learning_rate", "0.001", "--distillation.schedule", "constant"),
-    *("--distillation.max_steps", "30000"),
-]
-SWITCHES = {
-    "default": [],
+SHORTEST = {"--selection.reuse_length": "1"}
+NO_MINIMUM = {"--selection.min_words": "1", "--sentences.min_words": "1"}
+NO_LETTERS = {"--sentences.min_letters": "0"}
+ADAM = {"--distillation.optimizer": "adam"}
+CLIPPED = {"--distillation.max_grad_norm": "1"}
+FROM_SELECTION = {"--distillation.development": "selection"}
+TWO_SENTENCES = {"--distillation.sentences_per_word": "2"}
+NO_PIECES = {"--vocabulary.pieces": "none"}
+SCHEDULE = {
+    "--distillation.batches": "random",
+    "--distillation.batch_size": "128",
+    "--distillation.learning_rate": "0.001",
+    "--distillation.schedule": "constant",
+    "--distillation.max_steps": "30000",
+}
+SWITCHES: dict[str, dict[str, str]] = {
+    "default": {},
     "N shortest, shared only among equals": SHORTEST,
     "no minimum of words": NO_MINIMUM,
     "no filter of letters": NO_LETTERS,
-    "unknown words by pieces": ["--vocabulary.unknown", "pieces"],
+    "unknown words by pieces": {"--vocabulary.unknown": "pieces"},
     "dense Adam": ADAM,
-    "dense Adam, clipped at 1": [*ADAM, *CLIPPED],
+    "dense Adam, clipped at 1": ADAM | CLIPPED,
     "development sentences of the selection": FROM_SELECTION,
     "two training sentences a word": TWO_SENTENCES,
-    "two training sentences a word, development of the selection": [
-        *TWO_SENTENCES,
-        *FROM_SELECTION,
-    ],
+    "two training sentences a word, development of the selection": TWO_SENTENCES | FROM_SELECTION,
     "batches and schedule of the paper": SCHEDULE,
-    "all, and no pieces": [
-        *(*SHORTEST, *NO_MINIMUM, *NO_LETTERS, *NO_PIECES, *ADAM, *CLIPPED),
-        *(*FROM_SELECTION, *TWO_SENTENCES, *SCHEDULE),
-    ],
+    "all, and no pieces": {
+        **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | ADAM | CLIPPED),
+        **(FROM_SELECTION | TWO_SENTENCES | SCHEDULE),
+    },
 }
+
+
+def config_of(name: str, corpus: Path, overrides: Sequence[str]) -> BuildConfig:
+    """The development build with a switch; what is overridden is not the switch's."""
+    output = f"models/switch-{list(SWITCHES).index(name)}"
+    return development_config(corpus, output, overrides, SWITCHES[name])
 
 
 def row(name: str, result: BuildResult, data: Path) -> str:
@@ -74,14 +81,13 @@ def main() -> None:
     arguments, overrides = parser.parse_known_args()
     if any(option.partition("=")[0] == "--output" for option in overrides):
         parser.error("--output cannot be given: each switch has an output of its own in models/")
+    # All of them, so that what is wrong with an option is told before the first build.
+    configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.switches}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     columns = ["switch", *SPLITS, DEV_MEAN, "agreement", "steps", "sentences read"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-    for name in arguments.switches:
-        output = f"models/switch-{list(SWITCHES).index(name)}"
-        options = [*SWITCHES[name], *overrides]
-        result = build(development_config(arguments.corpus, output, options))
-        print(row(name, result, arguments.data), flush=True)
+    for name, config in configs.items():
+        print(row(name, build(config), arguments.data), flush=True)
 
 
 if __name__ == "__main__":

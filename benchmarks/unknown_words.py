@@ -14,10 +14,12 @@ on 4,096 of them in each of four ways, before distillation and after it:
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from st_static.distill.agreement import table_agreement
 from st_static.distill.corpus.config import CorpusConfig, SentencesConfig
@@ -28,6 +30,7 @@ from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
+from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, is_punctuation, split_words
 
@@ -89,6 +92,26 @@ def sentences_with_unknown_words(
     return drawn, split_of_drawn
 
 
+def equal_ways(
+    finders: Mapping[str, Find], unknown: Collection[str], is_known: NDArray[np.bool_]
+) -> Iterator[str]:
+    """Names of ways that find the same vectors for every unknown word.
+
+    A table that was trained with prefixes has no vectors for what follows them, so that there
+    pieces count for no more than the prefix.
+
+    Args:
+        finders: The ways by name.
+        unknown: The unknown words.
+        is_known: Which rows of the table have a vector, [V].
+    """
+    names_of = defaultdict(list)
+    for name, find in finders.items():
+        found = tuple(tuple(i for i in find(word) if is_known[i]) for word in unknown)
+        names_of[found].append(f"`{name}`")
+    return (", ".join(names) for names in names_of.values() if len(names) > 1)
+
+
 def main() -> None:
     """Draw, encode and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -110,12 +133,14 @@ def main() -> None:
     columns = [f"{stage}: {way}" for stage in ("pca", "distillation") for way in finders]
     print(f"| file | sentences | unknown words | {' | '.join(columns)} |")
     print(f"|{'---|' * (3 + len(columns))}")
+    unknown_words: set[str] = set()
     for file in arguments.texts:
         texts, split = sentences_with_unknown_words(
             file, words, SentencesConfig(**recipe["sentences"]), seen, recipe["seed"]
         )
         vectors = teacher.model.encode(texts, batch_size=128)
         unknown = np.mean([words.is_unknown(w) for s in split for w in s if not is_punctuation(w)])
+        unknown_words.update(w for s in split for w in s if words.is_unknown(w))
         cells = [Path(file).name, f"{len(texts):,}", f"{100 * unknown:.1f} %"]
         for stage in ("pca", "distillation"):
             for find in finders.values():
@@ -123,6 +148,10 @@ def main() -> None:
                 agreement = table_agreement(model.tables[stage], ids, vectors, recipe["seed"])
                 cells.append(f"{agreement:.2f}")
         print(f"| {' | '.join(cells)} |", flush=True)
+    for names in equal_ways(finders, unknown_words, has_vector(model.tables["distillation"])):
+        print(
+            f"\nThe columns of {names} cannot differ: they find the same vectors with this model."
+        )
 
 
 if __name__ == "__main__":

@@ -51,4 +51,7 @@ def main(file: str, language: str, teacher: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError) as error:  # such as a file that is not there
+        sys.exit(f"Error: {error}")

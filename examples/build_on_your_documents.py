@@ -65,4 +65,7 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (OSError, ValueError) as error:  # such as a file that is not there
+        sys.exit(f"Error: {error}")

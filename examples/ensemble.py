@@ -7,6 +7,7 @@ wordllama:256; FILE holds a sentence a line, some of which are held out to choos
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
@@ -23,59 +24,70 @@ from st_static.hub_access import require_model
 from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 
-parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-)
-parser.add_argument("models", nargs=2)
-parser.add_argument("--teacher", required=True)
-parser.add_argument("--texts", type=Path, required=True)
-parser.add_argument("--output", type=Path, default=Path("models"))
-parser.add_argument("--held_out", type=int, default=4096)
-parser.add_argument("--dim", type=int, default=256)
-parser.add_argument("--steps", type=int, default=10_000)
-options = parser.parse_args()
 
-name = locate(options.teacher)
-require_model(name)
-teacher = SentenceTransformer(name)
-
-sentences = list(dict.fromkeys(options.texts.read_text("utf-8").splitlines()))
-if len(sentences) < 3 * options.held_out:
-    parser.error(
-        f"Expected {3 * options.held_out} different sentences, three times --held_out, but "
-        f"{options.texts} has {len(sentences)}."
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-held_out, train = sentences[: options.held_out], sentences[options.held_out :]
-equal = Ensemble([FastEncoder(read_named(name)) for name in options.models])
+    parser.add_argument("models", nargs=2)
+    parser.add_argument("--teacher", required=True)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--output", type=Path, default=Path("models"))
+    parser.add_argument("--held_out", type=int, default=4096)
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=10_000)
+    options = parser.parse_args()
+    if not options.texts.is_file():
+        raise ValueError(f"There is no file {options.texts}. Expected a sentence a line.")
 
-# The weights with which the ensemble ranks held-out pairs most like the teacher does.
-tuning = equal.tune(TeacherAgreement(held_out, teacher.encode(held_out)))
-ensemble = tuning.ensemble
-weights = " and ".join(f"{weight:.2f}" for weight in ensemble.weights)
-print(f"teacher agreement at equal weights: {tuning.trials[0].score:.2f}")
-print(f"teacher agreement at {weights}: {tuning.score:.2f}")
+    name = locate(options.teacher)
+    require_model(name)
+    teacher = SentenceTransformer(name)
 
-# One table over the first model's words; how near it comes to the members' own tokenizers.
-fused = ensemble.fuse()
-middle = len(held_out) // 2
-pairs = held_out[:middle], held_out[middle:]
-print(f"Pearson of cosines, fused: {cosine_agreement(ensemble, fused, *pairs):.4f}")
+    sentences = list(dict.fromkeys(options.texts.read_text("utf-8").splitlines()))
+    if len(sentences) < 3 * options.held_out:
+        parser.error(
+            f"Expected {3 * options.held_out} different sentences, three times --held_out, but "
+            f"{options.texts} has {len(sentences)}."
+        )
+    held_out, train = sentences[: options.held_out], sentences[options.held_out :]
+    equal = Ensemble([FastEncoder(read_named(name)) for name in options.models])
 
-# 1. Exactly: loads with trust_remote_code=True.
-fused.save_pretrained(options.output / "ensemble")
-# 2. With sentence-transformers' own modules, nearly exactly.
-fused.export_calibrated(options.output / "ensemble-calibrated", train)
-# 3. As a smaller table, trained to give the same similarities.
-distill_into(
-    fused,
-    options.output / "ensemble-distilled",
-    options.dim,
-    train,
-    target=ensemble,
-    work_dir=Path("work") / "ensemble-distilled",
-    config=DistillationConfig(max_steps=options.steps),
-    held_out=options.held_out,
-)
-for name in ("ensemble", "ensemble-calibrated", "ensemble-distilled"):
-    encoder = FastEncoder.from_pretrained(options.output / name)
-    print(f"Pearson of cosines, {name}: {cosine_agreement(ensemble, encoder, *pairs):.4f}")
+    # The weights with which the ensemble ranks held-out pairs most like the teacher does.
+    tuning = equal.tune(TeacherAgreement(held_out, teacher.encode(held_out)))
+    ensemble = tuning.ensemble
+    weights = " and ".join(f"{weight:.2f}" for weight in ensemble.weights)
+    print(f"teacher agreement at equal weights: {tuning.trials[0].score:.2f}")
+    print(f"teacher agreement at {weights}: {tuning.score:.2f}")
+
+    # One table over the first model's words; how near it comes to the members' own tokenizers.
+    fused = ensemble.fuse()
+    middle = len(held_out) // 2
+    pairs = held_out[:middle], held_out[middle:]
+    print(f"Pearson of cosines, fused: {cosine_agreement(ensemble, fused, *pairs):.4f}")
+
+    # 1. Exactly: loads with trust_remote_code=True.
+    fused.save_pretrained(options.output / "ensemble")
+    # 2. With sentence-transformers' own modules, nearly exactly.
+    fused.export_calibrated(options.output / "ensemble-calibrated", train)
+    # 3. As a smaller table, trained to give the same similarities.
+    distill_into(
+        fused,
+        options.output / "ensemble-distilled",
+        options.dim,
+        train,
+        target=ensemble,
+        work_dir=Path("work") / "ensemble-distilled",
+        config=DistillationConfig(max_steps=options.steps),
+        held_out=options.held_out,
+    )
+    for name in ("ensemble", "ensemble-calibrated", "ensemble-distilled"):
+        encoder = FastEncoder.from_pretrained(options.output / name)
+        print(f"Pearson of cosines, {name}: {cosine_agreement(ensemble, encoder, *pairs):.4f}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, ValueError) as error:  # such as a file that is not there
+        sys.exit(f"Error: {error}")

@@ -62,4 +62,7 @@ def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> 
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError) as error:  # such as a file that is not there
+        sys.exit(f"Error: {error}")

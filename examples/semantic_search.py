@@ -8,6 +8,7 @@ file it makes sentences up. Prints the times, and the nearest sentences to three
 
 import argparse
 import itertools
+import sys
 import time
 from pathlib import Path
 
@@ -27,28 +28,39 @@ def made_up(n: int) -> list[str]:
     return [f"{' '.join(words)}, number {i}." for i, words in zip(range(n), parts, strict=False)]
 
 
-parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-parser.add_argument("model", nargs="?", default="models/quickstart")
-parser.add_argument("file", nargs="?", type=Path)
-parser.add_argument("--sentences", type=int, default=1_000_000)
-options = parser.parse_args()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", nargs="?", default="models/quickstart")
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--sentences", type=int, default=1_000_000)
+    options = parser.parse_args()
 
-if options.file:
-    sentences = options.file.read_text("utf-8").split("\n")[: options.sentences]
-else:
-    sentences = made_up(options.sentences)
+    if options.file:
+        if not options.file.is_file():
+            raise ValueError(f"There is no file {options.file}. Expected a text a line.")
+        sentences = options.file.read_text("utf-8").split("\n")[: options.sentences]
+    else:
+        sentences = made_up(options.sentences)
 
-encoder = FastEncoder.from_pretrained(options.model)
-start = time.perf_counter()
-vectors = encoder.encode(sentences, normalize_embeddings=True)
-seconds = time.perf_counter() - start
-print(f"{len(sentences):,} sentences in {seconds:.1f} s: {len(sentences) / seconds:,.0f} a second")
-
-for query in ("a sailor lost his map", "someone fixes a clock", "money owed to the state"):
+    encoder = FastEncoder.from_pretrained(options.model)
     start = time.perf_counter()
-    scores = vectors @ encoder.encode(query, normalize_embeddings=True)  # cosines
-    best = np.argsort(-scores)[:3]
-    milliseconds = 1000 * (time.perf_counter() - start)
-    print(f"\n{query} ({milliseconds:.0f} ms)")
-    for i in best:
-        print(f"  {scores[i]:.2f}  {sentences[i]}")
+    vectors = encoder.encode(sentences, normalize_embeddings=True)
+    seconds = time.perf_counter() - start
+    n = len(sentences)
+    print(f"{n:,} sentences in {seconds:.1f} s: {n / seconds:,.0f} a second")
+
+    for query in ("a sailor lost his map", "someone fixes a clock", "money owed to the state"):
+        start = time.perf_counter()
+        scores = vectors @ encoder.encode(query, normalize_embeddings=True)  # cosines
+        best = np.argsort(-scores)[:3]
+        milliseconds = 1000 * (time.perf_counter() - start)
+        print(f"\n{query} ({milliseconds:.0f} ms)")
+        for i in best:
+            print(f"  {scores[i]:.2f}  {sentences[i]}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, ValueError) as error:  # such as a file that is not there
+        sys.exit(f"Error: {error}")

@@ -63,7 +63,8 @@ def reading_text(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"Expected a text file in UTF-8: {file} ({error}).") from error
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise ValueError(f"Expected a text file in UTF-8: {file} ({reason}).") from error
 
 
 def read_lines(file: Path) -> list[str]:

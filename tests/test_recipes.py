@@ -65,8 +65,7 @@ def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(
     """And beside them only sizes, texts, teacher and licences differ from the defaults."""
     monkeypatch.syspath_prepend(FOLDER.parent / "benchmarks")
     benchmark = runpy.run_path(str(FOLDER.parent / "benchmarks/paper_switches.py"))
-    [options] = [o for n, o in benchmark["SWITCHES"].items() if n.startswith("all")]
-    switches = dict(zip(options[::2], options[1::2], strict=True))
+    [switches] = [o for n, o in benchmark["SWITCHES"].items() if n.startswith("all")]
     recipe = yaml.safe_load(RECIPES[name].read_text())
     for option, value in switches.items():
         section, key = option.removeprefix("--").split(".")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,13 +66,17 @@ def _parse(
         arguments.insert(0, "--config")
     elif default_recipe and not any(a.split("=")[0] == "--config" for a in arguments):
         arguments[:0] = ["--config", default_recipe]
+    printing = [a for a in arguments if a.partition("=")[0] == "--print_config"]
     kind = EnsembleConfig if _names_members(arguments) else BuildConfig
     parser = _parser(kind)
-    arguments = parser.with_values_of_switches(arguments)
+    arguments = parser.with_values_of_switches([a for a in arguments if a not in printing])
     values = parser.instantiate(parser.read(arguments)).as_dict()
     publication = _publication(*(values.pop(name, None) for name in ("publish", "tasks", "data")))
     del values["config"]
-    return _without_false_facts(kind(**values), parser, arguments), publication
+    config = _without_false_facts(kind(**values), parser, arguments)
+    if printing:  # the recipe as it is built, not as it stands in file and options
+        parser.parse_args([f"--config={json.dumps(asdict(config))}", *printing])
+    return config, publication
 
 
 def _parser(config: type[Recipe]) -> RecipeParser:

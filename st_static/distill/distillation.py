@@ -255,7 +255,7 @@ def distill(
         ValueError: There are fewer sentences than in one batch, or the device is not here.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
-    _check_sizes(train, held_out, config)
+    check_sizes(train, held_out, config)
     modules = _modules(table, tokenizer, data.vectors.shape[1], config, seed)
     model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
@@ -296,10 +296,19 @@ def _modules(
     return modules
 
 
-def _check_sizes(
+def check_sizes(
     train: NDArray[np.int64], held_out: NDArray[np.int64], config: DistillationConfig
 ) -> None:
-    """Check that there is a whole batch of each; smaller ones are dropped."""
+    """Check that there is a whole batch of sentences of each kind; smaller ones are dropped.
+
+    Args:
+        train: Numbers of the sentences to train on.
+        held_out: Numbers of those that are kept for the held-out loss.
+        config: The size of a batch.
+
+    Raises:
+        ValueError: There are fewer.
+    """
     for name, sentences in (("training", train), ("held-out", held_out)):
         if len(sentences) < config.batch_size:
             raise ValueError(

@@ -23,7 +23,13 @@ from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
-from st_static.distill.distillation import TrainingData, distill, sentence_ids, training_device
+from st_static.distill.distillation import (
+    TrainingData,
+    check_sizes,
+    distill,
+    sentence_ids,
+    training_device,
+)
 from st_static.distill.extraction import extract_table
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import reduce_table, resolve_components
@@ -46,7 +52,7 @@ from st_static.distill.stages import (
 )
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
-from st_static.distill.training_sentences import training_sentences
+from st_static.distill.training_sentences import TrainingSentences, training_sentences
 from st_static.distill.work_directory import (
     WorkDirectory,
     read_sentence_vectors,
@@ -191,6 +197,8 @@ class _Build:
         self._stage("sentences", self._sentences_key(), self._sentences)
         self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
         self._stage("selection", selection_key(config.selection, self.teacher), self._selection)
+        if config.distillation.max_steps:  # are there enough? Not only after the teacher's pass
+            check_sizes(*self._training_sentences, config.distillation)
 
     def run(self) -> None:
         """Run all stages and export the model."""
@@ -278,8 +286,7 @@ class _Build:
         config = self.config.distillation
         device = training_device(config, self.teacher.model.device.type)
         target = Target.fit(vectors, self.work.served, config.center)
-        words, is_held_out = self.work.selected.words, self.work.is_held_out
-        sentences = training_sentences(words, is_held_out, config, seed)
+        sentences = self._training_sentences
         distilled = distill(
             table,
             self.work.tokenizer,
@@ -333,6 +340,15 @@ class _Build:
         ids = self._ids.take(np.flatnonzero(held_out))
         agreement = table_agreement(table, ids, target(vectors[held_out]), head=head)
         return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}
+
+    @functools.cached_property
+    def _training_sentences(self) -> TrainingSentences:
+        return training_sentences(
+            self.work.selected.words,
+            self.work.is_held_out,
+            self.config.distillation,
+            self.config.seed,
+        )
 
     @functools.cached_property
     def _silent(self) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
-from st_static.distill.teacher_modules import check_weights_are_there
+from st_static.distill.teacher_modules import SINGLE_POOLINGS, check_weights_are_there, pooling_of
 from st_static.model.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -36,24 +36,29 @@ def check_teacher(teacher: Teacher, config: TeacherConfig, languages: Sequence[s
     """Check that a teacher computes what it should.
 
     Args:
-        teacher: The teacher as it was loaded, in float32.
+        teacher: The teacher as it was loaded, in the number format of its file or in float32.
         config: What the recipe says of it.
         languages: Those of the recipe, none being English; null leaves out what depends on them.
 
     Raises:
         ValueError: It lacks weights; its vectors are not finite, are others than the recipe
-            expects, or do not put paraphrases together; or another pooling than the recipe's does
-            so much better.
+            expects, or do not put paraphrases together; or another pooling does so much better.
     """
     check_weights_are_there(teacher.model, config.model)
     check_finite(teacher)
     _check_expected(teacher, config.expect or {})
-    for language, texts in ({} if languages is None else paraphrases_in(languages)).items():
-        tokens, vectors, mask = _run(teacher, texts)
-        if config.check:
-            _check_paraphrases(vectors, texts, language)
-            if config.pooling:
-                _check_pooling(tokens, mask, config.pooling, language)
+    if config.check and languages is not None:
+        for language, texts in paraphrases_in(languages).items():
+            _check_language(teacher, texts, language)
+
+
+def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> None:
+    tokens, vectors, mask = _run(teacher, texts)
+    _check_paraphrases(vectors, texts, language)
+    if (pooling := pooling_of(teacher.model)) is not None:
+        separations = _separations(teacher.to_sentence_space(tokens), mask)
+        separations[pooling] = _separation(vectors)  # the teacher's may leave out the prompt
+        _check_pooling(separations, pooling, language)
 
 
 def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -74,11 +79,16 @@ def check_finite(teacher: Teacher) -> None:
     _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
-        too_large = f"too large for {teacher.dtype}: for that, give --teacher.dtype float32."
-        reason = "." if teacher.dtype == torch.float32 else f", or {too_large}"
+        dtype = str(teacher.dtype).removeprefix("torch.")
+        reason = (
+            "Its weights are broken: get the model again."
+            if dtype == "float32"
+            else f"Its weights are broken, or too large for {dtype}: for that, give "
+            "--teacher.dtype float32."
+        )
         raise ValueError(
             f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
-            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are broken{reason}"
+            f"{len(broken) - 1} of {len(texts) - 1} other sentences. {reason}"
         )
 
 
@@ -101,18 +111,22 @@ def _check_paraphrases(vectors: Floats, texts: Sequence[str], language: str) -> 
     )
 
 
-def _check_pooling(tokens: Floats, mask: NDArray[np.int64], pooling: str, language: str) -> None:
-    """Check that the recipe's pooling separates paraphrases as other ones do."""
-    separations = {
-        mode: _separation(_pooled(tokens, mask, mode)) for mode in ("mean", "cls", "lasttoken")
-    }
+def _separations(tokens: Floats, mask: NDArray[np.int64]) -> dict[str, float]:
+    """How well each pooling separates paraphrases; token vectors [B, T, d], their mask [B, T]."""
+    return {mode: _separation(_pooled(tokens, mask, mode)) for mode in SINGLE_POOLINGS}
+
+
+def _check_pooling(separations: Mapping[str, float], pooling: str, language: str) -> None:
+    """Check that the teacher's pooling separates paraphrases as other ones do."""
     best = max(separations, key=lambda mode: separations[mode])
     if separations[best] > _MUCH_BETTER * separations[pooling]:
         raise ValueError(
-            f"teacher.pooling is {pooling}, but {best} tells paraphrases in {language!r} from "
+            f"The teacher pools by {pooling}, but {best} tells paraphrases in {language!r} from "
             f"other sentences much better: their cosines differ by {separations[best]:.1f} "
             f"standard deviations, and by {separations[pooling]:.1f} with {pooling}. Give "
-            f"--teacher.pooling {best}, or --teacher.check false if you are sure."
+            f"--teacher.pooling {best}, or, if the teacher's own folder says {pooling} "
+            f"(1_Pooling/config.json), say {best} there; or give --teacher.check false if you are "
+            "sure."
         )
 
 

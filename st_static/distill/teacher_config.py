@@ -34,9 +34,10 @@ class TeacherConfig:
             of the last hidden state of each of its first tokens, in float32, with the prompt if
             there is one. null stands for a number, or a token, that is not compared. The build
             stops if a value is off by more than 1 % of the largest.
-        check: Whether to stop if paraphrases are no nearer to each other than other sentences, in
-            the languages of the recipe that there are such sentences for. For a teacher of
-            another kind of text, such as source code, say false.
+        check: Whether to stop if paraphrases are no nearer to each other than other sentences, or
+            another pooling tells them apart 1.5 times as well, in the languages of the recipe that
+            there are such sentences for. For a teacher of another kind of text, such as source
+            code, say false.
         dtype: Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on
             processors with AMX or AVX512-BF16, else float32.
         device: `cpu`, `cuda`, `mps`, …; by default the fastest that is there.

@@ -28,6 +28,7 @@ def check_vocabulary(tokenizer: Tokenizer, transformer: Transformer) -> None:
 
 
 _MARK_OF_READ = "_is_hf_initialized"
+SINGLE_POOLINGS = ("mean", "cls", "lasttoken")
 
 
 def transformer_of(model: SentenceTransformer) -> Transformer:
@@ -72,6 +73,11 @@ def check_weights_are_there(model: SentenceTransformer, name: str) -> None:
         )
 
 
+def pooling_of(model: SentenceTransformer) -> str | None:
+    """How a teacher pools, one of `SINGLE_POOLINGS`; null where no module of it does."""
+    return next((_single_mode(module) for module in model if isinstance(module, Pooling)), None)
+
+
 def dense_layers_of(model: SentenceTransformer) -> list[Dense]:
     """The Dense layers after the pooling, which words must go through, too.
 
@@ -107,7 +113,7 @@ def _check_dense(module: Dense, is_normalised: bool) -> None:
 
 
 def _check_other(module: nn.Module) -> None:
-    if isinstance(module, Pooling) and not _is_single_pooling(module):
+    if isinstance(module, Pooling) and _single_mode(module) is None:
         raise ValueError(
             f"The teacher pools by {module.pooling_mode!r}: expected mean, cls or lasttoken alone, "
             "so that words live in the space of sentences."
@@ -120,7 +126,7 @@ def _check_other(module: nn.Module) -> None:
         )
 
 
-def _is_single_pooling(pooling: Pooling) -> bool:
+def _single_mode(pooling: Pooling) -> str | None:
     mode = pooling.pooling_mode
     modes = (mode,) if isinstance(mode, str) else tuple(mode)
-    return modes in (("mean",), ("cls",), ("lasttoken",))
+    return next((only for only in SINGLE_POOLINGS if modes == (only,)), None)

@@ -95,8 +95,8 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
         limit: Only so many rows, the first, are read.
 
     Raises:
-        ValueError: The file is missing, empty or broken, or something is wrong with a line, which
-            is named.
+        ValueError: The file is missing, empty or broken, all vectors are zero, or something is
+            wrong with a line, which is named.
     """
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
@@ -202,16 +202,22 @@ class _Reader:
         """What was taken.
 
         Raises:
-            ValueError: There was nothing, or less or more than the header says.
+            ValueError: There was nothing or zeros only, or less or more than the header says.
         """
         if not len(self._table):
             raise ValueError(f"{self._file} holds no word vectors.")
         said = self._header.n_words if self._header else self._n_rows
         is_all = self._limit is None or self._n_rows < self._limit
         if self._n_rows > said or (is_all and self._n_rows < said):
+            found = f"{self._n_rows:,}" if is_all else "more"
             raise ValueError(
                 f"{self._file}, line 1: the header promises {said:,} words, but there are "
-                f"{self._n_rows:,}. Copy the file again or, if it is whole, remove that line."
+                f"{found}. Copy the file again or, if it is whole, remove that line."
+            )
+        if not self._table.any():
+            raise ValueError(
+                f"{self._file}: all numbers of the {len(self._table):,} words that were read are "
+                "zero. Expected vectors that tell words apart."
             )
         words = list(self._words)[len(SPECIAL_TOKENS) :]
         repeated = [row for row in self._left_out if row.word not in SPECIAL_TOKENS]

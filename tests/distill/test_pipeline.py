@@ -579,6 +579,34 @@ def test_dimensions_that_do_not_fit_the_teacher(
     assert is_refused(anew(config, tmp_path, pca=pca), r"pca\.n_components = .* dimension 32")
 
 
+@pytest.mark.parametrize(
+    ("held_out", "changes", "says"),
+    [
+        (500, {"development": "selection"}, r"takes 500 of the selected .* there are only \d+"),
+        (
+            300,
+            {"batch_size": 300, "sentences_per_word": 1},
+            r"batch_size is 300, but there are only \d+ training sentences",
+        ),
+    ],
+)
+def test_too_few_sentences_to_train_on_are_told_of_before_the_teacher_reads(
+    config: BuildConfig, tmp_path: Path, held_out: int, changes: dict[str, Any], says: str
+) -> None:
+    short = anew(
+        config,
+        tmp_path,
+        selection=replace(config.selection, held_out=held_out),
+        distillation=replace(config.distillation, **changes),
+    )
+    with pytest.raises(ValueError, match=says):
+        build(short)
+    stages = {path.name.partition("-")[0] for path in (tmp_path / "work").glob("[!.]*")}
+    assert stages == {"sentences", "vocabulary", "selection"}
+    without = replace(short, distillation=replace(short.distillation, max_steps=0))
+    assert build(without).output.is_dir()
+
+
 def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="matryoshka_dims"):
         build(
@@ -688,7 +716,9 @@ def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: P
 
 def test_a_corpus_with_too_few_sentences_for_the_pca(config: BuildConfig, tmp_path: Path) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
-    few = anew(config, tmp_path, selection=small, vocabulary=VocabularyConfig(size=4))
+    untrained = replace(config.distillation, max_steps=0)  # which wants more of them
+    changes = {"selection": small, "distillation": untrained}
+    few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), **changes)
     assert stages_before_failing(few, "at least 8 sentences, one a component") == STAGES[:4]
 
 

@@ -1,6 +1,6 @@
 """What a recipe states about its text and teacher is dropped where options name others."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +122,30 @@ def test_what_holds_for_one_teacher_does_not_pass_to_another() -> None:
     assert (elsewhere.pooling, elsewhere.expect) == (of_gte.pooling, of_gte.expect)
     teacher = parsed(GTE, "--teacher.model", "org/other").teacher
     assert (teacher.pooling, teacher.expect) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        (GTE, ["--teacher.model", "org/other"]),
+        (GTE, ["--teacher.model", "org/other", "--teacher.pooling=mean", "--seed", "3"]),
+        (MINILM, ["--corpus.files", "mine.txt", "--corpus.license", "mit"]),
+        (MINILM, ["--corpus.docstrings", "[json]"]),
+        (QUICKSTART, ["--seed", "3"]),
+    ],
+)
+def test_the_recipe_that_is_printed_is_the_one_that_is_built(
+    recipe: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = parsed(recipe, *options)
+    for flag in ("--print_config", "--print-config=skip_default"):
+        with pytest.raises(SystemExit) as status:
+            parsed(recipe, *options[:2], flag, *options[2:])
+        assert status.value.code == 0
+        printed = tmp_path / "printed.yaml"
+        printed.write_text(capsys.readouterr().out, "utf-8")
+        assert asdict(built) == yaml.safe_load(printed.read_text()) or "default" in flag
+        assert parsed(str(printed)) == built
 
 
 def test_consent_to_run_code_does_not_pass_to_another_teacher(tmp_path: Path) -> None:

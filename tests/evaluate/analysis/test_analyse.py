@@ -334,7 +334,7 @@ def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
     [
         ("texts", b"", r"at least two different lines of text in .*file\.txt, but got 0"),
         ("texts", "Über\n".encode("latin-1"), r"Expected a text file in UTF-8: .*file\.txt"),
-        ("texts", None, r"Expected a text file in UTF-8: .*file\.txt \(\[Errno 21\]"),
+        ("texts", None, r"Expected a text file in UTF-8: .*file\.txt \(Is a directory\)\."),
         ("pairs", b"one\n", r"file\.txt, line 1: expected two texts with a tab"),
         ("pairs", b"one\tother\n", r"file\.txt: expected two different texts at the beg"),
         ("pairs", "Über\tü\n".encode("latin-1"), r"Expected a text file in UTF-8: .*file\.txt"),
