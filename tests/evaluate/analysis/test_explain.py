@@ -319,6 +319,9 @@ def test_long_texts_list_the_words_that_change_most_when_left_out(with_head, cap
     largest = sorted(falls, key=lambda key: -abs(falls[key]))[:3]
     assert rows_of(printed)[-3:] == [[*key, f"{falls[key]:+.3f}"] for key in largest]
     assert "hold for these two texts only" in " ".join(printed.split())
+    assert main(["explain", str(with_head), first, second, "--top", "99"]) == 0
+    rows = [row for row in rows_of(capsys.readouterr().out) if row[0] in ("first", "second")]
+    assert sorted(tuple(row[:2]) for row in rows) == sorted(falls)  # a repeated word comes once
 
 
 def test_a_wide_table_behind_a_head_comes_in_parts(with_head, capsys, monkeypatch):
