@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from st_static.evaluate.analysis.explain import Explanation
 
 
+_OF_A_HEAD = (
+    "This model has a head: the shares add up to the cosine, but hold for these two texts only, "
+    "for other words switch other hidden units on.\n"
+    "left out: how much the cosine falls when the word is left out of its text; below zero, it "
+    "rises."
+)
+
+
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static explain",
-        description="Show which words make two texts similar: the cosine as a sum over word pairs.",
+        description="Show which words make two texts similar: the cosine as a sum over word pairs. "
+        "For a model with a head also: how much the cosine falls without each word.",
     )
     parser.add_argument("model", help="A folder or Hub id of a static model.")
     parser.add_argument("first", help="A text.")
@@ -76,14 +85,23 @@ def _check(options: argparse.Namespace) -> None:
 
 def _print_shares(shown: Explanation, top: int | None, console: Console) -> None:
     """Print the shares of all pairs of words, or of the largest."""
-    from st_static.commands.explain_tables import contribution_tables, largest_table
+    from st_static.commands.explain_tables import (
+        contribution_tables,
+        largest_table,
+        left_out_table,
+    )
 
     if not shown.contributions.size:
         console.print("No pair of words has a share: one of the texts has no known word.")
-    elif top is not None:
+        return
+    if top is not None:
         console.print("Largest shares of pairs of words in the cosine:")
         console.print(largest_table(shown, top))
+        if of_words := left_out_table(shown, top):
+            console.print(of_words)
     else:
         console.print("Share of each pair of words in the cosine:")
         for table in contribution_tables(shown, console.width):
             console.print(table)
+    if shown.left_out:
+        console.print(_OF_A_HEAD)

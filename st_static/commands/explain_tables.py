@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,28 +14,40 @@ if TYPE_CHECKING:
 
 _COLUMN_PADDING = 3  # what rich puts around a column
 _CELL = len("+0.123")
+_LEFT_OUT = "left out"
 
 
 def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]:
-    """The shares of word pairs, one row per word of the first text; in parts that fit a width."""
-    shares = explanation.contributions
-    first = max([len(word.text) for word in explanation.first] or [0])
-    budget = width - first - _CELL - 2 * _COLUMN_PADDING - 1
+    """The shares of word pairs, one row per word of the first text; in parts that fit a width.
+
+    For a model with a head also how much the cosine falls without each word: of the first text in
+    the last column, of the second in the last row.
+    """
+    shares, left_out = explanation.contributions, explanation.left_out
+    labels = ["sum", _LEFT_OUT] if left_out else ["sum"]
+    first = max(len(label) for label in [*labels, *(word.text for word in explanation.first)])
+    at_the_end = sum(max(len(label), _CELL) + _COLUMN_PADDING for label in labels)
+    budget = width - first - at_the_end - _COLUMN_PADDING - 1
     for block in _blocks([word.text for word in explanation.second], budget):
+        is_last = block.stop == len(explanation.second)
         table = Table("")
         for j in block:
             table.add_column(Text(explanation.second[j].text), justify="right", no_wrap=True)
-        is_last = block.stop == len(explanation.second)
-        if is_last:
-            table.add_column("sum", justify="right")
-        for word, row in zip(explanation.first, shares, strict=True):
-            cells = [*row[block.start : block.stop], *[row.sum()] * is_last]
-            table.add_row(Text(word.text), *(f"{cell:+.3f}" for cell in cells))
+        for label in labels if is_last else []:
+            table.add_column(label, justify="right")
+        for i, word in enumerate(explanation.first):
+            at_end = [shares[i].sum(), *([left_out[0][i]] if left_out else [])] if is_last else []
+            table.add_row(Text(word.text), *_cells([*shares[i, block], *at_end]))
         table.add_section()
-        sums: list[float] = [*shares[:, block.start : block.stop].sum(axis=0)]
-        sums += [shares.sum()] * is_last
-        table.add_row("sum", *(f"{cell:+.3f}" for cell in sums))
+        sums = shares[:, block].sum(axis=0)
+        table.add_row("sum", *_cells([*sums, *([shares.sum()] if is_last else [])]))
+        if left_out:
+            table.add_row(_LEFT_OUT, *_cells(left_out[1][block]))
         yield table
+
+
+def _cells(shares: Iterable[float]) -> list[str]:
+    return [f"{share:+.3f}" for share in shares]
 
 
 def largest_table(explanation: Explanation, n: int) -> Table:
@@ -58,6 +70,27 @@ def largest_table(explanation: Explanation, n: int) -> Table:
         table.add_section()
         others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
         table.add_row(others, "", f"{sum(share for _, share in rest):+.3f}")
+    return table
+
+
+def left_out_table(explanation: Explanation, n: int) -> Table | None:
+    """The n words without which the cosine changes most; None of a model without a head.
+
+    A word that comes several times in a text, and each time changes as much, is one row: what it
+    changes each time.
+    """
+    if explanation.left_out is None:
+        return None
+    sides = zip((explanation.first, explanation.second), explanation.left_out, strict=True)
+    falls = {
+        (name, word.text, f"{fall:+.3f}"): abs(fall)
+        for name, (words, of_words) in zip(("first", "second"), sides, strict=True)
+        for word, fall in zip(words, of_words, strict=True)
+    }
+    table = Table("text", "word")
+    table.add_column(_LEFT_OUT, justify="right")
+    for name, word, fall in sorted(falls, key=lambda row: -falls[row])[:n]:
+        table.add_row(name, Text(word), fall)
     return table
 
 

@@ -60,10 +60,12 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
     table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
     table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
     table.add_section()
+    head = result.work.head(result.stages[-1].name)
     for name, value in (
         ("vocabulary", f"{vocabulary['words']:,} {unit_of(vocabulary)}"),
         ("vectors", f"{vocabulary['tokens']:,}"),
         ("dimensions", f"{result.stage('pca').figures['dimension']}"),
+        *([("head", f"{head.units} hidden units")] if head else []),
         ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
         ("speed", f"{sentences_per_second:,.0f} sentences/s"),
     ):

@@ -69,11 +69,11 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
         check_training(config.distillation)
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
+    fused = ensemble.fuse()  # which refuses members that have no place in one table
     texts: list[str] = []
     if config.form != "exact":
         with locked(work_dir):
             texts = _sentences(config, work_dir)
-    fused = ensemble.fuse()
     figures: Figures = {}
     if config.form == "exact":
         fused.save_pretrained(output, config.export.dtype)

@@ -29,6 +29,10 @@ _FORMS = {
     "distilled": "It loads with sentence-transformers alone, and was distilled from the members "
     "into one vector per word.",
 }
+_HEAD = (
+    " Behind the mean of these vectors is a head of {units} hidden units, a small network. "
+    "Model2Vec, which knows tables only, does not load it."
+)
 
 
 def ensemble_card(
@@ -86,15 +90,17 @@ def ensemble_body(
     members = record["ensemble"]["members"]
     is_exact = record["ensemble"]["form"] == "exact"
     languages = languages_of_members(members)
+    units = record["ensemble"].get("head_units", 0)
+    network = "transformer" if units else "neural network"
     parts = [
         f"# {name}",
         f"A static sentence encoder: the weighted ensemble of {len(members)} static models, over "
-        "one table of words. No neural network runs. A member that tells capitals apart, or splits "
+        f"one table of words. No {network} runs. A member that tells capitals apart, or splits "
         "words by what stands beside them, is not quite what it is alone.",
         notes_part(notes),
         "## Use it",
         usage_part(model_id or f"models/{name}", languages, trust_remote_code=is_exact),
-        _FORMS[record["ensemble"]["form"]],
+        _FORMS[record["ensemble"]["form"]] + (_HEAD.format(units=units) if units else ""),
         "## Members",
         _table(members),
         *_agreement(record),

@@ -27,6 +27,7 @@ from st_static.distill.work_directory import (
     write_word_table,
 )
 from st_static.encode.encoder import Encoder, check_encoder
+from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
@@ -113,8 +114,10 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
     """Write what a stage has trained as a model; its figures."""
     figures = stage_figures(stage)
     table = read_word_table(stage)
+    head = read_head(stage)
     record = fused.record("distilled") | {"distillation": figures}
-    card = fused.card("distilled", path.resolve().name)
+    if head:
+        record["ensemble"]["head_units"] = head.units
     export_model(
         path,
         table,
@@ -122,8 +125,8 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
         record,
         dtype,
         pca=stage / PCA_FILE,
-        card=card,
-        head=read_head(stage),
+        card=ensemble_card(record, path.resolve().name),
+        head=head,
     )
     return figures
 

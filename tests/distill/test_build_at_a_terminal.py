@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import mteb
+import numpy as np
 import pytest
 import yaml
 from sentence_transformers import SentenceTransformer
@@ -20,10 +21,12 @@ from st_static.commands.next_steps import next_steps
 from st_static.distill import pipeline as recipe
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.pipeline import BuildResult, build
-from st_static.distill.report import rows_explained, size_on_disk
+from st_static.distill.report import report_table, rows_explained, size_on_disk
+from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.benchmark import results_folder
 from st_static.evaluate.task_languages import choose_subsets
 from st_static.evaluate.tasks import benchmark_tasks
+from st_static.model.head import Head
 from st_static.publish.card.benchmarks import benchmark_of, options_to_score
 
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
@@ -114,6 +117,17 @@ def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildCon
     smaller = build(replace(config, vocabulary=without, output=f"{config.output}-small"))
     assert "word pieces" not in rows_explained(smaller)
     assert size_on_disk(smaller.output) < size_on_disk(built.output)
+
+
+def test_a_head_is_told_with_its_units(built: BuildResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[str]:
+        names, values, _ = report_table(built, 1).columns
+        return [f"{name} {value}" for name, value in zip(names.cells, values.cells, strict=True)]
+
+    assert not [line for line in told() if line.startswith("head")]
+    head = Head(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
+    monkeypatch.setattr(WorkDirectory, "head", lambda work, stage: {"distillation": head}[stage])
+    assert "head 4 hidden units" in told()
 
 
 def test_this_runs_time_is_told_beside_that_of_all(built: BuildResult, config: BuildConfig) -> None:

@@ -28,6 +28,7 @@ from st_static.distill.config import CorpusConfig, ExportConfig
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
+from st_static.model.head import Head
 from st_static.model.static_model import read_static_model
 from st_static.tokens.tokenizer import build_tokenizer, split_words
 
@@ -259,6 +260,31 @@ def test_a_distilled_recipe(folders, corpus, tmp_path, target, monkeypatch):
     vectors = seen["target"].encode(TEXTS[:9])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     np.testing.assert_allclose(vectors @ vectors.T, expected, atol=1e-4)
+
+
+def test_a_distilled_recipe_with_a_head(folders, corpus, tmp_path):
+    training = dataclasses.replace(QUICK, head=3)
+    config = config_of(folders, corpus, tmp_path, form="distilled", distillation=training)
+    result = build_ensemble(config)
+    assert read_static_model(result.output).head.units == 3
+    record = json.loads((result.output / "st_static.json").read_text("utf-8"))
+    assert record["ensemble"]["head_units"] == 3
+    card = (result.output / "README.md").read_text("utf-8")
+    assert "a head of 3 hidden units, a small network. Model2Vec" in card
+    assert "No transformer runs" in card
+    assert result.figures["model_agreement"] > 0.5
+
+
+def test_a_member_with_a_head_is_refused_before_the_text_is_read(folders, tmp_path):
+    model = read_static_model(folders[0])
+    head = Head(np.ones((1, 8), np.float32), np.ones((8, 1), np.float32))
+    export_model(tmp_path / "member", model.table, model.tokenizer, {}, head=head)
+    text = CorpusConfig(docstrings=["stdlib"])
+    members = [folders[0], tmp_path / "member"]
+    config = config_of(members, text, tmp_path / "new", form="calibrated")
+    with pytest.raises(ValueError, match=r"Member 1 \(member\) cannot be fused: .* or a head"):
+        build_ensemble(config)
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_sentences_do_not_depend_on_their_order(folders, corpus, tmp_path):

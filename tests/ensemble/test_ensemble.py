@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from st_static import Ensemble, FastEncoder
+from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 
 
@@ -53,6 +54,23 @@ def test_members_with_tokenizers_of_their_own(tokenizers_by_family, sentences):
     first = encoders[0].encode(sentences)
     first /= np.linalg.norm(first, axis=1, keepdims=True) * np.sqrt(3)
     np.testing.assert_allclose(vectors[:-1, :5], first, atol=1e-6)
+
+
+def test_members_with_heads(tokenizers_by_family, sentences):
+    rng = np.random.default_rng(0)
+    models = []
+    for tokenizer in tokenizers_by_family.values():
+        head = Head(rng.normal(size=(3, 5)), rng.normal(size=(5, 3)))
+        table = rng.normal(size=(tokenizer.get_vocab_size(), 5))
+        models.append(StaticModel(tokenizer, table, normalize=True, head=head))
+    found = Ensemble([FastEncoder(model) for model in models], [1, 2, 3]).encode(sentences)
+    expected = []
+    for model, weight in zip(models, [1, 2, 3], strict=True):
+        ids = (model.tokenizer.encode(text, add_special_tokens=False).ids for text in sentences)
+        x = np.stack([model.table[row].mean(axis=0) for row in ids])
+        z = x + np.maximum(x @ model.head.first.T, 0) @ model.head.second.T
+        expected.append(weight * z / np.linalg.norm(z, axis=1, keepdims=True) / np.sqrt(14))
+    np.testing.assert_allclose(found, np.concatenate(expected, axis=1), atol=1e-5)
 
 
 @pytest.mark.parametrize(

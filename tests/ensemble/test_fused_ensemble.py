@@ -15,6 +15,7 @@ from st_static import Ensemble, FastEncoder
 from st_static.ensemble.shared_vocabulary import token_rows
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
+from st_static.model.head import Head
 from st_static.model.resolve import read_named
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
@@ -371,6 +372,9 @@ def test_what_cannot_be_fused(ensemble, tokenizers_by_family):
         ensemble.fuse("the")
     with pytest.raises(ValueError, match=r"Member 0 \(ours\) cannot be fused: .* prompt"):
         Ensemble([member(WORDS, 2, 0, prompt="query: ", name="ours")]).fuse()
+    head = Head(np.ones((1, 2)), np.ones((2, 1)))
+    with pytest.raises(ValueError, match=r"Member 0 \(ours\) cannot be fused: .* or a head"):
+        Ensemble([member(WORDS, 2, 0, head=head, name="ours")]).fuse()
     unigram = tokenizers_by_family["unigram"]
     table = random_table(unigram.get_vocab_size(), 2, 0)
     other = FastEncoder(StaticModel(unigram, table, normalize=False))

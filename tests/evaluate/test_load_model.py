@@ -23,7 +23,9 @@ from st_static.evaluate.peers.random_recurrent import (
     random_lstm,
 )
 from st_static.model.export import export_model
+from st_static.model.head import Head
 from st_static.model.resolve import read_named
+from st_static.model.static_model import read_static_model
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
 from st_static.tokens.tokenizer import build_tokenizer
@@ -114,6 +116,16 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "model2vec", None)
     with pytest.raises(ValueError, match="pip install model2vec"):
         load_model("model2vec:org/model")
+
+
+def test_a_head_is_not_for_model2vec(ours, tmp_path):
+    model, head = read_static_model(ours), Head(np.ones((1, 6)), np.ones((6, 1)))
+    export_model(tmp_path / "model", model.table, model.tokenizer, {}, head=head)
+    with pytest.raises(ValueError, match="Model2Vec knows tables only"):
+        load_model(f"model2vec:{tmp_path / 'model'}")
+    loaded = load_model(str(tmp_path / "model"))
+    expected = FastEncoder.from_pretrained(tmp_path / "model").encode(TEXTS)
+    np.testing.assert_allclose(loaded.encode(TEXTS), expected, atol=1e-6)
 
 
 def test_whole_numbers_as_weights_are_for_model2vec(ours, tmp_path):

@@ -16,7 +16,9 @@ from st_static.files import read_json
 from st_static.model.export import RECORD_FILE
 from st_static.model.head import Head
 from st_static.model.modules import TOKENIZER_FILE, table_folder
+from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 Floats = NDArray[np.float32]
@@ -80,6 +82,12 @@ class BuiltModel:
     def head(self) -> Head | None:
         """The head behind the last stage's table, if it has one."""
         return self._work.head(self._table_stages[-1])
+
+    def text_vectors(self, ids: Ragged, stage: str | None = None) -> Floats:
+        """Vectors [B, D] of texts as token ids [B rows]: the model's, or those after a stage."""
+        table = self.tables[stage] if stage else self.table
+        means, head = sentence_means(table, ids), self._work.head(stage or self._table_stages[-1])
+        return head(means) if head else means
 
     @property
     def _table_stages(self) -> list[str]:

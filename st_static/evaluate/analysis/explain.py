@@ -6,12 +6,19 @@ A text's vector E is the sum of its words' vectors, scaled. So the cosine of tex
 
 exactly: it has no other parts. Of an ensemble it is the dot product, the mean of the members'
 cosines, that is explained so.
+
+A head adds B relu(A x) to the sum x. For one text, relu only decides which hidden units are on.
+With M, a diagonal of ones for these and zeros for the others, the text's vector is (I + B M A) x, a
+word's (I + B M A) w_i, and the formula above is exact again. But M is that of the text: beside
+other words a word has another vector. So it is also computed how much the cosine falls without
+each word.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +27,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.corpus.scripts import has_unspaced
+from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
+from st_static.model.vectors import unit_rows
 from st_static.tokens.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 
 
@@ -56,11 +65,14 @@ class Explanation:
         first: The words of the first text.
         second: The words of the second text.
         contributions: Each pair's share, [len(first), len(second)]; their sum is the cosine.
+        left_out: Of a model with a head, how much the cosine falls when a word is left out of its
+            text: of the first text's words, [len(first)], and of the second's; else None.
     """
 
     first: list[Word]
     second: list[Word]
     contributions: NDArray[np.float64]
+    left_out: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
     def similarity(self) -> float:
@@ -75,6 +87,7 @@ class Explanation:
             [self.first[i] for i in rows],
             [self.second[j] for j in columns],
             self.contributions[np.ix_(rows, columns)],
+            self.left_out and (self.left_out[0][rows], self.left_out[1][columns]),
         )
 
 
@@ -93,10 +106,13 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
         [[0.422], [0.527]]
     """
-    table = model.table[:, : model.truncate_dim].astype(np.float64)
+    # Behind a head, a dimension that is cut off has its part in the others.
+    table = model.table if model.head else model.table[:, : model.truncate_dim]
     words = [split_into_words(model.tokenizer, table, model.prompt + t) for t in (first, second)]
-    shares = [_shares(text, model) for text in words]
-    return Explanation(words[0], words[1], shares[0] @ shares[1].T)
+    vectors = [_word_vectors(text, model.table) for text in words]
+    one, other = (_shares(of_words, model) for of_words in vectors)
+    left_out = _left_out(vectors, model.head, model.truncate_dim) if model.head else None
+    return Explanation(words[0], words[1], one @ other.T, left_out)
 
 
 def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
@@ -127,23 +143,56 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
     return words
 
 
-def _shares(words: list[Word], model: StaticModel) -> NDArray[np.float64]:
-    """Each word's vector, scaled so that their sum is the text's vector, [W, D]."""
-    vectors = np.zeros((len(words), model.table.shape[1]))
+def _word_vectors(words: list[Word], table: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The sum of each word's rows, [W, D]."""
+    vectors = np.zeros((len(words), table.shape[1]))
     for row, word in zip(vectors, words, strict=True):
-        row += model.table[word.ids].astype(np.float64).sum(axis=0)
+        row += table[word.ids].astype(np.float64).sum(axis=0)
+    return vectors
+
+
+def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:
+    """What each word adds to its text's vector: scaled, so that it is the sum of them, [W, D]."""
     if model.segments:
-        _scale_segments(vectors, model)
-        return vectors[:, : model.truncate_dim]
+        return _scaled_segments(vectors, model)[:, : model.truncate_dim]
+    if model.head:
+        vectors = _behind(model.head, vectors)
     vectors = vectors[:, : model.truncate_dim]
     length = np.linalg.norm(vectors.sum(axis=0))
     return vectors / length if length else np.zeros_like(vectors)
 
 
-def _scale_segments(vectors: NDArray[np.float64], model: StaticModel) -> None:
-    """Scale the segment of each member of an ensemble by itself, in place."""
+def _behind(head: Head, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The vectors of a text's words, taken through the hidden units that the text switches on."""
+    hidden = vectors @ head.first.T.astype(np.float64)
+    hidden[:, hidden.sum(axis=0) <= 0] = 0
+    return vectors + hidden @ head.second.T.astype(np.float64)
+
+
+def _left_out(
+    vectors: Sequence[NDArray[np.float64]], head: Head, truncate_dim: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How much the cosine of two texts falls without each word, for the words of each."""
+    texts = []
+    for of_words in vectors:
+        whole = of_words.sum(axis=0)
+        texts.append(unit_rows(head(np.vstack([whole, whole - of_words]))[:, :truncate_dim]))
+    one, other = (text.astype(np.float64) for text in texts)
+    return _falls(one, other[0]), _falls(other, one[0])
+
+
+def _falls(text: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From the cosine of the first vector with another text's to those of the others, [W]."""
+    whole, *without = text @ other
+    return np.array([whole - cosine for cosine in without])
+
+
+def _scaled_segments(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:
+    """Scale the segment of each member of an ensemble by itself."""
+    vectors = vectors.copy()
     total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
     for width, weight in model.segments:
         segment = vectors[:, start : start + width]
         segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
         start += width
+    return vectors

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.model.vectors import sentence_means, unit_rows
+from st_static.model.vectors import unit_rows
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
@@ -34,8 +34,8 @@ def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
     distinct = np.unique(first, return_index=True)[1]
     i, j = distinct[random_pairs(len(distinct))].T
     rows = []
-    for stage, table in model.tables.items():
-        x, y = (sentence_means(table, side) for side in ids)
+    for stage in model.tables:
+        x, y = (model.text_vectors(side, stage) for side in ids)
         rows.append(
             {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x[i], x[j])}
         )

@@ -12,7 +12,6 @@ from st_static.distill.agreement import teacher_agreement
 from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.figure_style import OURS, new_axes, save_both
-from st_static.model.vectors import sentence_means
 
 # Teacher tokens of a sentence, without special ones: from, to.
 BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
@@ -23,8 +22,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     """Teacher agreement on held-out sentences, by their length."""
     rows = np.flatnonzero(model.is_held_out)
     texts = model.selected.texts.take(rows)
-    means = sentence_means(model.table, model.tokenize(texts))
-    student = model.head(means) if model.head else means
+    student = model.text_vectors(model.tokenize(texts))
     target = Target.fit(model.teacher_vectors, model.served)
     teacher = target(model.teacher_vectors[rows])
     return agreement_by_length(student, teacher, model.selected.lengths[rows])

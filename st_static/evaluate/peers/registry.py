@@ -60,6 +60,7 @@ from st_static.evaluate.peers.random_recurrent import (
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import read_lines
 from st_static.hub_access import require_model
+from st_static.model.modules import table_folder
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
@@ -84,7 +85,13 @@ def _revision(*files: str) -> str:
 def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     with package_of_peer("model2vec", "model2vec"):
         from model2vec import StaticModel
-    model = StaticModel.from_pretrained(require_model(id_or_folder) or id_or_folder)
+    found = require_model(id_or_folder) or id_or_folder
+    if table_folder(Path(found)) != Path(found):
+        raise ValueError(
+            f"{id_or_folder} has a head behind its table, and Model2Vec knows tables only. Name "
+            "the model without model2vec:."
+        )
+    model = StaticModel.from_pretrained(found)
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)
     return EvaluatedModel(name, revision, model.encode, int(model.dim))
 

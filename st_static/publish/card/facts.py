@@ -86,7 +86,8 @@ class CardFacts:
         tokens: Rows of the table, V.
         dtype: Number format of the table as stored.
         bytes_on_disk: Size of the files that a user downloads, without card and figures.
-        bytes_in_memory: Size of the table, as sentence-transformers holds it.
+        bytes_in_memory: Size of the table, and of the head's layers if there is one, as
+            sentence-transformers holds them.
         recipe: The recipe.
         recipe_hash: Its hash.
         stages: What each stage measured.
@@ -110,6 +111,7 @@ class CardFacts:
         figures: The figures, in the order in which they were drawn.
         speed_texts: What the speeds were measured on: `stdlib`, the documentation of Python's
             standard library; `corpus`, held-out sentences of the model's; empty without speeds.
+        head_units: Hidden units of the head, H; 0 of a table alone.
     """
 
     name: str
@@ -142,6 +144,7 @@ class CardFacts:
     variances: list[float]
     figures: list[CardFigure] = field(default_factory=list)
     speed_texts: str = "stdlib"
+    head_units: int = 0
 
     def to_json(self) -> str:
         """The facts as text, the same for the same facts."""

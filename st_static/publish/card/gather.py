@@ -17,7 +17,7 @@ from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE, own_files
-from st_static.model.static_model import read_static_model
+from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts, ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
@@ -61,7 +61,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         tokens=len(model.table),
         dtype=str(model.table.dtype),
         bytes_on_disk=sum(file.stat().st_size for file in own_files(folder)),
-        bytes_in_memory=model.table.nbytes,
+        bytes_in_memory=_bytes_in_memory(model),
         recipe=record["recipe"],
         recipe_hash=digest(record["recipe"]),
         stages=record["stages"],
@@ -77,10 +77,17 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         **_machine(),
         speed=measure_speeds(folder, model, name, teacher, inputs.peer_models, texts.texts),
         speed_texts=texts.source,
+        head_units=model.head.units if model.head else 0,
         limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=_variances(folder),
     )
+
+
+def _bytes_in_memory(model: StaticModel) -> int:
+    """Of the modules in sentence-transformers, which carry the vector past a head in its layers."""
+    layers = model.head.as_dense() if model.head else []
+    return int(model.table.nbytes + sum(layer.weight.nbytes for layer in layers))
 
 
 def _machine() -> dict[str, Any]:

@@ -18,7 +18,10 @@ from small_build import generated_sentences, save_tiny_teacher, small_config, wr
 from transformers import AutoModel, AutoTokenizer
 
 from st_static.cli import main
+from st_static.distill.agreement import teacher_agreement
 from st_static.distill.pipeline import build
+from st_static.distill.target import Target
+from st_static.distill.work_directory import write_head
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.ablation import ablation, ablation_tables
@@ -32,6 +35,8 @@ from st_static.evaluate.analysis.collapse import (
 )
 from st_static.evaluate.analysis.geometry import read_pairs, sphere
 from st_static.evaluate.analysis.lengths import held_out_agreement
+from st_static.model.head import Head
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import build_tokenizer
@@ -201,6 +206,37 @@ def test_the_models_collapse_is_over_its_word_vectors(model):
     np.testing.assert_array_equal(vectors, model.table[rows])
 
 
+@pytest.fixture(scope="module")
+def with_head(folder, tmp_path_factory):
+    """The model as if its distillation had trained a head, too."""
+    work = tmp_path_factory.mktemp("with_head") / "work"
+    shutil.copytree(folder / "work", work)
+    [stage] = work.glob("distillation-*")
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(6, 8)), rng.normal(size=(8, 6))
+    write_head(stage, Head(first.astype(np.float32), second.astype(np.float32)))
+    return BuiltModel(folder / "model", work)
+
+
+def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head):
+    first, second = generated_sentences(30, seed=3), generated_sentences(30, seed=4)
+    before, after = (sphere(m, list(zip(first, second, strict=True))) for m in (model, with_head))
+    assert before[:-1].equals(after[:-1])
+    encoder = FastEncoder(
+        StaticModel(model.tokenizer, model.table, normalize=True, head=with_head.head)
+    )
+    expected = np.square(encoder.encode(first) - encoder.encode(second)).sum(axis=1).mean()
+    assert after["alignment"][-1] == pytest.approx(expected, rel=1e-5)
+    assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
+    held_out = np.flatnonzero(with_head.is_held_out)
+    vectors = encoder.encode(with_head.held_out_texts)
+    target = Target.fit(with_head.teacher_vectors, with_head.served)
+    agreement = teacher_agreement(vectors, target(with_head.teacher_vectors[held_out]))
+    found = held_out_agreement(with_head)["agreement"][-1]
+    assert found == pytest.approx(agreement, abs=0.01)
+    assert found != pytest.approx(held_out_agreement(model)["agreement"][-1], abs=1)
+
+
 def test_uniformity_is_over_pairs_of_different_texts():
     """Orthogonal vectors have the squared distance 2, so that each pair has exp(-4)."""
     words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100)]
@@ -208,7 +244,11 @@ def test_uniformity_is_over_pairs_of_different_texts():
     table = np.zeros((tokenizer.get_vocab_size(), 100), np.float32)
     for i, word in enumerate(words):
         table[tokenizer.token_to_id(word), i] = 1
-    model = SimpleNamespace(tokenize=ChunkTokenizer(tokenizer), tables={"stage": table})
+    model = SimpleNamespace(
+        tokenize=ChunkTokenizer(tokenizer),
+        tables={"stage": table},
+        text_vectors=lambda ids, stage: sentence_means(table, ids),
+    )
     # The last ten begin with the first text again.
     pairs = [*zip(words, reversed(words), strict=True), *((words[0], w) for w in words[:10])]
     [row] = sphere(model, pairs).to_dicts()

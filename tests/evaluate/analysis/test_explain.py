@@ -1,6 +1,7 @@
 """A similarity in parts: they add up to what sentence-transformers says; every word is shown."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from small_build import WORDS
 
 from st_static.cli import main
 from st_static.evaluate.analysis.explain import explain
+from st_static.model.export import export_model
+from st_static.model.head import Head
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
@@ -187,3 +190,145 @@ def test_each_piece_of_a_script_without_spaces_is_a_word():
         *(("猫", "unknown: no vector"), ("。", "no vector")),
         *(("Tokenization", "▁token iza tion"), ("ไทย", "")),
     ]
+
+
+@pytest.fixture(scope="module")
+def with_head(built, tmp_path_factory):
+    """The built model with a head: many hidden units, so that words switch some on and off."""
+    folder = tmp_path_factory.mktemp("explain") / "model"
+    model, rng = read_static_model(built / "model"), np.random.default_rng(0)
+    width = model.table.shape[1]
+    first = rng.normal(size=(20, width)).astype(np.float32)
+    head = Head(first, rng.normal(size=(width, 20)).astype(np.float32) / 4)
+    export_model(folder, model.table, model.tokenizer, {}, head=head)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cosine_of(with_head):
+    """The cosine of two texts in sentence-transformers, of all or the first dimensions."""
+    model = SentenceTransformer(str(with_head), device="cpu")
+
+    def cosine(first, second, width=None):
+        vectors = model.encode([first, second], show_progress_bar=False, truncate_dim=width)
+        return float(model.similarity(vectors[:1], vectors[1:]))
+
+    return cosine
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(first=TEXTS, second=TEXTS, width=st.sampled_from([None, 5]))
+def test_behind_a_head_shares_add_up_to_the_models_similarity(
+    with_head, cosine_of, first, second, width
+):
+    model = replace(read_static_model(with_head), truncate_dim=width)
+    explanation = explain(model, first, second)
+    expected = cosine_of(first, second, width)
+    assert explanation.contributions.sum() == pytest.approx(expected, abs=1e-5)
+    assert explanation.of_known_words().similarity == pytest.approx(expected, abs=1e-5)
+
+
+def test_behind_a_head_a_pairs_share_is_the_product_of_its_words_through_both_texts(with_head):
+    model = read_static_model(with_head)
+    texts = ["baba", "bade"], ["figo"]
+    sides = []
+    for words in texts:
+        rows = [model.table[model.tokenizer.token_to_id(w)].astype(np.float64) for w in words]
+        mask = np.diag((model.head.first @ sum(rows) > 0).astype(np.float64))
+        through = np.eye(len(rows[0])) + model.head.second @ mask @ model.head.first
+        vectors = np.array([through @ row for row in rows])
+        sides.append(vectors / np.linalg.norm(vectors.sum(axis=0)))
+        assert 0 < mask.sum() < 20
+    explanation = explain(model, *map(" ".join, texts))
+    np.testing.assert_allclose(explanation.contributions, sides[0] @ sides[1].T, rtol=1e-5)
+
+
+KNOWN = st.lists(st.sampled_from([*WORDS[:20], "北"]), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(first=KNOWN, second=KNOWN, width=st.sampled_from([None, 5]))
+def test_a_word_left_out_changes_the_cosine_as_a_text_without_it(
+    with_head, cosine_of, first, second, width
+):
+    model = replace(read_static_model(with_head), truncate_dim=width)
+    explanation = explain(model, " ".join(first), " ".join(second))
+    whole = cosine_of(" ".join(first), " ".join(second), width)
+    for words, other, falls in (
+        (first, second, explanation.left_out[0]),
+        (second, first, explanation.left_out[1]),
+    ):
+        expected = [
+            whole - cosine_of(" ".join(words[:i] + words[i + 1 :]), " ".join(other), width)
+            for i in range(len(words))
+        ]
+        np.testing.assert_allclose(falls, expected, atol=1e-5)
+
+
+def test_without_a_head_nothing_is_left_out(built, model, capsys):
+    assert explain(model, "baba", "bade").left_out is None
+    for top in ([], ["--top", "2"]):
+        assert main(["explain", str(built / "model"), "baba", "bade", *top]) == 0
+        printed = capsys.readouterr().out
+        assert "left out" not in printed
+        assert "head" not in printed
+
+
+def rows_of(printed):
+    lines = [line.strip("│") for line in printed.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")] for line in lines]
+
+
+def test_the_command_says_what_a_share_means_behind_a_head(with_head, capsys, tmp_path):
+    first, second = "baba, bade 北", "figo bade figo"
+    figure = tmp_path / "pair.svg"
+    assert main(["explain", str(with_head), first, second, "--figure", str(figure)]) == 0
+    printed = capsys.readouterr().out
+    shown = explain(read_static_model(with_head), first, second).of_known_words()
+    falls = [[f"{fall:+.3f}" for fall in side] for side in shown.left_out]
+    assert rows_of(printed) == [
+        *(
+            [word.text, *(f"{x:+.3f}" for x in [*row, row.sum()]), fall]
+            for word, row, fall in zip(shown.first, shown.contributions, falls[0], strict=True)
+        ),
+        ["sum", *(f"{x:+.3f}" for x in [*shown.contributions.sum(axis=0), shown.similarity]), ""],
+        ["left out", *falls[1], "", ""],
+    ]
+    said = " ".join(printed.split())
+    assert "hold for these two texts only" in said
+    assert "how much the cosine falls when the word is left out of its text" in said
+    assert f"cosine: {shown.similarity:.6f}" in said
+    assert f"{shown.similarity:.3f} = the sum of all shares" in figure.read_text("utf-8")
+
+
+def test_long_texts_list_the_words_that_change_most_when_left_out(with_head, capsys):
+    first, second = "baba bade bade figo", "bade baba dogo"
+    assert main(["explain", str(with_head), first, second, "--top", "3"]) == 0
+    printed = capsys.readouterr().out
+    explanation = explain(read_static_model(with_head), first, second)
+    falls = {
+        (name, word.text): fall
+        for name, words, side in zip(
+            ("first", "second"),
+            (explanation.first, explanation.second),
+            explanation.left_out,
+            strict=True,
+        )
+        for word, fall in zip(words, side, strict=True)
+    }
+    largest = sorted(falls, key=lambda key: -abs(falls[key]))[:3]
+    assert rows_of(printed)[-3:] == [[*key, f"{falls[key]:+.3f}"] for key in largest]
+    assert "hold for these two texts only" in " ".join(printed.split())
+    assert main(["explain", str(with_head), first, second, "--top", "99"]) == 0
+    rows = [row for row in rows_of(capsys.readouterr().out) if row[0] in ("first", "second")]
+    assert sorted(tuple(row[:2]) for row in rows) == sorted(falls)  # a repeated word comes once
+
+
+def test_a_wide_table_behind_a_head_comes_in_parts(with_head, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", str(with_head), "baba a", " ".join(WORDS[:20])]) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in WORDS[:20])
+    assert max(map(len, printed.splitlines())) <= 60
+    *_, header = [line for line in printed.splitlines() if line.startswith("┃")]
+    assert [cell.strip() for cell in header.split("┃")][-3:-1] == ["sum", "left out"]

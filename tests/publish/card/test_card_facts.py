@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from card_results import change_weights, facts_of, write_result
+from card_results import change_weights, complete_record, facts_of, write_result
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
@@ -48,15 +48,6 @@ def problems_of(model, repo_id=None):
     with pytest.raises(ValueError, match="cannot be published as it is") as caught:
         check_folder(model, repo_id=repo_id)
     return str(caught.value).split("\n- ")[1:]
-
-
-def complete_record(model):
-    """Give a record what publish asks for."""
-    record = read_json(model / "st_static.json")
-    record["recipe"]["corpus"] |= {"description": "invented words", "license": "cc0-1.0"}
-    record["recipe"]["teacher"]["hub_id"] = "org/teacher"
-    record["recipe"]["export"]["license"] = "mit"
-    write_json(model / "st_static.json", record)
 
 
 # -- language --------------------------------------------------------------------------
