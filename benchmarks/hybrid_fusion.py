@@ -4,12 +4,12 @@
 
 prints nDCG@10 x 100 of each ranking alone and of the model's with each lexical one, for two sorts
 of queries: each document's title, which is to find the rest of the document, and the queries of
-FOLDER, which is as for examples/hybrid_search.py. What searching uses is chosen by the titles, so
-that the judgements stay a test.
+FOLDER, which is as for examples/hybrid_search.py and whose documents have titles. Choose by the
+titles: the judgements are a test.
 
-Lexical rankings are BM25 and the cosines of sentence-transformers' `SparseStaticEmbedding` over the
-model's own tokens, with the weight log((N + 1) / (n + 0.5)) for a token that n of N documents have.
-A sum is that of the example; RRF adds 1 / (60 + rank) over each ranking's first thousand.
+Lexical rankings are BM25, and the cosines of sentence-transformers' `SparseStaticEmbedding` over
+the model's own tokens, with the weight log((N + 1) / (n + 0.5)) for a token that n of N documents
+have. A sum is that of the example; RRF adds 1 / (60 + rank) over each ranking's first thousand.
 """
 
 import argparse

@@ -91,7 +91,7 @@ def read_folder(folder: Path) -> Iterator[tuple[str, str]]:
     for file in sorted(folder.rglob("*")):
         if file.suffix in (".txt", ".md") and file.is_file():
             try:
-                yield str(file.relative_to(folder)), file.read_text("utf-8")
+                yield file.relative_to(folder).as_posix(), file.read_text("utf-8")
             except UnicodeDecodeError as error:
                 raise ValueError(f"{file} is not text in UTF-8. Convert it.") from error
 
