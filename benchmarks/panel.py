@@ -57,13 +57,14 @@ VARIANTS: dict[str, list[str]] = {
     "table alone": [],
     "table, all terms, all lengths": BEST,
     "head 512, the paper's loss": head(512),
-    "head 512, cosines, spread": [*head(512), *TERMS],
+    "head 512, cosines and spread": [*head(512), *TERMS],
     "head 512, all terms": [*head(512), *TERMS, *ESTIMATE],
     "head 512, all terms, all lengths": [*head(512), *BEST],
-    "head 64, the same": [*head(64), *BEST],
-    "head 128, the same": [*head(128), *BEST],
     "head 256, the same": [*head(256), *BEST],
-    "head 512, 30,000 steps": [*head(512), *BEST, "--distillation.max_steps", "30000"],
+    "head 128, the same": [*head(128), *BEST],
+    "head 64, the same": [*head(64), *BEST],
+    "head 128, cosines and spread, all lengths": [*head(128), *LENGTHS, *TERMS],
+    "head 512, all terms, all lengths, a slower table": [*head(512), *BEST, *SLOW_TABLE],
 }
 TASKS = {
     "TwentyNewsgroupsClustering": "20 Newsgroups",

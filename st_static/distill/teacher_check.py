@@ -36,7 +36,7 @@ def check_teacher(teacher: Teacher, config: TeacherConfig, languages: Sequence[s
     """Check that a teacher computes what it should.
 
     Args:
-        teacher: The teacher as it was loaded, in the number format of its file or in float32.
+        teacher: The teacher as it was loaded, in float32.
         config: What the recipe says of it.
         languages: Those of the recipe, none being English; null leaves out what depends on them.
 
