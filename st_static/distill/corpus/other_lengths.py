@@ -98,32 +98,40 @@ def draw_passages(
         return
     wanted = min(_DRAWS * n, total)
     bound = np.partition(np.concatenate(hashes), wanted - 1)[wanted - 1]
+    between = " " if not languages or any(map(has_spaces, languages)) else ""
     for path, drawn in zip(shards, hashes, strict=True):
         table = read_table(path)
+        texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
+        counts = count_words(texts, languages)
         for first in np.flatnonzero(drawn <= bound):
-            passage = _passage(table.slice(int(first), words[1]), words, held_out_from, languages)
-            if passage:
-                yield passage
+            run = slice(int(first), int(first) + words[1])
+            n = _length(counts[run], keys[run], words, held_out_from)
+            if n:
+                yield between.join(texts[run][:n].to_pylist())
 
 
-def _passage(
-    sentences: pa.Table,
+def _length(
+    counts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
     words: Sequence[int],
     held_out_from: np.uint64,
-    languages: Sequence[str],
-) -> str:
-    """The first of some sentences, until they are long enough; empty if they cannot be."""
+) -> int:
+    """How many of some sentences make a passage; 0 if they cannot.
+
+    Args:
+        counts: Words of each, [S].
+        keys: Their keys, [S].
+        words: Fewest and most words of a passage.
+        held_out_from: Sentences with this key or a larger one are held out.
+    """
     least, most = words
-    keys = sentences["key"].to_numpy()
     goal = int(np.random.default_rng(int(keys[0])).integers(least, most, endpoint=True))
-    ends = np.cumsum(count_words(sentences["text"].combine_chunks(), languages))
-    stop = int(np.searchsorted(ends, goal)) + 1
-    if stop > len(ends) or ends[stop - 1] > most:
-        stop -= 1  # without the sentence that goes beyond
-    if not stop or ends[stop - 1] < least or (keys[:stop] >= held_out_from).any():
-        return ""
-    between = " " if not languages or any(map(has_spaces, languages)) else ""
-    return between.join(sentences["text"][:stop].to_pylist())
+    ends = np.cumsum(counts)
+    n = int(np.searchsorted(ends, goal)) + 1
+    if n > len(ends) or ends[n - 1] > most:
+        n -= 1  # without the sentence that goes beyond
+    fits = n and ends[n - 1] >= least and (keys[:n] < held_out_from).all()
+    return n if fits else 0
 
 
 def _hash(text: str) -> int:
