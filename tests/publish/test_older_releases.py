@@ -15,6 +15,7 @@ from hub_server import Hub
 
 from st_static import FastEncoder
 from st_static.model.export import export_model
+from st_static.model.head import Head
 from st_static.publish.hub import load_alone
 
 pytestmark = pytest.mark.slow
@@ -44,12 +45,15 @@ def older_python(request: pytest.FixtureRequest) -> Path:
     return python
 
 
-@pytest.fixture(scope="module")
-def exported(student, tmp_path_factory):
+@pytest.fixture(scope="module", params=["table", "head"])
+def exported(request, student, tmp_path_factory):
     folder = tmp_path_factory.mktemp("older") / "model"
-    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 16))
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(student.get_vocab_size(), 16))
     table[:2] = 0  # [PAD] and [UNK]
-    export_model(folder, table.astype(np.float32), student, {})
+    layers = (rng.normal(size=shape).astype(np.float32) for shape in ((8, 16), (16, 8)))
+    head = Head(*layers) if request.param == "head" else None
+    export_model(folder, table.astype(np.float32), student, {}, head=head)
     return folder
 
 
@@ -75,6 +79,7 @@ def test_there_are_older_releases_to_test() -> None:
     assert [file.stem for file in PINS] == [
         "sentence-transformers-3.4",
         "sentence-transformers-4.1",
+        "sentence-transformers-5.1",
     ]
 
 
