@@ -45,7 +45,6 @@ LENGTHS = ["--selection.spans", "0.08", "--selection.passages", "0.02"]
 TERMS = ["--distillation.cosines", "50", "--distillation.spread", "1"]
 ESTIMATE = ["--distillation.estimate", "10"]
 BEST = [*LENGTHS, *TERMS, *ESTIMATE]
-SLOW_TABLE = ["--distillation.learning_rate", "0.001"]
 
 
 def head(units: int) -> list[str]:
@@ -64,7 +63,6 @@ VARIANTS: dict[str, list[str]] = {
     "head 128, the same": [*head(128), *BEST],
     "head 64, the same": [*head(64), *BEST],
     "head 128, cosines and spread, all lengths": [*head(128), *LENGTHS, *TERMS],
-    "head 512, all terms, all lengths, a slower table": [*head(512), *BEST, *SLOW_TABLE],
 }
 TASKS = {
     "TwentyNewsgroupsClustering": "20 Newsgroups",
