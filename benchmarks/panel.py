@@ -31,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
+from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.other_lengths import choose, draw_passages, draw_spans
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.target import Target
@@ -41,28 +42,28 @@ from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 
-LENGTHS = ["--selection.spans", "0.08", "--selection.passages", "0.02"]
-TERMS = ["--distillation.cosines", "50", "--distillation.spread", "1"]
-ESTIMATE = ["--distillation.estimate", "10"]
-BEST = [*LENGTHS, *TERMS, *ESTIMATE]
+LENGTHS = {"--selection.spans": "0.08", "--selection.passages": "0.02"}
+TERMS = {"--distillation.cosines": "50", "--distillation.spread": "1"}
+ESTIMATE = {"--distillation.estimate": "10"}
+BEST = {**LENGTHS, **TERMS, **ESTIMATE}
 
 
-def head(units: int) -> list[str]:
+def head(units: int) -> dict[str, str]:
     """A head of so many units."""
-    return ["--distillation.head", str(units)]
+    return {"--distillation.head": str(units)}
 
 
-VARIANTS: dict[str, list[str]] = {
-    "table alone": [],
+VARIANTS: dict[str, dict[str, str]] = {
+    "table alone": {},
     "table, all terms, all lengths": BEST,
     "head 512, the paper's loss": head(512),
-    "head 512, cosines and spread": [*head(512), *TERMS],
-    "head 512, all terms": [*head(512), *TERMS, *ESTIMATE],
-    "head 512, all terms, all lengths": [*head(512), *BEST],
-    "head 256, the same": [*head(256), *BEST],
-    "head 128, the same": [*head(128), *BEST],
-    "head 64, the same": [*head(64), *BEST],
-    "head 128, cosines and spread, all lengths": [*head(128), *LENGTHS, *TERMS],
+    "head 512, cosines and spread": {**head(512), **TERMS},
+    "head 512, all terms": {**head(512), **TERMS, **ESTIMATE},
+    "head 512, all terms, all lengths": {**head(512), **BEST},
+    "head 256, the same": {**head(256), **BEST},
+    "head 128, the same": {**head(128), **BEST},
+    "head 64, the same": {**head(64), **BEST},
+    "head 128, cosines and spread, all lengths": {**head(128), **LENGTHS, **TERMS},
 }
 TASKS = {
     "TwentyNewsgroupsClustering": "20 Newsgroups",
@@ -203,16 +204,10 @@ def draw_differences(rows: dict[str, dict[str, float]], file: Path) -> None:
 # -- the whole -------------------------------------------------------------------------
 
 
-def builds(corpus: Path, names: Sequence[str], overrides: Sequence[str]) -> dict[str, BuildResult]:
-    """Build the variants."""
-    return {
-        name: build(
-            development_config(
-                corpus, f"models/panel-{list(VARIANTS).index(name)}", [*VARIANTS[name], *overrides]
-            )
-        )
-        for name in names
-    }
+def config_of(name: str, corpus: Path, overrides: Sequence[str] = ()) -> BuildConfig:
+    """The recipe of a variant; overrides take the place of its own values."""
+    output = f"models/panel-{list(VARIANTS).index(name)}"
+    return development_config(corpus, output, overrides, VARIANTS[name])
 
 
 def main() -> None:
@@ -223,11 +218,15 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--figure", type=Path)
     arguments, overrides = parser.parse_known_args()
+    if any(option.partition("=")[0] == "--output" for option in overrides):
+        parser.error("--output cannot be given: each variant has an output of its own in models/")
+    # All of them, so that what is wrong with an option is told before the first build.
+    configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.variants}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    results = builds(arguments.corpus, arguments.variants, overrides)
+    results = {name: build(config) for name, config in configs.items()}
     trained_on = {t for r in results.values() for t in r.work.selected.texts.to_pylist()}
-    config = development_config(arguments.corpus, "models/panel-0", overrides)
-    kinds = Kinds(next(iter(results.values())), Teacher.load(config.teacher), trained_on)
+    first = arguments.variants[0]
+    kinds = Kinds(results[first], Teacher.load(configs[first].teacher), trained_on)
     agreements, rows = [], {}
     for name, result in results.items():
         agreement = kinds.agreement(FastEncoder.from_pretrained(result.output))

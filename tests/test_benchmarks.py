@@ -4,7 +4,9 @@ import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 from scripts import error_of, run_script
 from small_build import small_config, write_corpus
@@ -103,3 +105,50 @@ def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path: Pa
     said = error_of(FOLDER / "paper_switches.py", *options, folder=tmp_path, status=2)
     assert "no option --vocabulary.sise. Did you mean --vocabulary.size?" in said
     assert list(tmp_path.iterdir()) == []
+
+
+# -- the development panel -------------------------------------------------------------
+
+
+@pytest.fixture
+def panel(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("panel")
+
+
+def test_a_variant_of_the_panel_is_the_development_build_with_its_options(
+    panel: ModuleType,
+) -> None:
+    configs = {name: panel.config_of(name, Path("texts")) for name in panel.VARIANTS}
+    assert len({config.output for config in configs.values()}) == len(configs)
+    assert configs["table alone"].distillation.head == 0
+    best = configs["head 512, all terms, all lengths"]
+    assert (best.distillation.head, best.distillation.estimate) == (512, 10)
+    assert best.selection.passages == 0.02
+    other = panel.config_of("head 64, the same", Path("texts"), ["--distillation.head", "32"])
+    assert other.distillation.head == 32
+
+
+def test_the_panel_shows_what_falls_and_what_rises(panel: ModuleType) -> None:
+    rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.0}}
+    first, second = panel.score_table(rows).to_dicts()
+    assert (first["mean difference"], first["largest fall"]) == (0, 0)
+    assert (second["mean"], second["mean difference"], second["largest fall"]) == (56, 1, -1)
+
+
+def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(
+    panel: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 40)
+    told_apart = np.stack([10.0 * labels, rng.normal(size=80)], axis=1)
+    assert panel.accuracy(told_apart, labels, 8, 3) == 100
+    noise = rng.normal(size=(80, 60))  # enough dimensions to learn all by heart
+    assert 35 < panel.accuracy(noise, labels, 8, 20) < 65
+
+
+def test_the_panel_compares_spans_with_the_passages_near_them(panel: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    spans, passages, others = (panel.unit_rows(rng.normal(size=(40, 8))) for _ in range(3))
+    assert panel._agreement_of_search((spans, passages), (spans, passages)) == pytest.approx(100)
+    assert abs(panel._agreement_of_search((others, passages), (spans, passages))) < 40
