@@ -32,7 +32,8 @@ from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
 from st_static.distill.config import BuildConfig
-from st_static.distill.corpus.other_lengths import choose, draw_passages, draw_spans
+from st_static.distill.corpus.other_lengths import choose, draw_passages
+from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.pipeline import BuildResult, build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
@@ -96,14 +97,12 @@ class Kinds:
     def __init__(self, result: BuildResult, teacher: Teacher, trained_on: set[str]) -> None:
         work = result.work
         sentences = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()
-        spans = draw_spans(sentences, N_SPANS, SPAN_WORDS, work.tokenizer)
+        spans = choose({span_of(text) for text in sentences}, N_SPANS)
         drawn = draw_passages(
             work.sentence_shards(), 10 * N_PASSAGES, PASSAGE_WORDS, np.uint64(2**64 - 1), []
         )
         passages = choose((text for text in drawn if text not in trained_on), N_PASSAGES)
-        self.of_passages = [
-            draw_spans([text], 1, SPAN_WORDS, work.tokenizer)[0] for text in passages
-        ]
+        self.of_passages = [span_of(text) for text in passages]
         self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
         target = Target.fit(work.sentence_vectors, work.served)
         self._encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))
@@ -117,6 +116,15 @@ class Kinds:
         student = unit_rows(model.encode(self.of_passages)), unit_rows(vectors["passages"])
         teacher = self._span_vectors, unit_rows(self.teacher["passages"])
         return found | {"span and passage": _agreement_of_search(student, teacher)}
+
+
+def span_of(text: str) -> str:
+    """A run of words of a text, as white space parts them."""
+    words = text.split()
+    rng = np.random.default_rng(sentence_key(text))
+    length = int(rng.integers(SPAN_WORDS[0], SPAN_WORDS[1], endpoint=True))
+    first = int(rng.integers(max(1, len(words) - length + 1)))
+    return " ".join(words[first : first + length])
 
 
 def _agreement_of_search(
