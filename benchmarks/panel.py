@@ -31,10 +31,11 @@ from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
+from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.other_lengths import choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
-from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder

@@ -18,8 +18,9 @@ from development_build import development_config
 from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, SPLITS, sts_scores
 
+from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
-from st_static.distill.pipeline import BuildResult, build
+from st_static.distill.pipeline import build
 
 SHORTEST = {"--selection.reuse_length": "1"}
 NO_MINIMUM = {"--selection.min_words": "1", "--sentences.min_words": "1"}

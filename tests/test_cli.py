@@ -54,7 +54,7 @@ class Option:
         if float in kinds:
             return self.default / 2 or 0.5
         if list[int] in kinds:
-            return [8, 4]
+            return [4, 8]
         if list[str] in kinds:
             return ["one", "two"]
         return f"another {self.name}"

@@ -6,7 +6,7 @@ import functools
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import table_agreement
+from st_static.distill.build_result import BuildResult, BuiltStage
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
@@ -66,44 +67,6 @@ from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import are_continuations
 
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
-
-
-@dataclass(frozen=True)
-class BuiltStage:
-    """A complete stage.
-
-    Attributes:
-        name: The stage.
-        folder: Its files.
-        figures: What it measured.
-        seconds: How long it took, in all its runs.
-    """
-
-    name: str
-    folder: Path
-    figures: Figures
-    seconds: float
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """A built model.
-
-    Attributes:
-        output: The folder that SentenceTransformer() loads.
-        work: The stages' files.
-        stages: The stages, in order.
-        seconds: How long this run took; stages that were complete before took it no time.
-    """
-
-    output: Path
-    work: WorkDirectory
-    stages: list[BuiltStage]
-    seconds: float = 0.0
-
-    def stage(self, name: str) -> BuiltStage:
-        """The stage of that name."""
-        return next(stage for stage in self.stages if stage.name == name)
 
 
 def build(config: BuildConfig) -> BuildResult:

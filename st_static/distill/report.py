@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
 
-from st_static.distill.pipeline import BuildResult
+from st_static.distill.build_result import BuildResult
 from st_static.distill.progress import unit_of
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path

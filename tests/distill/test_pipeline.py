@@ -27,6 +27,7 @@ from small_build import (
 from tokenizers import Tokenizer
 
 from st_static.distill import pipeline as recipe
+from st_static.distill.build_result import BuildResult
 from st_static.distill.config import (
     BuildConfig,
     CorpusConfig,
@@ -39,7 +40,7 @@ from st_static.distill.config import (
     VocabularyConfig,
 )
 from st_static.distill.distillation import training_device
-from st_static.distill.pipeline import BuildResult, build, select_sentences
+from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
 from st_static.files import read_json, write_json
