@@ -149,6 +149,11 @@ class DistillationConfig:
             value = getattr(self, name)
             require(value >= 0, f"distillation.{name} must not be negative, but it is {value}.")
         require(
+            bool(self.max_steps) or not self.head,
+            f"distillation.head is {self.head}, but distillation.max_steps is 0: a head is trained "
+            "in the distillation. Give steps, or leave the head out.",
+        )
+        require(
             min(self.matryoshka_dims or [1]) > 0,
             f"distillation.matryoshka_dims must be positive, but they are {self.matryoshka_dims}.",
         )

@@ -208,6 +208,8 @@ def test_a_head_needs_units():
         TrainableHead(6, 0)
     with pytest.raises(ValueError, match=r"distillation\.head must not be negative, but it is -1"):
         DistillationConfig(head=-1)
+    with pytest.raises(ValueError, match=r"head is 8, but distillation\.max_steps is 0"):
+        DistillationConfig(head=8, max_steps=0)
 
 
 # -- it learns -------------------------------------------------------------------------
