@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from small_build import small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
+from st_static.tokens.tokenizer import build_tokenizer
 
 Configs = dict[str, BuildConfig]
 
@@ -145,6 +146,13 @@ def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(
     assert panel.accuracy(told_apart, labels, 8, 3) == 100
     noise = rng.normal(size=(80, 60))  # enough dimensions to learn all by heart
     assert 35 < panel.accuracy(noise, labels, 8, 20) < 65
+
+
+def test_the_panel_measures_on_texts_that_are_new_and_whole(panel: ModuleType) -> None:
+    teacher = SimpleNamespace(tokenizer=build_tokenizer(["one", "two"]), max_tokens=3)
+    texts = ["one", "Two", "one two", "one two one", "one two one two"]
+    trained_on = {panel.sentence_key("two")}  # capitals do not make a text new
+    assert list(panel.fit_ones(texts, trained_on, teacher)) == ["one", "one two", "one two one"]
 
 
 def test_the_panel_compares_spans_with_the_passages_near_them(panel: ModuleType) -> None:

@@ -68,7 +68,11 @@ def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
 def selection_key(config: SelectionConfig, teacher: Teacher) -> Key:
     """What determines the selection; stages of before there were other lengths stay valid."""
     key = _without(_SELECTION_BEFORE, asdict(config))
-    return key | {"max_tokens": teacher.max_tokens} if config.passages else key
+    if not config.passages:
+        return key
+    # How long passages may be: the prompt takes its part of what the teacher reads.
+    prompt = {"prompt": teacher.prompt} if teacher.prompt else {}
+    return key | {"max_tokens": teacher.max_tokens} | prompt
 
 
 def teacher_key(teacher: Teacher) -> Key:

@@ -164,6 +164,12 @@ def _check_arguments(
             f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
             f"{dim}."
         )
+    smaller = config.matryoshka_dims
+    if smaller and max(smaller) > dim:
+        raise ValueError(
+            f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
+            "distilled table."
+        )
 
 
 def _train(

@@ -85,7 +85,10 @@ class TrainableHead(_TrainedOnly):
         """Replace `sentence_embedding` [B, D]."""
         x = _scaled(features["sentence_embedding"])
         hidden = F.linear(x, self.whole(self.first.weight)).relu()
-        features["sentence_embedding"] = x + F.linear(hidden, self.whole(self.second.weight))
+        z = x + F.linear(hidden, self.whole(self.second.weight))
+        # The gradient of a vector of zeros that is scaled to length 1 is 1e12 times as large, for
+        # each time: under MatryoshkaLoss infinite, and NaN times zeros. It has nothing to teach.
+        features["sentence_embedding"] = z.masked_fill(~x.any(dim=1, keepdim=True), 0.0)
         return features
 
     def get_embedding_dimension(self) -> int:

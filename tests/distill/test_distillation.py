@@ -203,6 +203,23 @@ def test_sparse_gradients_train_a_head_as_dense_ones_do():
     )
 
 
+@pytest.mark.parametrize("optimizer", ["sparse_adam", "adam"])
+def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optimizer):
+    """Each scaling of zeros multiplies gradients by 1e12; Matryoshka has one for each dimension."""
+    rows = problem.data.ids.lengths.copy()
+    rows[::8] = 0  # some in every batch
+    kept = np.repeat(rows > 0, problem.data.ids.lengths)
+    ids = Ragged(problem.data.ids.values[kept], offsets_of(rows))
+    config = replace(
+        CONFIG, head=4, matryoshka_dims=[4, 2], estimate=1.0, optimizer=optimizer, max_steps=10
+    )
+    data = TrainingData(ids, problem.data.vectors)
+    found = distill(problem.start, problem.tokenizer, data, problem.held_out, config, tmp_path)
+    assert found.head.second.any()
+    for array in (found.table, found.head.first, found.head.second):
+        assert np.isfinite(array).all()
+
+
 def test_a_head_needs_units():
     with pytest.raises(ValueError, match="positive size of a head, but got 6, 0"):
         TrainableHead(6, 0)

@@ -3,6 +3,7 @@
 import collections
 import gzip
 import math
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -438,6 +439,25 @@ def test_spans_and_passages_are_trained_on_and_change_nothing_else(
         work.figures("distillation")["train_sentences"] for work in (result.work, built.work)
     ]
     assert trained[0] == trained[1] + others
+
+
+def test_passages_are_chosen_anew_for_another_prompt(own_copy: BuildConfig) -> None:
+    """They must fit into what the teacher reads, together with it; sentences are as they were."""
+    lengths = replace(own_copy.selection, passages=0.1, passage_words=[8, 14])
+    prompted = replace(own_copy.teacher, prompt="bafo ceda bafo ceda ")
+    for selection, is_new in ((own_copy.selection, False), (lengths, True)):
+        plain = select_sentences(replace(own_copy, selection=selection))
+        other = select_sentences(replace(own_copy, selection=selection, teacher=prompted))
+        one, two = (result.stage("selection").folder for result in (plain, other))
+        assert (one != two) == is_new
+
+
+def test_too_little_text_for_passages_is_said(
+    own_copy: BuildConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    lengths = replace(own_copy.selection, passages=0.1, passage_words=[5000, 6000])
+    select_sentences(replace(own_copy, selection=lengths))
+    assert re.search(r"selection\.passages asks for \d+, but there are only 0 of", caplog.text)
 
 
 def test_matryoshka_dimensions_are_trained(own_copy: BuildConfig, built: BuildResult) -> None:

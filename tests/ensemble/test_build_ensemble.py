@@ -189,6 +189,13 @@ def test_distilling_wants_enough_sentences(ensemble, tmp_path):
         distill_into(ensemble.fuse(), tmp_path / "m", 4, TEXTS[:100], ensemble, tmp_path, QUICK, 64)
 
 
+def test_distilling_into_fewer_dimensions_than_matryoshka_wants(ensemble, tmp_path):
+    config = dataclasses.replace(QUICK, matryoshka_dims=[8, 2])
+    with pytest.raises(ValueError, match=r"matryoshka_dims \(\[8, 2\]\) must be at most 4"):
+        distill_into(ensemble.fuse(), tmp_path / "m", 4, TEXTS, ensemble, tmp_path, config, 64)
+    assert list(tmp_path.iterdir()) == []
+
+
 # -- recipes ---------------------------------------------------------------------------
 
 

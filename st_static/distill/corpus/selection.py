@@ -6,6 +6,7 @@ which cost the teacher least, and words share sentences, which saves it whole pa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import offsets_of
+
+logger = logging.getLogger(__name__)
 
 # Pairs that one merge holds in memory, at 24 bytes each and about as much again for sorting.
 PAIRS_IN_MEMORY = 20_000_000
@@ -123,7 +126,9 @@ class _OtherLengths:
         if not n:
             return self._rows([])
         texts = selected.filter(pc.invert(selected["held_out"]))["text"].to_pylist()
-        return self._rows(draw_spans(texts, n, self.config.span_words, tokenizer))
+        spans = draw_spans(texts, n, self.config.span_words, tokenizer)
+        _warn_of_few("spans", len(spans), n, "different ones in as many sentences")
+        return self._rows(spans)
 
     def passages(
         self,
@@ -138,7 +143,10 @@ class _OtherLengths:
         if max_tokens is not None and drawn:
             fits = self.count(pa.array(drawn, pa.string())) <= max_tokens
             drawn = [text for text, fit in zip(drawn, fits, strict=True) if fit]
-        return self._rows(choose(drawn, n))
+        passages = choose(drawn, n)
+        reason = "of selection.passage_words that the teacher reads to their end"
+        _warn_of_few("passages", len(passages), n, reason)
+        return self._rows(passages)
 
     def _rows(self, texts: list[str]) -> pa.Table:
         column = pa.array(texts, pa.string())
@@ -151,6 +159,19 @@ class _OtherLengths:
                 pa.array(np.zeros(len(texts), dtype=np.bool_)),
             ],
             names=["text", "key", "length", "words", "held_out"],
+        )
+
+
+def _warn_of_few(name: str, found: int, wanted: int, kind: str) -> None:
+    """Warn if not half of the texts that a recipe wants are there; a few are always missing."""
+    if 2 * found < wanted:
+        logger.warning(
+            "selection.%s asks for %s, but there are only %s %s. The model learns less of such "
+            "texts than the recipe says: give more text, or change the option.",
+            name,
+            f"{wanted:,}",
+            f"{found:,}",
+            kind,
         )
 
 
