@@ -154,7 +154,8 @@ class StaticWordEmbedding(InputModule):
         if tokenizer_path is None:
             raise ValueError(
                 f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
-                "has none: it is not a static embedding model."
+                "has none: it is not a static embedding model, or has a head, without which its "
+                "table is another model. SentenceTransformer(…) loads one with a head."
             )
         config = {k: v for k, v in cls.load_config(**source).items() if k in cls.config_keys}
         weights = cls.load_torch_weights(**source)

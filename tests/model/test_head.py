@@ -121,6 +121,11 @@ def test_model2vec_does_not_load_the_table_without_its_head(folder):
         Model2Vec.from_pretrained(folder)
 
 
+def test_the_trainable_table_is_not_loaded_without_its_head(folder):
+    with pytest.raises(ValueError, match=r"has a head.*SentenceTransformer\(…\) loads one"):
+        st_static.StaticWordEmbedding.load(str(folder))
+
+
 def test_the_folder_gives_the_head_back(folder):
     head = read_static_model(folder).head
     np.testing.assert_array_equal(head.first, make_head().first)
