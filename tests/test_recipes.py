@@ -1,6 +1,8 @@
 """The recipes that come with the repository are whole, safe, and what their names say."""
 
+import importlib
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,19 @@ def read(name: str) -> BuildConfig:
 
 def test_the_promised_recipes_are_there() -> None:
     promised = {"quickstart", "minilm-256", "bge-base-256", "ja-256", "multilingual-256"}
-    assert promised | PAPERS <= set(RECIPES)
+    assert promised | PAPERS | {"minilm-head-256"} <= set(RECIPES)
+
+
+def test_the_recipe_with_a_head_is_what_the_panel_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER.parent / "benchmarks")
+    panel = importlib.import_module("panel")
+    measured = panel.config_of("head 128, the same", Path("texts"))
+    recipe = read("minilm-head-256")
+    for part in ("vocabulary", "selection", "pca", "distillation"):
+        assert getattr(recipe, part) == getattr(measured, part)
+    plain = read("minilm-256")
+    assert replace(recipe.selection, spans=0.0, passages=0.0) == plain.selection
+    assert (recipe.teacher, recipe.corpus) == (plain.teacher, plain.corpus)
 
 
 @pytest.mark.parametrize("name", RECIPES)
