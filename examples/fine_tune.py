@@ -8,6 +8,7 @@ vocabulary many times as fast: the word table is loaded as `StaticWordEmbedding`
 """
 
 import sys
+from collections.abc import Sequence
 
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
@@ -15,6 +16,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from st_static import StaticWordEmbedding
+from st_static.cli import run_command
 from st_static.distill.distillation import SparseTrainer
 from st_static.model.export import export_model
 
@@ -26,7 +28,11 @@ PAIRS = [
 ]
 
 
-def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> None:
+OUTPUT = "models/fine-tuned"
+
+
+def main(arguments: Sequence[str]) -> int:
+    path = arguments[0] if arguments else "models/quickstart"
     words = StaticWordEmbedding.load(path)
     model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
     questions, answers = zip(*PAIRS, strict=True)
@@ -40,7 +46,7 @@ def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> 
     trainer = SparseTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
-            output_dir=f"{output}-checkpoints",
+            output_dir=f"{OUTPUT}-checkpoints",
             num_train_epochs=50,
             per_device_train_batch_size=4,
             learning_rate=1e-2,
@@ -57,12 +63,10 @@ def main(path: str = "models/quickstart", output: str = "models/fine-tuned") -> 
 
     # Published again as a repository that loads with sentence-transformers alone.
     table = words.embedding.weight.detach().numpy()
-    export_model(output, table, words.tokenizer, {"fine_tuned_from": path})
-    print("written to", output)
+    export_model(OUTPUT, table, words.tokenizer, {"fine_tuned_from": path})
+    print("written to", OUTPUT)
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

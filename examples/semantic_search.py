@@ -10,11 +10,13 @@ import argparse
 import itertools
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from st_static import FastEncoder
+from st_static.cli import run_command
 
 SUBJECTS = ["A dog", "The teacher", "My neighbour", "An old sailor", "The committee", "A robot"]
 VERBS = ["found", "painted", "sold", "described", "repaired", "lost", "borrowed", "dreamt of"]
@@ -28,12 +30,12 @@ def made_up(n: int) -> list[str]:
     return [f"{' '.join(words)}, number {i}." for i, words in zip(range(n), parts, strict=False)]
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", nargs="?", default="models/quickstart")
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--sentences", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     if options.file:
         if not options.file.is_file():
@@ -57,10 +59,8 @@ def main() -> None:
         print(f"\n{query} ({milliseconds:.0f} ms)")
         for i in best:
             print(f"  {scores[i]:.2f}  {sentences[i]}")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

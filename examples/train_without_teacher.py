@@ -30,6 +30,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from tokenizers import Tokenizer
 
 from st_static import CorpusConfig, SentencesConfig, StaticWordEmbedding, VocabularyConfig
+from st_static.cli import run_command
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.distill.corpus.vocabulary import choose_pieces, choose_words, count_words
@@ -165,7 +166,7 @@ def train(
     ).train()
 
 
-def read_options() -> argparse.Namespace:
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -179,7 +180,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--batch_size", type=int, default=512, help="documents")
     parser.add_argument("--held_out", type=int, default=1_000, help="documents")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if not 0 <= options.word_dropout < 1:
         parser.error(
             f"Expected --word_dropout from 0 to below 1, but it is {options.word_dropout}."
@@ -193,8 +194,8 @@ def read_options() -> argparse.Namespace:
     return options
 
 
-def main() -> None:
-    options = read_options()
+def main(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
     documents = list(read_documents(options.files))
     np.random.default_rng(0).shuffle(documents)
     held_out, kept = documents[: options.held_out], documents[options.held_out :]
@@ -225,10 +226,8 @@ def main() -> None:
     chosen = {name: value for name, value in vars(options).items() if name not in paths}
     export_model(options.output, table, tokenizer, {"trained_without_teacher": chosen})
     print("written to", options.output)
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, ValueError) as error:  # such as a file that is not there
-        sys.exit(f"Error: {error}")
+    sys.exit(run_command(main, sys.argv[1:]))

@@ -360,14 +360,12 @@ def test_without_a_teacher_words_of_a_topic_come_together(with_topics):
 
 
 def test_so_they_do_by_a_margin(with_topics, train_without_teacher, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["", *small(words=103, loss="margin")])
-    train_without_teacher.main()
+    train_without_teacher.main([*small(words=103, loss="margin")])
     check_that_topics_came_together(capsys.readouterr().out)
 
 
 def test_an_unknown_word_has_its_pieces_vectors(with_topics, train_without_teacher, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["", *small(words=3), "--trigrams"])
-    train_without_teacher.main()
+    train_without_teacher.main([*small(words=3), "--trigrams"])
     folder = with_topics / "models" / "without-teacher"
     rows = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     table = load_file(folder / "model.safetensors")["embedding.weight"]
@@ -392,9 +390,8 @@ def test_an_unknown_word_has_its_pieces_vectors(with_topics, train_without_teach
 def test_what_training_without_a_teacher_lacks(
     with_topics, train_without_teacher, monkeypatch, options, says
 ):
-    monkeypatch.setattr("sys.argv", ["", *small(**options)])
     with pytest.raises(ValueError, match=says):
-        train_without_teacher.main()
+        train_without_teacher.main([*small(**options)])
     assert [path.name for path in with_topics.iterdir()] == ["mine.txt"]
 
 
@@ -409,9 +406,8 @@ def test_what_training_without_a_teacher_lacks(
 def test_options_of_training_without_a_teacher(
     train_without_teacher, monkeypatch, capsys, option, says
 ):
-    monkeypatch.setattr("sys.argv", ["", "mine.txt", option])
     with pytest.raises(SystemExit, match="2"):
-        train_without_teacher.main()
+        train_without_teacher.main(["mine.txt", option])
     assert says in capsys.readouterr().err
 
 
