@@ -107,6 +107,34 @@ def development_config(
     return parse_build([recipe, *options, *overrides])
 
 
+def variant_config(
+    variants: Mapping[str, Mapping[str, str]],
+    name: str,
+    folder: str,
+    corpus: Path,
+    overrides: Sequence[str] = (),
+) -> BuildConfig:
+    """The development recipe in one of several variants.
+
+    Args:
+        variants: The values of each, by option.
+        name: Which one.
+        folder: Where models go: `FOLDER-0` and so on.
+        corpus: Folder of text files.
+        overrides: Options of `st-static build`; they take the place of a variant's own values.
+    """
+    output = f"{folder}-{list(variants).index(name)}"
+    return development_config(corpus, output, overrides, variants[name])
+
+
+def parse_variants(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments of a program that builds variants, and its overrides."""
+    arguments, overrides = parser.parse_known_args()
+    if any(option.partition("=")[0] == "--output" for option in overrides):
+        parser.error("--output cannot be given: each build has an output of its own in models/")
+    return arguments, overrides
+
+
 def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
     """Scores, teacher agreement and seconds by stage."""
     tokenizer = result.work.tokenizer

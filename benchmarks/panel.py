@@ -7,12 +7,12 @@ builds `benchmarks/development.yaml` into `work/development` once for each varia
 `models/panel-N`, and prints two tables. The first is teacher agreement on texts that no variant was
 trained on and that the teacher reads to their end: sentences, spans of 1 to 5 words, passages of 40
 to 220 words, and spans with the passages that they are from, as search has them; and the seconds of
-the training. The second is
-scores, their mean, and differences to the first variant: STS12 and STS13; STSBenchmark's validation
-split; classification, trained and tested on other parts of the train splits of Banking77 and
-AmazonCounterfactual; clustering, search, pairs and summaries as in mteb. Choices are made on this
-panel: its figures are not those of a test. `--figure` draws the differences. Stages that are
-complete in the work directory are not run again, and any value can be overridden.
+the training. The second is scores, their mean, and differences to the first variant: STS12 and
+STS13; STSBenchmark's validation split; classification, trained and tested on other parts of the
+train splits of Banking77 and AmazonCounterfactual; clustering, search, pairs and summaries as in
+mteb. Choices are made on this panel: its figures are not those of a test. `--figure` draws the
+differences. Stages that are complete in the work directory are not run again, and any value can be
+overridden.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from development_build import development_config
+from development_build import parse_variants, variant_config
 from local_tasks import evaluate
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
@@ -109,9 +109,9 @@ class Kinds:
         self.of_passages = [span_of(text) for text in passages]
         self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
         target = Target.fit(work.sentence_vectors, work.served)
-        self._encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))
-        self.teacher = {kind: self._encode(texts) for kind, texts in self.texts.items()}
-        self._span_vectors = unit_rows(self._encode(self.of_passages))
+        encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))  # noqa: E731
+        self.teacher = {kind: encode(texts) for kind, texts in self.texts.items()}
+        self._span_vectors = unit_rows(encode(self.of_passages))
 
     def agreement(self, model: FastEncoder) -> dict[str, float]:
         """Spearman x 100 of the model's and the teacher's cosines, by kind."""
@@ -144,7 +144,13 @@ def _agreement_of_search(
     student: tuple[NDArray[np.float32], NDArray[np.float32]],
     teacher: tuple[NDArray[np.float32], NDArray[np.float32]],
 ) -> float:
-    """The same of spans [P] with the passages that are nearest by the teacher, and random ones."""
+    """Spearman x 100 of a student's and the teacher's cosines of spans and passages, as in search.
+
+    Args:
+        student: Its vectors of P spans and of P passages, of length 1, [P, D] each.
+        teacher: The teacher's. Each span is compared with the passages that are nearest to it by
+            these, and with as many random ones.
+    """
     cosines = teacher[0] @ teacher[1].T
     near = np.argpartition(-cosines, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
     others = np.random.default_rng(0).integers(len(cosines), size=near.shape)
@@ -226,9 +232,8 @@ def draw_differences(rows: dict[str, dict[str, float]], file: Path) -> None:
 
 
 def config_of(name: str, corpus: Path, overrides: Sequence[str] = ()) -> BuildConfig:
-    """The recipe of a variant; overrides take the place of its own values."""
-    output = f"models/panel-{list(VARIANTS).index(name)}"
-    return development_config(corpus, output, overrides, VARIANTS[name])
+    """The recipe of a variant."""
+    return variant_config(VARIANTS, name, "models/panel", corpus, overrides)
 
 
 def main() -> None:
@@ -238,9 +243,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the tasks")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--figure", type=Path)
-    arguments, overrides = parser.parse_known_args()
-    if any(option.partition("=")[0] == "--output" for option in overrides):
-        parser.error("--output cannot be given: each variant has an output of its own in models/")
+    arguments, overrides = parse_variants(parser)
     # All of them, so that what is wrong with an option is told before the first build.
     configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.variants}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")

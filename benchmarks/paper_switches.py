@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from development_build import development_config
+from development_build import parse_variants, variant_config
 from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, SPLITS, sts_scores
 
@@ -57,9 +57,8 @@ SWITCHES: dict[str, dict[str, str]] = {
 
 
 def config_of(name: str, corpus: Path, overrides: Sequence[str]) -> BuildConfig:
-    """The development build with a switch; what is overridden is not the switch's."""
-    output = f"models/switch-{list(SWITCHES).index(name)}"
-    return development_config(corpus, output, overrides, SWITCHES[name])
+    """The development build with a switch."""
+    return variant_config(SWITCHES, name, "models/switch", corpus, overrides)
 
 
 def row(name: str, result: BuildResult, data: Path) -> str:
@@ -79,9 +78,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
     parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
     parser.add_argument("--switches", nargs="+", choices=SWITCHES, default=list(SWITCHES))
-    arguments, overrides = parser.parse_known_args()
-    if any(option.partition("=")[0] == "--output" for option in overrides):
-        parser.error("--output cannot be given: each switch has an output of its own in models/")
+    arguments, overrides = parse_variants(parser)
     # All of them, so that what is wrong with an option is told before the first build.
     configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.switches}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")

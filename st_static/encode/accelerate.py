@@ -13,18 +13,12 @@ from torch import Tensor
 
 from st_static.arguments import check_type
 from st_static.model.head import DenseLayer, Head
+from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 logger = logging.getLogger(__name__)
-
-_BEHIND_A_TABLE: list[list[str]] = [
-    [],
-    ["Normalize"],
-    ["Dense", "Dense"],
-    ["Dense", "Dense", "Normalize"],
-]
 
 
 def accelerate(model: SentenceTransformer) -> SentenceTransformer:
@@ -77,7 +71,8 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
     """
     table, *others = model
     kinds = [type(module).__name__ for module in others]
-    if not isinstance(table, StaticEmbedding | StaticWordEmbedding) or kinds not in _BEHIND_A_TABLE:
+    is_ours = ["StaticEmbedding", *kinds] in STATIC_FORMS and "SegmentNormalize" not in kinds
+    if not isinstance(table, StaticEmbedding | StaticWordEmbedding) or not is_ours:
         found = ", ".join([type(table).__name__, *kinds])
         raise ValueError(
             "Expected the modules StaticEmbedding and Normalize, with or without a head between "

@@ -47,7 +47,15 @@ BUILT_IN_FILES = (
 )
 CODE_FILES = (_CODE_FILE, f"{_SEGMENTS_FOLDER}/config.json")
 MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, _TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
-_FORMS = "StaticEmbedding, then Normalize, SegmentNormalize, or Dense, Dense and Normalize"
+# The kinds of modules that a static model has, in order.
+STATIC_FORMS = (
+    ["StaticEmbedding"],
+    ["StaticEmbedding", "Normalize"],
+    ["StaticEmbedding", "SegmentNormalize"],
+    ["StaticEmbedding", "Dense", "Dense"],
+    ["StaticEmbedding", "Dense", "Dense", "Normalize"],
+)
+_FORMS_IN_WORDS = "StaticEmbedding, then Normalize, SegmentNormalize, or Dense, Dense and Normalize"
 
 
 class Segment(NamedTuple):
@@ -92,20 +100,16 @@ def read_modules(folder: Path) -> Modules:
     modules = read_json(folder / MODULES_FILE)
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     folders = [folder / module["path"] for module in modules]
-    match kinds:
-        case ["StaticEmbedding"]:
-            return Modules(folders[0], normalize=False)
-        case ["StaticEmbedding", "Normalize"]:
-            return Modules(folders[0])
-        case ["StaticEmbedding", "SegmentNormalize"]:
-            return Modules(folders[0], False, _read_segments(folders[1] / "config.json"))
-        case ["StaticEmbedding", "Dense", "Dense"]:
-            return Modules(folders[0], normalize=False, head=_read_head(folders[1:]))
-        case ["StaticEmbedding", "Dense", "Dense", "Normalize"]:
-            return Modules(folders[0], head=_read_head(folders[1:3]))
-    raise ValueError(
-        f"{folder} is no static model: expected the modules {_FORMS}, but it has "
-        f"{', '.join(kinds)}."
+    if kinds not in STATIC_FORMS:
+        raise ValueError(
+            f"{folder} is no static model: expected the modules {_FORMS_IN_WORDS}, but it has "
+            f"{', '.join(kinds)}."
+        )
+    return Modules(
+        folders[0],
+        normalize=kinds[-1] == "Normalize",
+        segments=_read_segments(folders[1]) if "SegmentNormalize" in kinds else (),
+        head=_read_head(folders[1:3]) if "Dense" in kinds else None,
     )
 
 
@@ -153,7 +157,8 @@ def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]
     return {"path": _SEGMENTS_FOLDER, "type": "segment_normalize.SegmentNormalize"}
 
 
-def _read_segments(file: Path) -> tuple[Segment, ...]:
+def _read_segments(folder: Path) -> tuple[Segment, ...]:
+    file = folder / "config.json"
     try:
         config = read_json(file)
         pairs = zip(config["widths"], config["weights"], strict=True)
@@ -193,6 +198,6 @@ def _read_head(folders: Sequence[Path]) -> Head:
 
 def _read_dense(folder: Path) -> DenseLayer:
     config, weights = read_json(folder / "config.json"), load_file(folder / TABLE_FILE)
-    if set(weights) - {"linear.weight"} and np.any(weights["linear.bias"]):
+    if np.any(weights.get("linear.bias", 0)):
         raise ValueError("its Dense layers have biases")
     return DenseLayer(weights["linear.weight"], config["activation_function"])

@@ -442,10 +442,12 @@ def cards(tmp_path):
 
 
 def test_the_card_of_the_same_model_built_again_is_renewed(cards):
+    before = (cards / "ours.json").read_bytes()
     check_place(cards)
     check_place(cards, corpus={"description": "diaries"}, hub_id="org/ours")
     check_place(cards, teacher={"hub_id": "org/bert"})  # added because publish asked for it
     check_same_model(cards, "another", {})
+    assert (cards / "ours.json").read_bytes() == before  # it is only asked whether it may be
 
 
 @pytest.mark.parametrize(
