@@ -38,9 +38,10 @@ def _parser() -> CommandParser:
     )
     parser.add_argument(
         "--dtype",
-        choices=("float32", "float16"),
+        choices=("float32", "float16", "int8"),
         default="float32",
-        help="Number format of the vectors; by default float32.",
+        help="Number format of the table in memory; by default float32. Vectors are float16 for "
+        "float16, and else float32.",
     )
     parser.add_argument(
         "--null",

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from st_static.encode.arguments import check_out, check_positive
 from st_static.encode.lazy_encoder import LazyEncoder, are_few
 from st_static.encode.scaling import scale_to_unit
 from st_static.encode.similarity import similarities
+from st_static.encode.table_format import TableFormat, check_format, in_memory, vector_format
 from st_static.encode.unknown import Unknown, check_known, check_unknown
 from st_static.files import atomic
 from st_static.model.static_model import StaticModel, read_static_model
@@ -40,13 +41,15 @@ class FastEncoder:
 
     Args:
         model: Tokenizer and table, as read by `read_static_model`.
-        dtype: Number format of the table in memory and of the vectors. float16 takes half the
-            memory, and vectors differ by about 1e-3.
+        dtype: Number format of the table in memory. float16 takes half the memory, and vectors are
+            float16, too, and differ by about 1e-3. int8 has a scale for each row and takes a
+            quarter; vectors are float32, and about as close.
         threads: Number of threads; by default one for each processor that the process may use.
 
     Raises:
         TypeError: The model is not a `StaticModel`, or threads is not a whole number.
-        ValueError: dtype or threads is none of these, or values are too large for float16.
+        ValueError: dtype or threads is none of these, or values are too large for float16, or not
+            finite for int8.
 
     Example:
         >>> import numpy as np
@@ -60,7 +63,7 @@ class FastEncoder:
     def __init__(
         self,
         model: StaticModel,
-        dtype: Literal["float32", "float16"] = "float32",
+        dtype: TableFormat = "float32",
         threads: int | None = None,
     ) -> None:
         if not isinstance(model, StaticModel):
@@ -69,16 +72,15 @@ class FastEncoder:
                 f"Expected a StaticModel, but got {given}. "
                 "FastEncoder.from_pretrained loads a folder or a repository of the Hub."
             )
-        if dtype not in ("float32", "float16"):
-            raise ValueError(f"Expected the dtype float32 or float16, but got {dtype!r}.")
+        check_format(dtype)
         if threads is not None:
             check_type(threads, Integral, "a whole number as threads")
             if threads < 1:
                 raise ValueError(f"Expected at least one thread, but got {threads}.")
-        self.dtype = np.dtype(dtype)
+        self.dtype, self._table_format = vector_format(dtype), dtype
         self.threads = threads or n_processors()
         self._variants: dict[tuple[str, int | None], FastEncoder] = {}
-        self._encoder = LazyEncoder(model, self.dtype)
+        self._encoder = LazyEncoder(in_memory(model, dtype), self.dtype)
 
     @property
     def model(self) -> StaticModel:
@@ -108,7 +110,7 @@ class FastEncoder:
         return self._variant(truncate_dim=truncate_dim)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.model, self.dtype.name, self.threads)
+        return type(self), (self.model, self._table_format, self.threads)
 
     @classmethod
     def from_pretrained(
@@ -117,7 +119,7 @@ class FastEncoder:
         revision: str | None = None,
         token: str | bool | None = None,
         cache_folder: str | Path | None = None,
-        dtype: Literal["float32", "float16"] = "float32",
+        dtype: TableFormat = "float32",
         threads: int | None = None,
         truncate_dim: int | None = None,
         mmap: bool = False,
@@ -135,7 +137,8 @@ class FastEncoder:
                 says, or all.
             mmap: Whether the table is mapped into memory: only rows that are used are read, and
                 processes share them. Its file must not change meanwhile. A table that is stored in
-                a narrower format than dtype is converted as a whole when torch is first needed.
+                a narrower format than dtype is converted as a whole when torch is first needed. It
+                cannot be mapped as int8.
 
         Raises:
             ValueError: It is not a static model, its parts do not fit, or its table cannot be
@@ -143,7 +146,8 @@ class FastEncoder:
             TypeError: An argument is of the wrong kind.
         """
         check_positive("truncate_dim", truncate_dim)
-        static = read_static_model(model, revision, token, cache_folder, mmap)
+        check_format(dtype, mmap)
+        static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
         return cls(static, dtype, threads)

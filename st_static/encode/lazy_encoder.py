@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.text_encoder import TextEncoder
+from st_static.model.int8_table import Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
 
@@ -39,15 +40,14 @@ class LazyEncoder:
     It may be used by several threads at a time.
 
     Args:
-        model: Tokenizer and table. A table that is a `numpy.memmap` stays mapped.
-        dtype: Number format of the vectors, and of a table in memory.
-
-    Raises:
-        ValueError: Values are too large for the format, or a mapped table's format is wider.
+        model: Tokenizer and table, see `in_memory`.
+        dtype: Number format of the vectors.
     """
 
     def __init__(self, model: StaticModel, dtype: np.dtype[Any]) -> None:
-        rows = _rows(model.table, dtype)
+        rows = model.table
+        if isinstance(rows, np.memmap):
+            rows = np.asarray(rows)  # the methods of a memmap take longer
         self._shared = _Shared(model, rows, dtype)
         self._texts = TextEncoder(model, rows, dtype)
         self.model = model
@@ -126,7 +126,7 @@ def are_few(texts: list[Any]) -> bool:
 class _Shared:
     """What the variants of an encoder share, each part made when it is first needed."""
 
-    def __init__(self, model: StaticModel, rows: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    def __init__(self, model: StaticModel, rows: Table, dtype: np.dtype[Any]) -> None:
         self._model, self._rows, self._dtype = model, rows, dtype
         self._bytes_left = _BYTES_WITHOUT_TORCH
 
@@ -149,7 +149,9 @@ class _Shared:
         """The encoder of many texts, of which each variant has a variant."""
         from st_static.encode.table_encoder import TableEncoder  # which needs torch
 
-        rows = in_format(self._rows, self._dtype)
+        rows = self._rows
+        if not isinstance(rows, Int8Table):
+            rows = in_format(rows, self._dtype)  # one that is mapped may be in a narrower format
         return TableEncoder(self._model, rows, self.tokenize)
 
 
@@ -158,15 +160,3 @@ def _say_which(texts: list[str]) -> None:
     from st_static.tokens.columns import text_column  # which needs pyarrow
 
     text_column(texts)
-
-
-def _rows(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The table [V, D] in a number format; one that is mapped as it is."""
-    if not isinstance(table, np.memmap):
-        return in_format(table, dtype)
-    if not np.can_cast(table.dtype, dtype, "safe"):
-        raise ValueError(
-            f"The table is stored as {table.dtype}, so it cannot be mapped as {dtype}. Take "
-            f"dtype={str(table.dtype)!r}, or leave out mmap."
-        )
-    return np.asarray(table)  # the methods of a memmap take longer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.model.int8_table import Int8Table
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
 
@@ -35,7 +36,8 @@ class Scaling:
         segments: The dimensions that are scaled together, and the length that they are scaled to;
             empty if nothing is scaled.
         n_parts: Number of parts P; 1, which is whole rows, unless several segments are all
-            multiples of a width that is not too small, and all dimensions are kept.
+            multiples of a width that is not too small, all dimensions are kept, and the table is
+            not in int8.
     """
 
     def __init__(self, model: StaticModel) -> None:
@@ -52,8 +54,10 @@ class Scaling:
         ]
         self.n_parts = 1
         width = math.gcd(*(segment.width for segment in segments))
-        # Parts are whole: a dimension cut off inside of one would have no place in `out`.
-        if width >= _NARROWEST_PART and not model.truncate_dim:
+        # Parts are whole: a dimension cut off inside of one would have no place in `out`. Rows in
+        # int8 are whole, too: a row has one scale, and few bytes.
+        is_int8 = isinstance(model.table, Int8Table)
+        if width >= _NARROWEST_PART and not model.truncate_dim and not is_int8:
             self.n_parts = dimension // width
             n_parts = [segment.width // width for segment in segments]
             self._segment_of_part = np.repeat(np.arange(len(segments)), n_parts)  # [P]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from st_static.encode.head_scaling import scaling_of
+from st_static.model.int8_table import ROWS_AT_A_TIME, Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.tokens import arrow
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -43,22 +45,20 @@ class TableEncoder:
 
     Args:
         model: Prompt and scaling.
-        rows: Its table [V, D], in the number format of the vectors.
+        rows: Its table [V, D], in the number format of the vectors, or in int8.
         tokenize: Its tokenizer.
     """
 
-    def __init__(self, model: StaticModel, rows: NDArray[Any], tokenize: ChunkTokenizer) -> None:
+    def __init__(self, model: StaticModel, rows: Table, tokenize: ChunkTokenizer) -> None:
         self._tokenize, self._rows = tokenize, rows
-        self._most_rows = _most_rows(torch.from_numpy(rows))
+        self._most_rows = _most_rows(rows)
         self._set_model(model)
 
     def _set_model(self, model: StaticModel) -> None:
         """Take the model's prompt, scaling and number of dimensions."""
         self.model = model
         self._scaling = scaling_of(model)
-        self._parts = torch.from_numpy(
-            self._rows.reshape(len(self._rows) * self._scaling.n_parts, -1)
-        )
+        self._add = _adder(self._rows, self._scaling.n_parts)
 
     def variant(self, model: StaticModel) -> TableEncoder:
         """The same with another prompt or number of dimensions; it shares all memory."""
@@ -122,7 +122,7 @@ class TableEncoder:
     def _write_long(self, text: pa.Array, out: torch.Tensor) -> None:
         """Write the vector of a long text [1] to `out`, [1, D]; all its ids would be too many."""
         n_parts = self._scaling.n_parts
-        sums = torch.zeros(n_parts, 1, self._parts.shape[1])
+        sums = torch.zeros(n_parts, 1, self.width // n_parts)
         n_tokens = 0
         for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
             n_tokens += len(ids.values)
@@ -138,7 +138,7 @@ class TableEncoder:
 
     def _sums(self, ids: Ragged) -> torch.Tensor:
         """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
-        # embedding_bag gives sums in the table's format: in float16, many rows would be too large.
+        # Sums are in the table's format: in float16, those of many rows would be too large.
         pieces, text_of_piece = ids.cut(self._most_rows)
         n_parts = self._scaling.n_parts
         # Row p of token i is row P i + p of the table seen in parts, [V P, W]. All of one part are
@@ -147,12 +147,9 @@ class TableEncoder:
         values = n_parts * pieces.values + part
         starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
         n_pieces, n_texts = len(text_of_piece), len(ids.lengths)
-        sums = F.embedding_bag(
-            torch.from_numpy(values.reshape(-1)),
-            self._parts,
-            torch.from_numpy(starts.astype(np.int32)),
-            mode="sum",
-        ).view(n_parts, n_pieces, self._parts.shape[1])
+        sums = self._add(
+            torch.from_numpy(values.reshape(-1)), torch.from_numpy(starts.astype(np.int32))
+        ).view(n_parts, n_pieces, self.width // n_parts)
         # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
         if n_pieces == n_texts:
             return sums.float()
@@ -189,9 +186,24 @@ def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) ->
             bar.update(len(part.texts))
 
 
-def _most_rows(table: torch.Tensor) -> int:
-    """How many rows can be added up before their sum may be too large for the number format."""
-    if table.dtype != torch.float16:
+def _adder(rows: Table, n_parts: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """What adds up rows of a table seen in parts, [V P, W].
+
+    Returns:
+        A function of row numbers and of the places where new sums begin, [B]; it gives sums [B, W].
+    """
+    if isinstance(rows, Int8Table):
+        add = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
+        return partial(add, torch.from_numpy(rows.packed))
+    parts = torch.from_numpy(rows.reshape(len(rows) * n_parts, -1))
+    return lambda numbers, starts: F.embedding_bag(numbers, parts, starts, mode="sum")
+
+
+def _most_rows(rows: Table) -> int:
+    """How many rows can be added up before their sum is too large, or rounded too often."""
+    if isinstance(rows, Int8Table):
+        return ROWS_AT_A_TIME
+    if rows.dtype != np.float16:
         return _ANY_NUMBER
-    smallest, largest = map(float, torch.aminmax(table))
+    smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))
     return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))

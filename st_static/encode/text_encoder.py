@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.encode.head_scaling import scaling_of
+from st_static.model.int8_table import ROWS_AT_A_TIME, Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.tokens.boundaries import Cut, chunking_of
 
-# Of longer texts, so many rows are taken and added up at a time.
-_ROWS = 1_024
 # Ids of so many chunks are kept, if these are no longer than this.
 _REMEMBERED = 100_000
 _REMEMBERED_CHARACTERS = 64
@@ -27,11 +26,11 @@ class TextEncoder:
 
     Args:
         model: Tokenizer, prompt and scaling.
-        rows: Its table [V, D], in a format whose numbers float32 has, too.
+        rows: Its table [V, D], in int8 or a format whose numbers float32 has, too.
         dtype: Number format of the vectors.
     """
 
-    def __init__(self, model: StaticModel, rows: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    def __init__(self, model: StaticModel, rows: Table, dtype: np.dtype[Any]) -> None:
         self._rows, self._dtype = rows, dtype
         self._ids_of_chunk = _ChunkIds(model.tokenizer)
         self._set_model(model)
@@ -76,13 +75,20 @@ class TextEncoder:
 
     def _sum(self, ids: list[int]) -> NDArray[np.float32]:
         """The sum of the rows of token ids, [D of the table]."""
-        rows = self._rows.take(ids[:_ROWS], axis=0)  # a third of the time of self._rows[ids]
+        rows = self._rows.take(
+            ids[:ROWS_AT_A_TIME], axis=0
+        )  # a third of the time of self._rows[ids]
         # In float32 also for float16 rows: their sum would lose digits, or be too large.
         vector: NDArray[np.float32] = np.add.reduce(rows, axis=0, dtype=np.float32)
-        for start in range(_ROWS, len(ids), _ROWS):
-            # Row after row, as torch does: in long texts, other roundings would add up.
-            rows = self._rows.take(ids[start : start + _ROWS], axis=0)
-            vector = np.add.reduce(np.vstack([vector, rows]), axis=0)
+        is_int8 = isinstance(self._rows, Int8Table)
+        for start in range(ROWS_AT_A_TIME, len(ids), ROWS_AT_A_TIME):
+            rows = self._rows.take(ids[start : start + ROWS_AT_A_TIME], axis=0)
+            # As torch does, row after row or part after part: in long texts, other roundings would
+            # add up.
+            if is_int8:
+                vector += np.add.reduce(rows, axis=0)
+            else:
+                vector = np.add.reduce(np.vstack([vector, rows]), axis=0)
         return vector
 
 

@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from st_static.arguments import as_path, require
 from st_static.model.export import check_output, export_model
 from st_static.model.text_vectors import LeftOut, read_word_vectors
@@ -107,7 +109,7 @@ def convert(
         "conversion": given | _facts(done, source or Source()),
         "versions": {"st-static": metadata.version("st-static")},
     }
-    export_model(output, model.table, model.tokenizer, record, dtype)
+    export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)
     return done
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import check_model_name
 from st_static.files import read_json
 from st_static.hub_access import require_model
 from st_static.model.head import Head
+from st_static.model.int8_table import Table
 from st_static.model.modules import CONFIG_FILE, TABLE_FILE, TOKENIZER_FILE, Segment, read_modules
 from st_static.model.stated_facts import stated_languages, stated_license
 from st_static.model.table_file import read_table
@@ -29,7 +29,7 @@ class StaticModel:
 
     Attributes:
         tokenizer: Without padding, as sentence-transformers uses it.
-        table: One row per token id, [V, D], as stored.
+        table: One row per token id, [V, D], as stored, or rounded to int8.
         normalize: Whether vectors are scaled to length 1.
         prompt: What is put before each text.
         truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
@@ -43,7 +43,7 @@ class StaticModel:
     """
 
     tokenizer: Tokenizer
-    table: NDArray[Any]
+    table: Table
     normalize: bool
     prompt: str = ""
     truncate_dim: int | None = None
@@ -79,6 +79,7 @@ def read_static_model(
     token: str | bool | None = None,
     cache_folder: str | Path | None = None,
     mmap: bool = False,
+    int8: bool = False,
 ) -> StaticModel:
     """Read a static model of sentence-transformers or Model2Vec.
 
@@ -88,6 +89,7 @@ def read_static_model(
         token: The Hub's token; by default the one that was logged in with.
         cache_folder: Where downloads are kept; by default the Hub's cache.
         mmap: Whether the table is mapped into memory, see `read_table`.
+        int8: Whether the table is rounded to int8 as it is read, see `Int8Table`.
 
     Raises:
         ValueError: It is not a static model, its parts do not fit, or it cannot be mapped.
@@ -102,7 +104,7 @@ def read_static_model(
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
     tokenizer = _read_tokenizer(tokenizer_file)
-    table = _read_table(modules.home, mmap)
+    table = _read_table(modules.home, mmap, int8)
     check_fit(tokenizer, table)
     file = folder / CONFIG_FILE
     config = read_json(file) if file.is_file() else {}
@@ -154,17 +156,17 @@ def _read_tokenizer(file: Path) -> Tokenizer:
     return tokenizer
 
 
-def _read_table(folder: Path, mmap: bool) -> NDArray[Any]:
+def _read_table(folder: Path, mmap: bool, int8: bool) -> Table:
     file = folder / TABLE_FILE
     if not file.is_file():
         raise ValueError(
             f"Expected the table in {file}, which is not there. Tables in other formats are not "
             "read: they may run code."
         )
-    return read_table(file, mmap)
+    return read_table(file, mmap, int8)
 
 
-def check_fit(tokenizer: Tokenizer, table: NDArray[Any]) -> None:
+def check_fit(tokenizer: Tokenizer, table: Table) -> None:
     """Check that every token has a row, and that unknown characters have a token.
 
     Raises:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from st_static.model.int8_table import Int8Table, Table
+
 # Number formats of numpy by their names in safetensors; bfloat16 is read as its two bytes.
 _FORMATS = {
     "F64": "<f8",
@@ -32,13 +34,16 @@ class _Stored(NamedTuple):
     offset: int
     shape: list[int]
 
-    def read(self) -> NDArray[Any]:
-        """The array in memory."""
-        count = int(np.prod(self.shape))
-        array = np.fromfile(self.file, _FORMATS[self.name], count, offset=self.offset)
+    def read(self, rows: slice = slice(None)) -> NDArray[Any]:
+        """The array in memory, or some of its rows."""
+        start, stop, _ = rows.indices(self.shape[0])
+        shape = [stop - start, *self.shape[1:]]
+        row = int(np.prod(self.shape[1:]))
+        offset = self.offset + start * row * np.dtype(_FORMATS[self.name]).itemsize
+        array = np.fromfile(self.file, _FORMATS[self.name], shape[0] * row, offset=offset)
         if self.name == "BF16":  # the upper half of a float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
-        return array.reshape(self.shape)
+        return array.reshape(shape)
 
     def map(self) -> NDArray[Any]:
         """The array mapped into memory; what is written to it stays there."""
@@ -51,13 +56,14 @@ class _Stored(NamedTuple):
         return mapped if mapped.flags.aligned else mapped.copy()
 
 
-def read_table(file: Path, mmap: bool = False) -> NDArray[Any]:
+def read_table(file: Path, mmap: bool = False, int8: bool = False) -> Table:
     """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
 
     Args:
         file: The file.
         mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
             processes of a machine share the memory. The file must not change meanwhile.
+        int8: Whether to round it to int8 as it is read, some rows at a time.
 
     Raises:
         ValueError: It is broken, holds no table, or the table cannot be mapped.
@@ -72,13 +78,15 @@ def read_table(file: Path, mmap: bool = False) -> NDArray[Any]:
     changes = [key for key in ("mapping", "weights") if name == "embeddings" and key in arrays]
     if mmap and changes:
         raise _cannot_be_mapped(file, f"its rows go through {' and '.join(changes)}")
+    if int8 and not changes:
+        return Int8Table.of(arrays[name].read, arrays[name].shape)
     table = arrays[name].map() if mmap else arrays[name].read()
     if "mapping" in changes:
         table = table[arrays["mapping"].read().astype(np.int64)]
     if "weights" in changes:
         weights = arrays["weights"].read().astype(np.float32)
         table = table.astype(np.float32) * weights[:, None]
-    return table
+    return Int8Table.of(table.__getitem__, table.shape) if int8 else table
 
 
 def _stored(file: Path) -> dict[str, _Stored]:

@@ -48,7 +48,7 @@ def ablation(
 
 def _revision(model: StaticModel) -> str:
     """What determines its scores. Older results, by the table's hash alone, may be of others."""
-    hasher = hashlib.sha256(model.table.tobytes())
+    hasher = hashlib.sha256(np.asarray(model.table).tobytes())
     if model.head:
         hasher.update(model.head.first.tobytes() + model.head.second.tobytes())
     return f"{hasher.hexdigest()[:40]}-{'normalized' if model.normalize else 'unscaled'}"

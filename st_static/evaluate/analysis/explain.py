@@ -107,9 +107,10 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         [[0.422], [0.527]]
     """
     # Behind a head, a dimension that is cut off has its part in the others.
-    table = model.table if model.head else model.table[:, : model.truncate_dim]
-    words = [split_into_words(model.tokenizer, table, model.prompt + t) for t in (first, second)]
-    vectors = [_word_vectors(text, model.table) for text in words]
+    table = np.asarray(model.table)
+    kept = table if model.head else table[:, : model.truncate_dim]
+    words = [split_into_words(model.tokenizer, kept, model.prompt + t) for t in (first, second)]
+    vectors = [_word_vectors(text, table) for text in words]
     one, other = (_shares(of_words, model) for of_words in vectors)
     left_out = _left_out(vectors, model.head, model.truncate_dim) if model.head else None
     return Explanation(words[0], words[1], one @ other.T, left_out)

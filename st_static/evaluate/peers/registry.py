@@ -36,6 +36,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from torch import nn
 
 from st_static.evaluate.evaluated_model import (
@@ -98,7 +99,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
 
 def _load_wordllama(dimension: str) -> EvaluatedModel:
     model = read_wordllama(dimension)
-    encode = table_encoder(ChunkTokenizer(model.tokenizer), model.table)
+    encode = table_encoder(ChunkTokenizer(model.tokenizer), np.asarray(model.table))
     revision = f"{metadata.version('wordllama')}-{_RULES}"
     return EvaluatedModel(model.name, revision, encode, model.table.shape[1])
 

@@ -96,7 +96,7 @@ def _check_table(folder: Path) -> Iterator[str]:
         yield str(error)
         return
     n_tokens = model.tokenizer.get_vocab_size()
-    if model.table.ndim != 2 or len(model.table) != n_tokens:
+    if len(model.table.shape) != 2 or len(model.table) != n_tokens:
         yield (
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."

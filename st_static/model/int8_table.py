@@ -1,0 +1,94 @@
+"""A table in int8 in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from st_static.model.quantization import quantize_rows
+from st_static.model.vectors import in_format
+
+# Behind the numbers of a row stand its scale and bias, in float32.
+_BYTES_OF_SCALE = 8
+# The bit that tells an int8 from the same number plus 128 in uint8.
+_SIGN = np.uint8(128)
+# Of longer texts, so many rows are added up at a time. In int8, torch rounds a little otherwise than
+# numpy, which more rows would show.
+ROWS_AT_A_TIME = 1_024
+# Rows that are rounded at a time: few, as others need not be in memory meanwhile.
+_PART = 2_048
+
+
+class Int8Table:
+    """A table [V, D] of int8 rows, each with a scale of its own, in about a quarter of the memory.
+
+    For numpy it is an array of float32, which `np.asarray` makes.
+
+    Attributes:
+        packed: [V, D + 8], uint8, as torch's kernel for such tables reads it: a row's numbers plus
+            128, then as float32 its scale s and the bias -128 s.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, packed: NDArray[np.uint8]) -> None:
+        self.packed = packed
+
+    @classmethod
+    def of(cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int]) -> Int8Table:
+        """Round a table, some of its rows at a time.
+
+        Args:
+            rows: Gives rows of the table, which need not be in memory as a whole.
+            shape: Its shape, V and D.
+
+        Raises:
+            ValueError: It holds numbers that are not finite, or too large for float32.
+        """
+        n_rows, width = shape
+        packed = np.empty((n_rows, width + _BYTES_OF_SCALE), np.uint8)
+        for start in range(0, n_rows, _PART):
+            part = slice(start, start + _PART)
+            quantized = quantize_rows(in_format(rows(part), cls.dtype))
+            packed[part, :width] = quantized.rows.view(np.uint8) ^ _SIGN
+            scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
+            packed[part, width:] = scale_and_bias.view(np.uint8)
+        return cls(packed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows V and dimensions D."""
+        n_rows, n_bytes = self.packed.shape
+        return n_rows, n_bytes - _BYTES_OF_SCALE
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.packed.nbytes
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("A table in int8 becomes an array only as a copy.")
+        return _restored(self.packed).astype(dtype or self.dtype, copy=False)
+
+    def take(self, rows: Sequence[int], axis: int) -> NDArray[np.float32]:
+        """Rows of the table, [n, D], as the method of an array gives them along axis 0."""
+        return _restored(self.packed.take(rows, axis))
+
+
+Table = NDArray[Any] | Int8Table
+"""[V, D]; for numpy an array."""
+
+
+def _restored(packed: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The numbers of packed rows, [n, D]."""
+    rows = (packed[:, :-_BYTES_OF_SCALE] ^ _SIGN).view(np.int8)
+    scales = packed[:, -_BYTES_OF_SCALE : -_BYTES_OF_SCALE // 2].view(np.float32)
+    restored: NDArray[np.float32] = rows * scales
+    return restored
