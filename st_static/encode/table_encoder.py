@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from st_static.encode.head_scaling import scaling_of
-from st_static.model.int8_table import ROWS_AT_A_TIME, Int8Table, Table
+from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.tokens import arrow
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -202,7 +202,7 @@ def _adder(rows: Table, n_parts: int) -> Callable[[torch.Tensor, torch.Tensor], 
 def _most_rows(rows: Table) -> int:
     """How many rows can be added up before their sum is too large, or rounded too often."""
     if isinstance(rows, Int8Table):
-        return ROWS_AT_A_TIME
+        return ROWS_IN_A_SUM
     if rows.dtype != np.float16:
         return _ANY_NUMBER
     smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))

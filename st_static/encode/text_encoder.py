@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.encode.head_scaling import scaling_of
-from st_static.model.int8_table import ROWS_AT_A_TIME, Int8Table, Table
+from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.tokens.boundaries import Cut, chunking_of
 
+# Of longer texts, so many rows are taken and added up at a time.
+_ROWS = 1_024
 # Ids of so many chunks are kept, if these are no longer than this.
 _REMEMBERED = 100_000
 _REMEMBERED_CHARACTERS = 64
@@ -75,21 +77,24 @@ class TextEncoder:
 
     def _sum(self, ids: list[int]) -> NDArray[np.float32]:
         """The sum of the rows of token ids, [D of the table]."""
-        rows = self._rows.take(
-            ids[:ROWS_AT_A_TIME], axis=0
-        )  # a third of the time of self._rows[ids]
+        if isinstance(self._rows, Int8Table):
+            return _sum_of_parts(self._rows, ids)
+        rows = self._rows.take(ids[:_ROWS], axis=0)  # a third of the time of self._rows[ids]
         # In float32 also for float16 rows: their sum would lose digits, or be too large.
         vector: NDArray[np.float32] = np.add.reduce(rows, axis=0, dtype=np.float32)
-        is_int8 = isinstance(self._rows, Int8Table)
-        for start in range(ROWS_AT_A_TIME, len(ids), ROWS_AT_A_TIME):
-            rows = self._rows.take(ids[start : start + ROWS_AT_A_TIME], axis=0)
-            # As torch does, row after row or part after part: in long texts, other roundings would
-            # add up.
-            if is_int8:
-                vector += np.add.reduce(rows, axis=0)
-            else:
-                vector = np.add.reduce(np.vstack([vector, rows]), axis=0)
+        for start in range(_ROWS, len(ids), _ROWS):
+            # Row after row, as torch does: in long texts, other roundings would add up.
+            rows = self._rows.take(ids[start : start + _ROWS], axis=0)
+            vector = np.add.reduce(np.vstack([vector, rows]), axis=0)
         return vector
+
+
+def _sum_of_parts(table: Int8Table, ids: list[int]) -> NDArray[np.float32]:
+    """The sum of the rows of token ids, [D]: of few rows at a time, as with torch."""
+    vector = np.zeros(table.shape[1], np.float32)
+    for start in range(0, len(ids), ROWS_IN_A_SUM):
+        vector += np.add.reduce(table.take(ids[start : start + ROWS_IN_A_SUM], axis=0), axis=0)
+    return vector
 
 
 class _ChunkIds(dict[str, list[int]]):

@@ -15,9 +15,9 @@ from st_static.model.vectors import in_format
 _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
 _SIGN = np.uint8(128)
-# Of longer texts, so many rows are added up at a time. In int8, torch rounds a little otherwise than
-# numpy, which more rows would show.
-ROWS_AT_A_TIME = 1_024
+# So many rows may be added up at a time. torch rounds otherwise than numpy, which sums of more rows
+# would show, above all those of the same row again and again.
+ROWS_IN_A_SUM = 64
 # Rows that are rounded at a time: few, as others need not be in memory meanwhile.
 _PART = 2_048
 

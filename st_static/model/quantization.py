@@ -45,7 +45,8 @@ def quantize_rows(table: NDArray[Any]) -> QuantizedTable:
     scales = largest.astype(np.float32) / np.float32(_LARGEST)
     if not np.isfinite(scales).all():
         raise ValueError(
-            "The table holds numbers that are not finite, for which int8 has no place. Take float32."
+            "The table holds numbers that are not finite, for which int8 has no place. "
+            "Take float32."
         )
     scales[scales < np.finfo(np.float32).tiny] = 0  # there, 1 / scale is too large a number
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)

@@ -68,6 +68,16 @@ def test_encode_from_parquet_to_parquet(static_folder, tmp_path):
     assert np.linalg.norm(table["embedding"][0].as_py()) == pytest.approx(1, abs=1e-3)
 
 
+def test_encode_with_a_table_in_int8(static_folder):
+    vectors = [
+        np.load(io.BytesIO(encode(static_folder, f"--dtype {dtype}").stdout))
+        for dtype in ("int8", "float32")
+    ]
+    assert vectors[0].dtype == np.float32
+    np.testing.assert_allclose(*vectors, atol=0.01)
+    assert (vectors[0] != vectors[1]).any()
+
+
 def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path):
     bad = encode(static_folder, "--input_format jsonl", data=b'{"text": null}\n')
     assert bad.returncode == 1

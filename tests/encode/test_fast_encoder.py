@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from st_static import FastEncoder
 from st_static.encode import lazy_encoder, table_encoder, text_encoder
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.vectors import unit_rows
 from st_static.tokens import chunk_tokenizer
 
 TEXTS = [
@@ -129,6 +131,35 @@ def test_half_precision(ours, sentences):
     assert vectors.dtype == np.float16
     np.testing.assert_allclose(vectors, reference(ours, [*TEXTS, *sentences]), atol=2e-3)
     assert encoder.encode("").tolist() == [0] * 24
+    assert encoder.model.table.dtype == np.float16
+
+
+def test_int8(ours, other, sentences):
+    texts = [*TEXTS, *sentences]
+    for folder in (ours, other):
+        expected = reference(folder, texts)
+        encoder = FastEncoder.from_pretrained(folder, dtype="int8")
+        for vectors in (encoder.encode(texts), np.stack([encoder.encode(text) for text in texts])):
+            assert vectors.dtype == encoder.dtype == np.float32
+            known = expected.any(axis=1)
+            assert not vectors[~known].any()
+            cosines = (unit_rows(vectors) * unit_rows(expected)).sum(axis=1)
+            assert cosines[known].min() > 0.999
+
+
+def test_only_the_table_in_int8_is_kept(ours):
+    model = read_static_model(ours)
+    is_kept = weakref.ref(model.table)
+    encoder = FastEncoder(model, dtype="int8")
+    expected = encoder.encode(["The keeper's ship."])
+    del model
+    assert is_kept() is None
+    copied = pickle.loads(pickle.dumps(encoder))
+    assert copied.model.table.nbytes == encoder.model.table.nbytes
+    np.testing.assert_array_equal(copied.encode(["The keeper's ship."]), expected)
+    again = FastEncoder(encoder.model)
+    assert again.model.table.dtype == np.float32
+    np.testing.assert_allclose(again.encode(["The keeper's ship."]), expected, atol=1e-6)
 
 
 OPTIONS = [
@@ -519,7 +550,7 @@ def test_a_table_that_is_too_small_and_a_missing_unknown_token(ours, tmp_path):
         FastEncoder.from_pretrained(folder)
 
 
-@pytest.mark.parametrize(("options", "says"), [({"dtype": "int8"}, "int8"), ({"threads": 0}, "0")])
+@pytest.mark.parametrize(("options", "says"), [({"dtype": "int4"}, "int4"), ({"threads": 0}, "0")])
 def test_options_that_make_no_sense(ours, options, says):
     with pytest.raises(ValueError, match=says):
         FastEncoder(read_static_model(ours), **options)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -175,6 +176,14 @@ def test_wordllama_with_words_of_ours(ensemble):
     unfused = Ensemble([ensemble.members[0], llama])
     texts = ["the old keeper counted", "ships"]
     np.testing.assert_allclose(unfused.fuse().encode(texts), unfused.encode(texts), atol=1e-6)
+
+
+def test_a_member_in_int8_is_fused_by_its_rounded_rows(ensemble):
+    first, *others = ensemble.members
+    small = FastEncoder(first.model, dtype="int8")
+    rounded = FastEncoder(replace(first.model, table=np.asarray(small.model.table)))
+    expected = Ensemble([rounded, *others]).fuse().table
+    np.testing.assert_array_equal(Ensemble([small, *others]).fuse().table, expected)
 
 
 def test_glove_is_a_member_like_others(tmp_path):

@@ -1,0 +1,115 @@
+"""Tables in int8: for numpy an array, for torch's kernel bytes."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from safetensors.numpy import load_file, save_file
+
+from st_static.model.int8_table import Int8Table
+from st_static.model.quantization import quantize_rows
+from st_static.model.table_file import read_table
+
+NUMBERS = st.floats(-1e4, 1e4, width=32)
+TABLES = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(
+    lambda shape: arrays(np.float32, shape, elements=NUMBERS)
+)
+
+
+def int8_table(table):
+    return Int8Table.of(table.__getitem__, table.shape)
+
+
+def test_the_bytes_of_a_row():
+    packed = int8_table(np.array([[0, 0], [127, -127], [2, 0.5]], np.float32)).packed
+    assert packed[:, :2].tolist() == [[128, 128], [255, 1], [255, 160]]
+    scales = np.ascontiguousarray(packed[:, 2:]).view(np.float32)
+    np.testing.assert_allclose(scales, [[0, 0], [1, -128], [2 / 127, -256 / 127]], rtol=1e-6)
+
+
+@given(TABLES)
+def test_numpy_takes_it_as_the_rounded_table(table):
+    expected = quantize_rows(table).restored()
+    found = int8_table(table)
+    assert (found.shape, len(found)) == (table.shape, len(table))
+    np.testing.assert_array_equal(np.asarray(found), expected)
+    assert np.asarray(found).dtype == found.dtype == np.float32
+    np.testing.assert_array_equal(np.asarray(found, np.float64), expected)
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(found))), expected)
+    rows = [len(table) - 1, 0, 0]
+    np.testing.assert_array_equal(found.take(rows, axis=0), expected[rows])
+
+
+def test_it_is_no_array_without_a_copy():
+    with pytest.raises(ValueError, match="only as a copy"):
+        np.array(int8_table(np.ones((2, 3))), copy=False)
+
+
+@given(TABLES)
+def test_torch_adds_its_rows_up(table):
+    expected = quantize_rows(table).restored().sum(axis=0)
+    packed = torch.from_numpy(int8_table(table).packed)
+    ids, start = torch.arange(len(table), dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    found = torch.ops.quantized.embedding_bag_byte_rowwise_offsets(packed, ids, start)
+    np.testing.assert_allclose(
+        found.numpy(), [expected], rtol=1e-5, atol=1e-5 * np.abs(table).max()
+    )
+
+
+@pytest.mark.parametrize("stored", ["float64", "float32", "float16", "int8", "uint8"])
+def test_a_file_is_rounded_as_it_is_read(tmp_path, stored):
+    table = np.random.default_rng(0).normal(scale=30, size=(5_000, 10)).astype(stored)
+    save_file({"a": np.ones(3), "embedding.weight": table}, tmp_path / "t")
+    expected = quantize_rows(table.astype(np.float32)).restored()
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+
+
+def test_a_file_in_bfloat16(tmp_path):
+    from safetensors.torch import save_file
+
+    table = torch.randn(9, 4, generator=torch.manual_seed(0)).bfloat16()
+    save_file({"embeddings": table}, tmp_path / "t")
+    expected = quantize_rows(table.float().numpy()).restored()
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+
+
+def test_rows_that_go_through_a_mapping_and_weights(tmp_path):
+    table = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    arrays = {
+        "embeddings": table,
+        "mapping": np.array([2, 0, 2]),
+        "weights": np.array([1, 2, -3.0]),
+    }
+    save_file(arrays, tmp_path / "t")
+    expected = quantize_rows(table[[2, 0, 2]] * np.array([[1], [2], [-3]], np.float32)).restored()
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+
+
+def test_a_table_without_rows(tmp_path):
+    save_file({"embeddings": np.zeros((0, 4), np.float32)}, tmp_path / "t")
+    assert read_table(tmp_path / "t", int8=True).shape == (0, 4)
+
+
+def test_little_of_a_file_is_ever_in_memory(tmp_path):
+    table = np.random.default_rng(0).normal(size=(30_000, 64)).astype(np.float32)
+    save_file({"embeddings": table}, tmp_path / "t")
+    tracemalloc.start()
+    rounded = read_table(tmp_path / "t", int8=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rounded.nbytes < 0.3 * table.nbytes
+    assert peak < 0.6 * table.nbytes
+    assert load_file(tmp_path / "t")["embeddings"].nbytes == table.nbytes
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(number):
+    table = np.ones((3, 4), np.float32)
+    table[1, 2] = number
+    with pytest.raises(ValueError, match=r"not finite, for which int8 has no place\. Take float32"):
+        int8_table(table)
