@@ -28,6 +28,8 @@ WAYS = {
     "vector = FastEncoder.from_pretrained(model, mmap=True).encode(text)",
     "FastEncoder": "from st_static import FastEncoder\n"
     "vector = FastEncoder.from_pretrained(model).encode(text)",
+    "FastEncoder, int8": "from st_static import FastEncoder\n"
+    "vector = FastEncoder.from_pretrained(model, dtype='int8').encode(text)",
     "Model2Vec": "from model2vec import StaticModel\n"
     "vector = StaticModel.from_pretrained(model).encode(text)",
     "sentence-transformers": "from sentence_transformers import SentenceTransformer\n"

@@ -6,7 +6,8 @@ Static models on many texts, on models with random tables of 30,000 and 150,000 
 
 takes sentences from each file, 100,000 in all by default (and half of those in a file of
 `word/TAG` tokens), and prints the median of five turns, in which the encoders take part one after
-the other: sentences a second, the times of the steps inside, and the latency of one short sentence.
+the other: sentences a second, the times of the steps inside, the latency of one short sentence, and
+how close vectors of a table in int8 are.
 "Stream" is an encoder that has read as many other sentences before, "cold" one that has read none.
 `--model FOLDER` takes that model instead, and `--whole` lines as they are, for text of a language
 that is not split here: both for Japanese.
@@ -52,6 +53,8 @@ from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
+from st_static.model.int8_table import Int8Table
+from st_static.model.vectors import unit_rows
 from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 Encode = Callable[[list[str]], NDArray[np.floating]]
@@ -205,12 +208,14 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     some = texts[::WORDLLAMA_SHARE]
     warm = FastEncoder.from_pretrained(model)
     half = FastEncoder.from_pretrained(model, dtype="float16")
+    small = FastEncoder.from_pretrained(model, dtype="int8")
     encoders = {
         "Model2Vec": make_encoder(f"model2vec:{model}"),
         "StaticEmbedding": make_encoder(f"sentence-transformers:{model}"),
         "accelerated": make_encoder(f"accelerated:{model}"),
         "FastEncoder": warm.encode,
         "FastEncoder, float16": half.encode,
+        "FastEncoder, int8": small.encode,
     }
     wordllama = make_encoder("wordllama:256")
     for encode in (*encoders.values(), wordllama):
@@ -218,7 +223,7 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     ours = ["FastEncoder, stream", "FastEncoder, cold"]
     times: dict[str, list[float]] = {name: [] for name in [*encoders, *ours]}
     times["WordLlama"] = []
-    for encode in (warm.encode, half.encode, encoders["accelerated"]):
+    for encode in (warm.encode, half.encode, small.encode, encoders["accelerated"]):
         encode(texts)
     for _ in range(TURNS):
         for name, encode in encoders.items():
@@ -252,11 +257,14 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
     index, offsets = torch.from_numpy(ids.values), torch.from_numpy(ids.offsets[:-1].astype("i4"))
     table = torch.from_numpy(encoder.model.table)
     half = table.half()
+    small = torch.from_numpy(Int8Table.of(encoder.model.table.__getitem__, table.shape).packed)
+    add_int8 = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
     source, target = torch.zeros(2, len(index), DIMENSION)
     steps: dict[str, Callable[[], object]] = {
         "seconds from texts to ids, one thread": lambda: encoder.tokenize(texts),
         "seconds to gather and add, float32": lambda: F.embedding_bag(index, table, offsets),
         "seconds to gather and add, float16": lambda: F.embedding_bag(index, half, offsets),
+        "seconds to gather and add, int8": lambda: add_int8(small, index, offsets),
         "seconds to copy as many bytes": lambda: target.copy_(source),
     }
     found = {}
@@ -266,6 +274,16 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
             found[name] = statistics.median(seconds_of(step) for _ in range(TURNS))
     found["gigabytes gathered"] = len(index) * DIMENSION * 4 / 1e9
     return found
+
+
+def measure_rounding(model: Path, texts: list[str]) -> dict[str, float]:
+    """Cosines of vectors from the table in int8 and in float32, of texts with a known word."""
+    exact, rounded = (
+        unit_rows(FastEncoder.from_pretrained(model, dtype=dtype).encode(texts))
+        for dtype in ("float32", "int8")
+    )
+    cosines = (exact * rounded).sum(axis=1)[exact.any(axis=1)]
+    return {"mean": float(cosines.mean()), "least": float(cosines.min())}
 
 
 def measure_memory(
@@ -337,6 +355,8 @@ def print_throughput(texts: list[str], name: str, model: Path) -> None:
         print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
     for step, value in measure_steps(model, texts).items():
         print(f"\n{step}: {value:.3f}")
+    for which, cosine in measure_rounding(model, texts).items():
+        print(f"\ncosine of int8 and float32, {which}: {cosine:.5f}")
 
 
 def _models(options: argparse.Namespace, folder: Path, texts: list[str]) -> list[Path]:
