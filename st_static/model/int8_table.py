@@ -16,8 +16,8 @@ _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
 _SIGN = np.uint8(128)
 # So many rows may be added up at a time. torch rounds otherwise than numpy, which sums of more rows
-# would show, above all those of the same row again and again.
-ROWS_IN_A_SUM = 64
+# would show. Fewer rows take longer: of most blocks of texts, one is then in several parts.
+ROWS_IN_A_SUM = 256
 # Rows that are rounded at a time: few, as others need not be in memory meanwhile.
 _PART = 2_048
 

@@ -78,7 +78,7 @@ def test_vectors_are_equal_with_and_without_torch(encoders, texts, repeated):
         few, many = encode(encoder, texts, True), encode(encoder, texts, False)
         assert few.dtype == many.dtype == encoder.dtype
         # In int8 torch rounds otherwise, which the same words again and again add up.
-        exact = 1e-5 if isinstance(encoder.model.table, Int8Table) else 1e-6
+        exact = 3e-5 if isinstance(encoder.model.table, Int8Table) else 1e-6
         atol = exact if few.dtype == np.float32 else 2e-3
         np.testing.assert_allclose(few, many, rtol=0, atol=atol)
 
@@ -185,7 +185,7 @@ def test_first_vectors_need_neither_torch_nor_pyarrow(folders, tmp_path):
         outputs.append(np.load(tmp_path / name))
     found, expected = (output.reshape(len(folders), 3, -1) for output in outputs)
     np.testing.assert_allclose(found[:, :2], expected[:, :2], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=0, atol=1e-5)  # as above
+    np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=0, atol=3e-5)  # as above
 
 
 COUNT = """
