@@ -243,6 +243,8 @@ def measure_latency(model: Path) -> dict[str, float]:
     encoders = {name: make_encoder(f"{name}:{model}") for name in ("model2vec", "fast")}
     calls = {"Model2Vec": lambda: encoders["model2vec"]([SHORT])}
     calls["FastEncoder"] = lambda: encoders["fast"](SHORT)
+    small = FastEncoder.from_pretrained(model, dtype="int8")
+    calls["FastEncoder, int8"] = lambda: small.encode(SHORT)
     found = {}
     for name, call in calls.items():
         times = [seconds_of(call) for _ in range(5000)]
