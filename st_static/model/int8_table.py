@@ -46,8 +46,11 @@ class Int8Table:
             shape: Its shape, V and D.
 
         Raises:
-            ValueError: It holds numbers that are not finite, or too large for float32.
+            ValueError: It has another number of dimensions, or holds numbers that are not finite,
+                or too large for float32.
         """
+        if len(shape) != 2:
+            raise ValueError(f"Expected a table of the shape [V, D], but it has {list(shape)}.")
         n_rows, width = shape
         packed = np.empty((n_rows, width + _BYTES_OF_SCALE), np.uint8)
         for start in range(0, n_rows, _PART):

@@ -107,6 +107,13 @@ def test_little_of_a_file_is_ever_in_memory(tmp_path):
     assert load_file(tmp_path / "t")["embeddings"].nbytes == table.nbytes
 
 
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4)])
+def test_a_table_of_another_shape(tmp_path, shape):
+    save_file({"embeddings": np.ones(shape, np.float32)}, tmp_path / "t")
+    with pytest.raises(ValueError, match=r"Expected a table of the shape \[V, D\], but it has \["):
+        read_table(tmp_path / "t", int8=True)
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_not_finite(number):
     table = np.ones((3, 4), np.float32)
