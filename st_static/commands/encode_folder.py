@@ -68,10 +68,10 @@ def encode_folder(options: argparse.Namespace) -> int:
     )
     claim(options.output, encoder.record())
     left = [pair for pair in pairs if not is_done(pair)]
-    start = time.perf_counter()
     with _engine(options, encoder, left) as reports:
+        start = time.perf_counter()
         total = _total(reports, len(left), start)
-    seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start
     n_there = len(pairs) - len(left)
     there = f", {n_there:,} were there already" if n_there else ""
     print(f"{len(left):,} files written{there}", file=sys.stderr)

@@ -150,7 +150,7 @@ def find_pairs(source: str, output: str) -> list[FilePair]:
                 "are inside of each other: choose another folder to write to."
             )
     start = len(folder.path.rstrip("/")) + 1
-    return [FilePair(place._replace(path=path), target.below(path[start:])) for path in files]
+    return [FilePair(place.at(path), target.below(path[start:])) for path in files]
 
 
 def claim(output: str, record: dict[str, Any]) -> None:

@@ -7,8 +7,9 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import IO, cast
 
 import pyarrow as pa
 from pyarrow import fs
@@ -20,7 +21,8 @@ _WILDCARDS = re.compile(r"[*?\[]")
 _SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """A file or folder.
 
     Attributes:
@@ -60,9 +62,13 @@ class Place(NamedTuple):
         """Whether there is a folder."""
         return bool(self.info().type == fs.FileType.Directory)
 
+    def at(self, path: str) -> Place:
+        """Another one of the same file system."""
+        return Place(self.filesystem, path)
+
     def below(self, name: str) -> Place:
         """A file in this folder."""
-        return self._replace(path=f"{self.path.rstrip('/')}/{name}")
+        return self.at(f"{self.path.rstrip('/')}/{name}")
 
     def info(self) -> fs.FileInfo:
         """Whether it is there, its size and its time."""
@@ -110,7 +116,7 @@ def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
         return place, place.files()
     parts = PurePosixPath(place.path).parts
     n_plain = next(n for n, part in enumerate(parts) if _WILDCARDS.search(part))
-    folder = place._replace(path=str(PurePosixPath(*parts[:n_plain])))
+    folder = place.at(str(PurePosixPath(*parts[:n_plain])))
     pattern = parts[n_plain:]
     return folder, [info for info in folder.files() if _fits(info.path, n_plain, pattern)]
 
