@@ -73,8 +73,9 @@ def encode_folder(options: argparse.Namespace) -> int:
         total = _total(reports, len(left), start)
         seconds = time.perf_counter() - start
     n_there = len(pairs) - len(left)
-    there = f", {n_there:,} were there already" if n_there else ""
-    print(f"{len(left):,} files written{there}", file=sys.stderr)
+    there = f", {n_there:,} there already" if n_there else ""
+    written = "1 file" if len(left) == 1 else f"{len(left):,} files"
+    print(f"{written} written{there}", file=sys.stderr)
     print(summary(*total, seconds, options.on_error), file=sys.stderr)
     return 0
 

@@ -42,15 +42,20 @@ class Place:
         """
         if "://" not in name:
             return cls(fs.LocalFileSystem(), Path(name).absolute().as_posix())
-        address, *wildcards = _WILDCARDS.split(name, maxsplit=1)
-        try:  # an address with wildcards is none: what they stand behind is put back
-            filesystem, path = fs.FileSystem.from_uri(address)
+        address, mark, options = name.partition("?")
+        wildcard = _WILDCARDS.search(address)
+        # With wildcards an address is none: they are left out, and put back.
+        plain = address[: wildcard.start()] if wildcard else address
+        try:
+            filesystem, path = fs.FileSystem.from_uri(plain + mark + options)
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(
                 f"Expected a path or an address such as s3://bucket/folder, but got "
                 f"{without_secrets(name)}."
             ) from error
-        return cls(filesystem, path + name[len(address) :] if wildcards else path)
+        # Arrow drops a slash at the end of an address.
+        slash = "/" if wildcard and plain.endswith("/") else ""
+        return cls(filesystem, path + slash + address[len(plain) :])
 
     @property
     def is_local(self) -> bool:

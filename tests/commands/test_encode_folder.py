@@ -81,7 +81,7 @@ def test_a_second_run_writes_what_is_missing_or_older_than_its_input(model, lake
     os.utime(old, ns=(0, 0))
     capsys.readouterr()
     assert run(model, lake, tmp_path / "out") == 0
-    assert "2 files written, 3 were there already" in capsys.readouterr().err
+    assert "2 files written, 3 there already" in capsys.readouterr().err
     assert gone.is_file()
     assert old.stat().st_mtime_ns > 0
     assert all(file.stat().st_mtime_ns == times[file] for file in others)
@@ -125,6 +125,8 @@ def test_rows_that_cannot_be_read_are_counted_or_end_the_run(model, lake, tmp_pa
 def test_wildcards_choose_files(model, lake, tmp_path):
     assert run(model, lake / "year=1" / "*-3.parquet", tmp_path / "out") == 0
     assert list(written(tmp_path / "out")) == ["part-3.parquet"]
+    assert run(model, f"file://{lake}/*/part-3.parquet", f"file://{tmp_path}/address") == 0
+    assert list(written(tmp_path / "address")) == ["year=1/part-3.parquet"]
     assert run(model, lake / "*" / "part-[01].parquet", tmp_path / "two") == 0
     assert list(written(tmp_path / "two")) == ["year=0/part-0.parquet", "year=1/part-1.parquet"]
 
@@ -151,7 +153,7 @@ def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys)
     assert not list((tmp_path / "cluster").glob("_seen*"))
     capsys.readouterr()
     assert run(model, lake, tmp_path / "cluster", *options) == 0
-    assert "0 files written, 5 were there already" in capsys.readouterr().err
+    assert "0 files written, 5 there already" in capsys.readouterr().err
 
 
 def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, cluster, capsys):
