@@ -1,8 +1,9 @@
 """Static sentence embeddings: one vector per word, and a mean.
 
 Encode
-    `FastEncoder` encodes texts with a static model; `read_named` reads one of another project by
-    name; `accelerate` makes a static SentenceTransformer faster.
+    `FastEncoder` encodes texts with a static model, `ArrowEncoder` columns of Arrow tables;
+    `read_named` reads a model of another project by name; `accelerate` makes a static
+    SentenceTransformer faster.
 Build
     `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
     `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from st_static.distill.pipeline import build
     from st_static.distill.sentence_pca import SentencePCA
     from st_static.encode.accelerate import accelerate
+    from st_static.encode.arrow_encoder import ArrowEncoder
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
@@ -57,6 +59,7 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that `import st_static` stays quick.
 _HOME = {
+    "ArrowEncoder": "st_static.encode.arrow_encoder",
     "BuildConfig": "st_static.distill.config",
     "CorpusConfig": "st_static.distill.config",
     "DistillationConfig": "st_static.distill.config",
@@ -83,6 +86,7 @@ _HOME = {
 }
 
 __all__ = [
+    "ArrowEncoder",
     "BuildConfig",
     "CorpusConfig",
     "DistillationConfig",

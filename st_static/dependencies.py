@@ -25,6 +25,7 @@ MODULES_WITH_EXTRAS = {
     "st_static.model.static_word_embedding": "build",
     "st_static.model.trainable_head": "build",
     "st_static.publish": "publish",
+    "st_static.ray_cluster": "cluster",
 }
 
 

@@ -12,6 +12,14 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from st_static.commands.encode_folder import (
+    add_engine,
+    counted,
+    encode_folder,
+    names_many,
+    refuse_engine,
+    summary,
+)
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import drop_stdout
 from st_static.model.model_name import ModelName
@@ -64,11 +72,16 @@ def _parser() -> CommandParser:
         help="Whether a text without any word that the model knows is a vector of zeros, and "
         "counted, as it is by default, or an error.",
     )
+    add_engine(parser)
     return parser
 
 
 def _add_options_of_files(parser: CommandParser) -> None:
-    parser.add_argument("--input", type=Path, help="File of texts; by default stdin.")
+    parser.add_argument(
+        "--input",
+        help="File of texts; by default stdin. Or many Parquet files: a folder, or 'a path with "
+        "*', here or in an object store (s3://…).",
+    )
     parser.add_argument(
         "--input_format",
         choices=("txt", "jsonl", "csv", "tsv", "parquet"),
@@ -76,7 +89,11 @@ def _add_options_of_files(parser: CommandParser) -> None:
         "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
     )
     parser.add_argument("--column", default="text", help="Name of that column; by default text.")
-    parser.add_argument("--output", type=Path, help="File to write; by default stdout.")
+    parser.add_argument(
+        "--output",
+        help="File to write; by default stdout. Of many files a folder, which gets one of each, "
+        "with all columns; files that are there already are left out.",
+    )
     parser.add_argument(
         "--output_format",
         choices=("npy", "parquet"),
@@ -88,8 +105,11 @@ def _add_options_of_files(parser: CommandParser) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _parser().read(arguments)
-    if options.input and options.input.is_dir():  # before its name is judged
-        raise ValueError(f"The input {options.input} is a folder: name a file.")
+    if options.input and names_many(options.input):
+        return encode_folder(options)
+    refuse_engine(options)
+    options.input = options.input and Path(options.input)
+    options.output = options.output and Path(options.output)
     from st_static.encode.file_names import check_target, input_format_of, output_format_of
 
     input_format = input_format_of(options.input, options.input_format)
@@ -204,27 +224,12 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
         for rows in reader:
             yield rows
             n_texts += len(rows.texts)
-            progress.set_postfix_str(_counted(n_texts, time.perf_counter() - start), refresh=False)
+            progress.set_postfix_str(counted(n_texts, time.perf_counter() - start), refresh=False)
             by_bytes = reader.n_rows is None and size is not None
-            progress.update((source.tell() if by_bytes else rows.numbers[-1]) - progress.n)
-
-
-def _counted(n_sentences: int, seconds: float) -> str:
-    """How many sentences, and how many per second if there are several."""
-    if n_sentences < 2:
-        return "1 sentence" if n_sentences else "0 sentences"
-    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+            n_rows = rows.numbers[-1] if len(rows.numbers) else progress.n
+            progress.update((source.tell() if by_bytes else n_rows) - progress.n)
 
 
 def _summary(written: Written, seconds: float, reader: TextReader) -> str:
     """What is said at the end."""
-    summary = _counted(written.rows, seconds)
-    if written.unknown == 1:
-        summary += "; 1 text without a known word: its vector is zeros"
-    elif written.unknown:
-        summary += f"; {written.unknown:,} texts without a known word: their vectors are zeros"
-    if reader.n_unread:
-        rows = "1 row" if reader.n_unread == 1 else f"{reader.n_unread:,} rows"
-        fate = "left out" if reader.on_error == "skip" else "written without a vector"
-        summary += f"\n{rows} could not be read, {fate}; the first: {reader.first_fault}"
-    return summary
+    return summary(*written, reader.n_unread, reader.first_fault, seconds, reader.on_error)

@@ -104,11 +104,11 @@ def _unknown_row(rows: Rows, place: int) -> ValueError:
 
 
 def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
-    """Texts in batches of at most `BATCH_TEXTS`, each text checked to be one."""
+    """Texts in batches of at most `BATCH_TEXTS`, which may be empty, each checked to be one."""
     done = 0
     for given in texts:
         rows = given if isinstance(given, Rows) else _rows_of(given, done)
-        for start in range(0, len(rows.texts), file_rows.BATCH_TEXTS):
+        for start in range(0, max(1, len(rows.texts)), file_rows.BATCH_TEXTS):
             yield rows.slice(start, file_rows.BATCH_TEXTS)
         done += len(rows.texts)
 

@@ -92,9 +92,7 @@ class TextReader:
                 batch = next(self._batches, None)
             if batch is None:
                 return
-            rows = self._settled(batch)
-            if len(rows.texts):
-                yield rows
+            yield self._settled(batch)
 
     def _open(self) -> Iterator[Batch]:
         if self.input_format == "txt":
@@ -187,9 +185,11 @@ class TextReader:
 
     def _read_parquet(self, file: Any) -> Iterator[Batch]:
         done = 0
-        for batch in file.iter_batches(
-            file_rows.BATCH_TEXTS, columns=None if self.keep else [self.column]
-        ):
+        columns = None if self.keep else [self.column]
+        batches = file.iter_batches(file_rows.BATCH_TEXTS, columns=columns)
+        if not file.metadata.num_rows:  # its columns are kept
+            batches = [pa.RecordBatch.from_pylist([], file.read(columns=columns).schema)]
+        for batch in batches:
             column = batch.column(batch.schema.get_field_index(self.column))
             missing = column.is_null()
             texts = text_column(column, "empty")

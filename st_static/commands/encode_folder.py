@@ -1,0 +1,156 @@
+"""`st-static encode` of many Parquet files, in this process or on a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from st_static.commands.options import CommandParser
+from st_static.model.model_name import ModelName
+
+if TYPE_CHECKING:
+    from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
+
+
+def add_engine(parser: CommandParser) -> None:
+    """Add the options of what runs the work."""
+    parser.add_argument(
+        "--engine",
+        choices=("processes", "ray"),
+        help="What encodes many files: processes is this machine, the default; ray a Ray cluster.",
+    )
+    parser.add_argument(
+        "--address",
+        help="Of the Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; by default what "
+        "RAY_ADDRESS says, or a new one on this machine.",
+    )
+
+
+def names_many(source: str) -> bool:
+    """Whether an input is a folder, a path with wildcards or an address, and not one file."""
+    path = Path(source)
+    return path.is_dir() or "://" in source or ("*" in source and not path.exists())
+
+
+def refuse_engine(options: argparse.Namespace) -> None:
+    """Refuse an engine for one file.
+
+    Raises:
+        ValueError: There is one, or its address.
+    """
+    for name in ("engine", "address"):
+        if getattr(options, name) is not None:
+            raise ValueError(
+                f"--{name} is for many files: let --input be a folder of Parquet files."
+            )
+
+
+def encode_folder(options: argparse.Namespace) -> int:
+    """Encode all files of a folder that are not there yet, and print what came of it."""
+    _check(options)
+    from st_static.encode.parquet_folder import FolderEncoder, claim, find_pairs, is_done
+
+    pairs = find_pairs(options.input, options.output)
+    ModelName.parse(options.model).require()
+    encoder = FolderEncoder(
+        _whole(options.model),
+        options.column,
+        options.dtype,
+        options.null,
+        options.on_error,
+        options.unknown,
+        threads=1 if options.engine == "ray" else None,
+    )
+    claim(options.output, encoder.record())
+    left = [pair for pair in pairs if not is_done(pair)]
+    with _engine(options, encoder, left) as reports:
+        start = time.perf_counter()
+        total = _total(reports, len(left), start)
+        seconds = time.perf_counter() - start
+    n_there = len(pairs) - len(left)
+    there = f", {n_there:,} there already" if n_there else ""
+    written = "1 file" if len(left) == 1 else f"{len(left):,} files"
+    print(f"{written} written{there}", file=sys.stderr)
+    print(summary(*total, seconds, options.on_error), file=sys.stderr)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.output is None:
+        raise ValueError("Many files need a folder to write to: --output DIR.")
+    for name in ("input_format", "output_format"):
+        if getattr(options, name) not in (None, "parquet"):
+            raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
+    if options.address and options.engine != "ray":
+        raise ValueError("--address is that of a Ray cluster: add --engine ray.")
+
+
+def _whole(model: str) -> str:
+    """A model's name that means the same for processes in other folders."""
+    return str(Path(model).absolute()) if Path(model).is_dir() else model
+
+
+@contextlib.contextmanager
+def _engine(
+    options: argparse.Namespace, encoder: FolderEncoder, pairs: list[FilePair]
+) -> Iterator[Iterable[FileReport]]:
+    """What came of each file, as it comes."""
+    if options.engine != "ray" or not pairs:
+        yield map(encoder, pairs)
+        return
+    from st_static.encode.parquet_folder import cluster_facts
+    from st_static.ray_cluster import ray_cluster
+
+    with ray_cluster(options.address) as cluster:
+        if cluster.dashboard:
+            print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
+        with cluster_facts(encoder, options.output) as facts:
+            cluster.check(facts)
+        yield cluster.map(encoder, pairs)
+
+
+def _total(reports: Iterable[FileReport], n_files: int, start: float) -> FileReport:
+    """What came of all files, with a progress bar on a terminal."""
+    from tqdm import tqdm
+
+    from st_static.encode.parquet_folder import FileReport
+
+    total = FileReport()
+    shown = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} files, {remaining} left{postfix}"
+    progress: Any
+    with tqdm(
+        total=n_files, bar_format=shown, disable=None, leave=False, dynamic_ncols=True
+    ) as progress:
+        for report in reports:
+            total = total.plus(report)
+            progress.set_postfix_str(counted(total.rows, time.perf_counter() - start))
+            progress.update()
+    return total
+
+
+def counted(n_sentences: int, seconds: float) -> str:
+    """How many sentences, and how many per second if there are several."""
+    if n_sentences < 2:
+        return "1 sentence" if n_sentences else "0 sentences"
+    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+
+
+def summary(
+    rows: int, unknown: int, unread: int, first_fault: str, seconds: float, on_error: str
+) -> str:
+    """What is said at the end: how many rows were encoded, and what was odd about some."""
+    said = counted(rows, seconds)
+    if unknown == 1:
+        said += "; 1 text without a known word: its vector is zeros"
+    elif unknown:
+        said += f"; {unknown:,} texts without a known word: their vectors are zeros"
+    if unread:
+        some = "1 row" if unread == 1 else f"{unread:,} rows"
+        fate = "left out" if on_error == "skip" else "written without a vector"
+        said += f"\n{some} could not be read, {fate}; the first: {first_fault}"
+    return said

@@ -1,0 +1,151 @@
+"""Vectors as a column of Arrow tables, wherever an engine sends their batches."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from st_static.arguments import check_model_name, check_type
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.encode.file_rows import EMBEDDING
+from st_static.encode.unknown import Unknown, check_unknown
+from st_static.tokens.columns import Null, check_null
+
+Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
+
+# Models that a process keeps for the encoders that are sent to it.
+_KEPT_MODELS = 4
+
+
+class ArrowEncoder:
+    """Adds the vectors of a column of texts to Arrow tables and record batches.
+
+    Engines that hand out Arrow batches call it with each: Ray Data, DuckDB, Polars, pandas, Spark,
+    Daft. It is small when it is pickled, for it takes the model's name along and not its table;
+    each process that gets it loads the model once.
+
+    Args:
+        model: A folder, or an id on the Hub, that every process can read.
+        column: Name of the column of texts.
+        output_column: Name of the column of vectors, which tables must not have yet.
+        revision: Branch, tag or commit on the Hub. Name a commit where processes must not differ.
+        dtype: Number format, as `FastEncoder` takes it.
+        threads: Number of threads; by default one for each processor that a process may use. Take 1
+            where an engine runs one process on each processor.
+        truncate_dim: How many of the first dimensions vectors have; by default all.
+        null: Whether a missing text is an error or an empty text.
+        unknown: Whether a text without any word that the model knows is a vector of zeros or an
+            error.
+
+    Raises:
+        ValueError: It is not a static model, or an argument has no such value.
+        TypeError: An argument is of the wrong kind.
+
+    Example:
+        >>> encoder = ArrowEncoder("models/quickstart", "body")  # doctest: +SKIP
+        >>> encoder(pa.table({"body": ["Parse a CSV file."]})).column_names  # doctest: +SKIP
+        ['body', 'embedding']
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        column: str = "text",
+        output_column: str = EMBEDDING,
+        *,
+        revision: str | None = None,
+        dtype: Literal["float32", "float16"] = "float32",
+        threads: int | None = None,
+        truncate_dim: int | None = None,
+        null: Null = "error",
+        unknown: Unknown = "zero",
+    ) -> None:
+        check_model_name(model)
+        check_type(column, str, "the name of a column")
+        check_type(output_column, str, "the name of a column")
+        check_null(null)
+        check_unknown(unknown)
+        self.column, self.output_column = column, output_column
+        self._null, self._unknown = null, unknown
+        self._options: dict[str, Any] = {
+            "revision": revision,
+            "dtype": dtype,
+            "threads": threads,
+            "truncate_dim": truncate_dim,
+        }
+        self._model = _whole(model)
+        self.encoder = FastEncoder.from_pretrained(self._model, **self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "encoder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.encoder = _loaded(self._model, _version(self._model), **self._options)
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of vectors: a fixed-size list of D numbers."""
+        numbers = pa.from_numpy_dtype(self.encoder.dtype)
+        return pa.field(self.output_column, pa.list_(numbers, self.encoder.dimension))
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Add the column of vectors.
+
+        Args:
+            batch: A table or record batch, [B].
+
+        Returns:
+            The same with one column more, [B].
+
+        Raises:
+            TypeError: It is no such thing; the column does not hold texts; or a text is missing,
+                whose position is named.
+            ValueError: It has no such column, or one with the name of the vectors' already; or a
+                text has no known word and `unknown` is "error".
+        """
+        check_type(batch, (pa.Table, pa.RecordBatch), "an Arrow table or record batch")
+        self._check_columns(batch.schema.names)
+        texts = batch.column(batch.schema.get_field_index(self.column))
+        vectors = self.encoder.encode(texts, null=self._null, unknown=self._unknown)
+        field = self.field
+        numbers = pa.array(vectors.reshape(-1))
+        lists = pa.FixedSizeListArray.from_arrays(numbers, type=field.type)
+        return batch.append_column(field, lists)
+
+    def _check_columns(self, names: list[str]) -> None:
+        if names.count(self.column) != 1:
+            count = "no column" if self.column not in names else "more than one column"
+            raise ValueError(
+                f"Expected one column {self.column!r} of texts, but the table has {count} of that "
+                f"name. Its columns are {', '.join(names) or 'none'}: name one with column=…."
+            )
+        if self.output_column in names:
+            raise ValueError(
+                f"The table has a column {self.output_column!r} already: name the vectors' column "
+                "with output_column=…, or leave that one out."
+            )
+
+
+def _whole(model: str | Path) -> str:
+    """A model's name that means the same in other working directories."""
+    path = Path(model)
+    return str(path.resolve()) if path.is_dir() else str(model)
+
+
+def _version(model: str) -> tuple[int, int] | None:
+    """What changes when a folder is replaced by another model; None for the Hub's."""
+    path = Path(model)
+    if not path.is_dir():
+        return None
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
+@functools.lru_cache(_KEPT_MODELS)
+def _loaded(model: str, version: tuple[int, int] | None, **options: Any) -> FastEncoder:
+    """A model, kept for the next encoder that is sent to this process."""
+    return FastEncoder.from_pretrained(model, **options)

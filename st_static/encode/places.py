@@ -1,0 +1,137 @@
+"""Files on a disk or in an object store, as Arrow's file systems reach them."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+import pyarrow as pa
+from pyarrow import fs
+
+from st_static.files import atomic
+
+_WILDCARDS = re.compile(r"[*?\[]")
+# What stands between `://` and `@`, or behind `?`, may be a secret.
+_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder.
+
+    Attributes:
+        filesystem: Where it is.
+        path: In there, with slashes.
+    """
+
+    filesystem: fs.FileSystem
+    path: str
+
+    @classmethod
+    def parse(cls, name: str) -> Place:
+        """The place that a path or an address such as `s3://bucket/folder` names.
+
+        Raises:
+            ValueError: There is no such kind of address.
+        """
+        if "://" not in name:
+            return cls(fs.LocalFileSystem(), Path(name).absolute().as_posix())
+        address, mark, options = name.partition("?")
+        wildcard = _WILDCARDS.search(address)
+        # With wildcards an address is none: they are left out, and put back.
+        plain = address[: wildcard.start()] if wildcard else address
+        try:
+            filesystem, path = fs.FileSystem.from_uri(plain + mark + options)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(
+                f"Expected a path or an address such as s3://bucket/folder, but got "
+                f"{without_secrets(name)}."
+            ) from error
+        # Arrow drops a slash at the end of an address.
+        slash = "/" if wildcard and plain.endswith("/") else ""
+        return cls(filesystem, path + slash + address[len(plain) :])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a disk of this machine, or mounted as one."""
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether there is a folder."""
+        return bool(self.info().type == fs.FileType.Directory)
+
+    def at(self, path: str) -> Place:
+        """Another one of the same file system."""
+        return Place(self.filesystem, path)
+
+    def below(self, name: str) -> Place:
+        """A file in this folder."""
+        return self.at(f"{self.path.rstrip('/')}/{name}")
+
+    def info(self) -> fs.FileInfo:
+        """Whether it is there, its size and its time."""
+        return self.filesystem.get_file_info(self.path)
+
+    def files(self) -> list[fs.FileInfo]:
+        """All files of a folder, at any depth, by path; none where there is no folder."""
+        found = self.filesystem.get_file_info(
+            fs.FileSelector(self.path, recursive=True, allow_not_found=True)
+        )
+        files = [info for info in found if info.type == fs.FileType.File]
+        return sorted(files, key=lambda info: info.path)
+
+    def read(self) -> IO[bytes]:
+        """The file, open for reading in binary mode."""
+        return cast("IO[bytes]", self.filesystem.open_input_file(self.path))
+
+    @contextmanager
+    def written(self) -> Iterator[IO[bytes]]:
+        """A stream open in binary mode; the file appears when the block ends without an error."""
+        if self.is_local:
+            path = Path(self.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic(path) as temporary, temporary.open("wb") as stream:
+                yield stream
+            return
+        with tempfile.NamedTemporaryFile() as whole:
+            yield cast("IO[bytes]", whole)
+            whole.flush()
+            fs.copy_files(
+                whole.name,
+                self.path,
+                source_filesystem=fs.LocalFileSystem(),
+                destination_filesystem=self.filesystem,
+            )
+
+
+def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
+    """The files of a folder, or those that a path with wildcards names.
+
+    Returns:
+        The folder, and the files in it at any depth, sorted by path.
+    """
+    if place.is_folder or not _WILDCARDS.search(place.path):
+        return place, place.files()
+    parts = PurePosixPath(place.path).parts
+    n_plain = next(n for n, part in enumerate(parts) if _WILDCARDS.search(part))
+    folder = place.at(str(PurePosixPath(*parts[:n_plain])))
+    pattern = parts[n_plain:]
+    return folder, [info for info in folder.files() if _fits(info.path, n_plain, pattern)]
+
+
+def _fits(path: str, n_plain: int, pattern: tuple[str, ...]) -> bool:
+    """Whether the parts of a path behind the first few fit a pattern, part by part."""
+    parts = PurePosixPath(path).parts[n_plain:]
+    return len(parts) == len(pattern) and all(map(fnmatch.fnmatchcase, parts, pattern))
+
+
+def without_secrets(address: str) -> str:
+    """An address without what may be a user's name and password."""
+    return _SECRETS.sub("", address)

@@ -1,0 +1,208 @@
+"""Work on a Ray cluster: its nodes are checked, then tasks are handed out as they become free."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import platform
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from st_static.dependencies import needed_by
+
+with needed_by("The engine ray", "cluster"):
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError, RayTaskError, WorkerCrashedError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_ANSWER_SECONDS = 5  # of an address
+_CHECK_SECONDS = 120  # of a node, which may have to start Python and import torch
+_TRIES = 3
+# Tasks that wait at a node, so that none is idle between two.
+_AHEAD = 2
+# What must be the same on all nodes, or they make other bytes.
+_PACKAGES = ("st-static", "numpy", "pyarrow", "tokenizers", "torch")
+_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str | None = None) -> Iterator[RayCluster]:
+    """Connect to a cluster, or start one on this machine, until the block ends.
+
+    Args:
+        address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
+            `ray://HOST:PORT` are others. By default what RAY_ADDRESS says, or else a new one.
+
+    Raises:
+        ValueError: Nothing answers there, or it is no Ray cluster.
+    """
+    _check_answer(address)
+    try:
+        context = ray.init(
+            address, logging_level=logging.ERROR, log_to_driver=False, ignore_reinit_error=False
+        )
+    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"There is no Ray cluster at {_shown(address)}: {_first_line(error)}. Start one with "
+            "ray start --head, or say --address local."
+        ) from error
+    try:
+        yield RayCluster(context.dashboard_url or "")
+    finally:
+        ray.shutdown()
+
+
+class RayCluster:
+    """A cluster that this process is connected to.
+
+    Args:
+        dashboard: Where its dashboard is, "" if it has none.
+    """
+
+    def __init__(self, dashboard: str) -> None:
+        self.dashboard = dashboard
+
+    def check(self, facts: Callable[[], dict[str, str]]) -> None:
+        """Check that all nodes have the same Python, packages and further facts as this process.
+
+        Args:
+            facts: Further facts by name, such as the hash of a file; called on each node.
+
+        Raises:
+            ValueError: A node has others, or does not answer; names it.
+        """
+        expected = _facts(facts)
+        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        asked = {
+            node["NodeManagerAddress"]: _on_node(node["NodeID"]).remote(facts) for node in nodes
+        }
+        for name, answer in asked.items():
+            there = self._answer(name, answer)
+            for fact, value in expected.items():
+                if there.get(fact) != value:
+                    raise ValueError(
+                        f"The node {name} has {fact} {there.get(fact, 'missing')}, but this "
+                        f"process has {value}: both need the same."
+                    )
+
+    def _answer(self, name: str, answer: Any) -> dict[str, str]:
+        try:
+            facts: dict[str, str] = ray.get(answer, timeout=_CHECK_SECONDS)
+        except GetTimeoutError as error:
+            raise ValueError(
+                f"The node {name} did not answer in {_CHECK_SECONDS} seconds: all its processors "
+                "may be taken by other work."
+            ) from error
+        except RayError as error:
+            raise ValueError(
+                f"The node {name} cannot take part: {_first_line(_cause(error))}. It needs "
+                "st_static and all files under the same paths."
+            ) from error
+        return facts
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], processors: int = 1
+    ) -> Iterator[Result]:
+        """Apply a function to items on all nodes, and yield the results as they come.
+
+        Where a process or a node dies, its items are done again elsewhere.
+
+        Args:
+            function: A picklable function of one item.
+            items: The items.
+            processors: How many each task takes.
+
+        Raises:
+            ValueError: An item ended its process three times; or what the function raises. What is
+                under way elsewhere ends first.
+        """
+        task = ray.remote(num_cpus=processors, max_retries=_TRIES - 1)(_called)
+        sent = ray.put(function)
+        n_waiting = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)) // processors)
+        left = iter(items)
+        waiting = {task.remote(sent, item): item for item in itertools.islice(left, n_waiting)}
+        try:
+            while waiting:
+                (done,), _ = ray.wait(list(waiting), num_returns=1)
+                item = waiting.pop(done)
+                yield _result(done, item)
+                for following in itertools.islice(left, 1):
+                    waiting[task.remote(sent, following)] = following
+        finally:
+            for reference in waiting:  # those that have not begun; none is stopped in between
+                ray.cancel(reference, force=False)
+
+
+def _called(function: Callable[[Item], Result], item: Item) -> Result:
+    return function(item)
+
+
+def _result(reference: Any, item: Any) -> Any:
+    """What a task gave.
+
+    Raises:
+        ValueError: It ended its process each time that it was tried.
+    """
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        raise _cause(error) from None
+    except (WorkerCrashedError, RayError) as error:
+        raise ValueError(
+            f"A process died {_TRIES} times over {item}: {_first_line(error)}. What is complete is "
+            "kept; run the command again when the cause is mended."
+        ) from error
+
+
+def _cause(error: RayError) -> BaseException:
+    """What a task raised itself."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
+
+
+def _on_node(node_id: str) -> Any:
+    strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)(_facts)
+
+
+def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:
+    packages = {name: _version(name) for name in _PACKAGES}
+    return {"Python": platform.python_version(), **packages, **facts()}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _check_answer(address: str | None) -> None:
+    """Check that something answers at an address with a host: Ray itself would wait for minutes."""
+    if address is None or ":" not in address:
+        return
+    parts = urlsplit(address if "://" in address else f"ray://{address}")
+    try:
+        socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS).close()
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"Nothing answers at {_shown(address)} ({error}): expected the address of a Ray "
+            "cluster, as ray start --head prints it."
+        ) from error
+
+
+def _shown(address: str | None) -> str:
+    """An address without a secret."""
+    return _SECRETS.sub("", address or "the address in RAY_ADDRESS, or on this machine")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

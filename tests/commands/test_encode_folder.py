@@ -1,0 +1,174 @@
+"""`st-static encode` of a folder of Parquet files, here and on a Ray cluster of two nodes."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from st_static import FastEncoder
+from st_static.cli import main
+from st_static.model.export import export_model
+from st_static.tokens.tokenizer import build_tokenizer
+
+WORDS = ["a", "ship", "keeper", "sails"]
+
+
+def write_model(folder, seed=0):
+    tokenizer = build_tokenizer(WORDS)
+    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("models") / "ours")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Five files in two folders, one without a row, and one that is none of them."""
+    generator = np.random.default_rng(0)
+    for number in range(5):
+        n_rows = 0 if number == 3 else 40 + number
+        texts = [" ".join(generator.choice([*WORDS, "unheard"], 4)) for _ in range(n_rows)]
+        file = tmp_path / "lake" / f"year={number % 2}" / f"part-{number}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        table = pa.table({"id": range(n_rows), "text": pa.array(texts, pa.string())})
+        pq.write_table(table, file)
+    (tmp_path / "lake" / "README.md").write_text("not a table")
+    return tmp_path / "lake"
+
+
+def run(model, lake, output, *options):
+    arguments = ["encode", model, "--input", str(lake), "--output", str(output), *options]
+    return main(arguments)
+
+
+def written(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(Path(folder).rglob("*.parquet"))
+    }
+
+
+def test_each_file_becomes_one_with_the_same_columns_and_vectors(model, lake, tmp_path, capsys):
+    assert run(model, lake, tmp_path / "out") == 0
+    encoder = FastEncoder.from_pretrained(model)
+    sources = sorted(lake.rglob("*.parquet"))
+    assert len(written(tmp_path / "out")) == len(sources) == 5
+    for source in sources:
+        before = pq.ParquetFile(source).read()
+        after = pq.ParquetFile(tmp_path / "out" / source.relative_to(lake)).read()
+        assert after.drop_columns("embedding").to_pylist() == before.to_pylist()
+        assert after.schema.names == ["id", "text", "embedding"]
+        assert after.schema.field("embedding").type == pa.list_(pa.float32(), 8)
+        if len(before):
+            vectors = np.stack(after["embedding"].to_numpy())
+            np.testing.assert_array_equal(vectors, encoder.encode(before["text"]))
+    assert "5 files written\n167 sentences" in capsys.readouterr().err
+
+
+def test_a_second_run_writes_what_is_missing_or_older_than_its_input(model, lake, tmp_path, capsys):
+    run(model, lake, tmp_path / "out")
+    times = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*.parquet")}
+    gone, old, *others = sorted(times)
+    gone.unlink()
+    os.utime(old, ns=(0, 0))
+    capsys.readouterr()
+    assert run(model, lake, tmp_path / "out") == 0
+    assert "2 files written, 3 there already" in capsys.readouterr().err
+    assert gone.is_file()
+    assert old.stat().st_mtime_ns > 0
+    assert all(file.stat().st_mtime_ns == times[file] for file in others)
+
+
+def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tmp_path, capsys):
+    run(model, lake, tmp_path / "out")
+    before = written(tmp_path / "out")
+    other = write_model(tmp_path / "other", seed=1)
+    assert run(other, lake, tmp_path / "out") == 1
+    assert "was written with another model: choose another folder" in capsys.readouterr().err
+    assert run(model, lake, tmp_path / "out", "--dtype", "float16") == 1
+    assert "with another dtype" in capsys.readouterr().err
+    assert written(tmp_path / "out") == before
+
+
+def test_a_folder_of_the_user_is_left_alone(model, lake, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    assert run(model, lake, tmp_path / "out") == 1
+    assert "holds something else already" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+    assert run(model, lake, lake / "out") == 1
+    assert "are inside of each other" in capsys.readouterr().err
+
+
+def test_rows_that_cannot_be_read_are_counted_or_end_the_run(model, lake, tmp_path, capsys):
+    broken = lake / "year=0" / "part-0.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "text": ["a ship", None]}), broken)
+    assert run(model, lake, tmp_path / "out") == 1
+    error = capsys.readouterr().err
+    assert f"{broken}, row 2: expected a text, but it is missing" in error
+    assert run(model, lake, tmp_path / "null", "--on_error", "null") == 0
+    assert "1 row could not be read, written without a vector; the first" in capsys.readouterr().err
+    table = pq.ParquetFile(tmp_path / "null" / "year=0" / "part-0.parquet").read()
+    assert table["embedding"].null_count == 1
+    assert run(model, lake, tmp_path / "skip", "--on_error", "skip") == 0
+    assert len(pq.ParquetFile(tmp_path / "skip" / "year=0" / "part-0.parquet").read()) == 1
+
+
+def test_wildcards_choose_files(model, lake, tmp_path):
+    assert run(model, lake / "year=1" / "*-3.parquet", tmp_path / "out") == 0
+    assert list(written(tmp_path / "out")) == ["part-3.parquet"]
+    assert run(model, f"file://{lake}/*/part-3.parquet", f"file://{tmp_path}/address") == 0
+    assert list(written(tmp_path / "address")) == ["year=1/part-3.parquet"]
+    assert run(model, lake / "*" / "part-[01].parquet", tmp_path / "two") == 0
+    assert list(written(tmp_path / "two")) == ["year=0/part-0.parquet", "year=1/part-1.parquet"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A Ray cluster of two nodes on this machine, with a processor each; its address."""
+    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    cluster.add_node(num_cpus=1)
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys):
+    assert run(model, lake, tmp_path / "here") == 0
+    options = ["--engine", "ray", "--address", cluster.address]
+    assert run(model, lake, tmp_path / "cluster", *options) == 0
+    assert written(tmp_path / "cluster") == written(tmp_path / "here")
+    assert not list((tmp_path / "cluster").glob("_seen*"))
+    capsys.readouterr()
+    assert run(model, lake, tmp_path / "cluster", *options) == 0
+    assert "0 files written, 5 there already" in capsys.readouterr().err
+
+
+def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, cluster, capsys):
+    pq.write_table(pa.table({"text": [None, "a"]}), lake / "bad.parquet")
+    options = ["--engine", "ray", "--address", cluster.address]
+    assert run(model, lake, tmp_path / "out", *options) == 1
+    error = capsys.readouterr().err
+    assert "bad.parquet, row 1: expected a text, but it is missing" in error
+    assert error.count("\n") == 1
+
+
+def test_an_address_that_does_not_answer_is_told_at_once(model, lake, tmp_path, capsys):
+    pytest.importorskip("ray")
+    options = ["--engine", "ray", "--address", "ray://user:secret@127.0.0.1:1"]
+    assert run(model, lake, tmp_path / "out", *options) == 1
+    error = capsys.readouterr().err
+    assert "Nothing answers at ray://127.0.0.1:1" in error
+    assert "secret" not in error

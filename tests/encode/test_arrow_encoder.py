@@ -1,0 +1,153 @@
+"""ArrowEncoder adds FastEncoder's vectors to tables, whatever engine and process calls it."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from st_static import FastEncoder
+from st_static.encode import ArrowEncoder
+from st_static.model.export import export_model
+from st_static.tokens.tokenizer import build_tokenizer
+
+TEXTS = ["a ship sails", "", "unheard", "Dog, ship!", "日本"]
+
+
+def write_model(folder, seed=0):
+    tokenizer = build_tokenizer(["a", "ship", "sails", "dog"])
+    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("models") / "ours")
+
+
+@pytest.fixture(scope="module")
+def expected(model):
+    return FastEncoder.from_pretrained(model).encode(TEXTS)
+
+
+def vectors_of(table, name="embedding"):
+    return np.stack(pa.table(table)[name].to_numpy())
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_a_table_gets_a_column_more(model, expected, kind):
+    table = pa.table({"id": range(5), "text": pa.array(TEXTS, kind)})
+    encoded = ArrowEncoder(model)(table)
+    assert encoded.column_names == ["id", "text", "embedding"]
+    assert encoded.schema.field("embedding").type == pa.list_(pa.float32(), 8)
+    assert encoded.drop_columns("embedding").equals(table)
+    np.testing.assert_array_equal(vectors_of(encoded), expected)
+
+
+def test_a_record_batch_stays_one(model, expected):
+    batch = pa.record_batch({"body": TEXTS})
+    encoded = ArrowEncoder(model, "body", "vector")(batch)
+    assert isinstance(encoded, pa.RecordBatch)
+    np.testing.assert_array_equal(vectors_of(pa.table(encoded), "vector"), expected)
+
+
+def test_an_empty_table_has_the_same_columns(model):
+    encoder = ArrowEncoder(model)
+    empty = pa.table({"text": pa.array([], pa.string())})
+    assert encoder(empty).schema == encoder(pa.table({"text": TEXTS})).schema
+    assert encoder(empty).schema.field("embedding") == encoder.field
+
+
+def test_options_are_those_of_the_encoder(model):
+    encoder = ArrowEncoder(model, dtype="float16", truncate_dim=4, threads=1, null="empty")
+    encoded = encoder(pa.table({"text": ["a ship", None]}))
+    assert encoded.schema.field("embedding").type == pa.list_(pa.float16(), 4)
+    direct = FastEncoder.from_pretrained(model, dtype="float16", truncate_dim=4)
+    np.testing.assert_array_equal(vectors_of(encoded), direct.encode(["a ship", ""]))
+
+
+def test_it_is_pickled_without_its_table(model, expected):
+    encoder = ArrowEncoder(model)
+    pickled = pickle.dumps(encoder)
+    assert len(pickled) < 1_000
+    copies = [pickle.loads(pickled), pickle.loads(pickled)]
+    assert copies[0].encoder is copies[1].encoder  # loaded once in a process
+    np.testing.assert_array_equal(vectors_of(copies[0](pa.table({"text": TEXTS}))), expected)
+
+
+def test_a_model_that_was_replaced_is_loaded_again(tmp_path):
+    write_model(tmp_path / "model")
+    pickled = pickle.dumps(ArrowEncoder(tmp_path / "model"))
+    old = pickle.loads(pickled)
+    write_model(tmp_path / "model", seed=1)
+    new = pickle.loads(pickled)
+    assert not np.allclose(old.encoder.encode("ship"), new.encoder.encode("ship"))
+
+
+def test_another_process_in_another_folder_has_the_same_vectors(
+    model, expected, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(model.parent)
+    (tmp_path / "encoder.pkl").write_bytes(pickle.dumps(ArrowEncoder(model.name)))
+    code = (
+        "import pickle, sys, pyarrow as pa, pyarrow.parquet as pq\n"
+        "encoder = pickle.load(open('encoder.pkl', 'rb'))\n"
+        "pq.write_table(encoder(pa.table({'text': sys.argv[1:]})), 'out.parquet')"
+    )
+    subprocess.run([sys.executable, "-c", code, *TEXTS], cwd=tmp_path, check=True)
+    np.testing.assert_array_equal(vectors_of(pq.read_table(tmp_path / "out.parquet")), expected)
+
+
+def test_pandas_and_polars(model, expected):
+    encoder = ArrowEncoder(model)
+    frame = encoder(pa.Table.from_pandas(pd.DataFrame({"text": TEXTS}))).to_pandas()
+    np.testing.assert_array_equal(np.stack(frame["embedding"]), expected)
+    lazy = pl.LazyFrame({"text": TEXTS})
+    schema = {"text": pl.String, "embedding": pl.Array(pl.Float32, 8)}
+    encoded = lazy.map_batches(lambda part: pl.from_arrow(encoder(part.to_arrow())), schema=schema)
+    np.testing.assert_array_equal(encoded.collect()["embedding"].to_numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"body": ["a"]}, "one column 'text' of texts, but the table has no column .* are body"),
+        ({"text": ["a"], "embedding": [1]}, "has a column 'embedding' already"),
+        ({"text": [1]}, "Expected a column of strings, but got one of type int64"),
+        ({"text": ["a", None]}, "Expected a str at position 1, but the text is missing"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(model, table, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        ArrowEncoder(model)(pa.table(table))
+
+
+def test_other_things_than_tables_are_refused(model):
+    with pytest.raises(TypeError, match="Expected an Arrow table or record batch, but got a list"):
+        ArrowEncoder(model)(TEXTS)
+
+
+def test_texts_without_a_known_word_can_be_refused(model):
+    with pytest.raises(ValueError, match="at position 1 has no word that the model knows"):
+        ArrowEncoder(model, unknown="error")(pa.table({"text": TEXTS}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": "no-such-folder"}, "no-such-folder"),
+        ({"column": 3}, "Expected the name of a column"),
+        ({"null": "drop"}, "Expected null to be"),
+        ({"dtype": "int4"}, "Expected the dtype"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(model, arguments, message):
+    with pytest.raises((TypeError, ValueError, OSError), match=message):
+        ArrowEncoder(**{"model": model, **arguments})
