@@ -5,23 +5,27 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
+from st_static.dependencies import needed_by, require_packages
 from st_static.files import write_json
+from st_static.model.client_files import CLIENT_FILES, PLAIN_TABLE, write_client_files
 from st_static.model.head import Head
 from st_static.model.modules import (
     BUILT_IN_FILES,
     CODE_FILES,
     CONFIG_FILE,
     MODEL_FOLDERS,
+    ONNX_FILES,
     TABLE_FILE,
     TOKENIZER_FILE,
     Segment,
+    table_folder,
     write_modules,
     write_weights,
 )
@@ -32,7 +36,12 @@ from st_static.model.vectors import in_format
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # All else in a model's folder is not ours.
-_OWN_FILES = (*BUILT_IN_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+_OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+_ONNX_FOLDER = "onnx"
+# What a new model takes the place of.
+_REPLACED = (*_OWN_FILES, *MODEL_FOLDERS, *ONNX_FILES, _ONNX_FOLDER)
+# Clients of ONNX files have these in the model's own folder, wherever its table lies.
+_COPIES = (TOKENIZER_FILE, *CLIENT_FILES)
 # The oldest releases that load what is written here; they warn of models from newer ones.
 _OLDEST_RELEASE = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
@@ -72,20 +81,27 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         read_notes(there / CARD_FILE)
 
 
-def is_own(path: Path) -> bool:
-    """Whether a path inside a model's folder is of the model's own files, its card left aside."""
-    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS)
+def is_own(folder: Path, path: Path) -> bool:
+    """Whether a path inside a model's folder is of the files that make the model."""
+    is_copy = path.as_posix() in _copies(folder)
+    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS) and not is_copy
 
 
 def own_files(folder: Path) -> list[Path]:
-    """The files of a model that are its own: not its card, and nothing of the user's."""
-    return [folder / name for name in _OWN_FILES if (folder / name).is_file()]
+    """The files that make a model: not its card, nothing for ONNX, and nothing of the user's."""
+    names = [name for name in _OWN_FILES if name not in _copies(folder)]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _copies(folder: Path) -> tuple[str, ...]:
+    """Files in a model's own folder that only clients of ONNX files read."""
+    return () if table_folder(folder) == folder else _COPIES
 
 
 def _check_names(folder: Path) -> None:
     """Check that a model's files and folders find no folder or file of the user in their place."""
-    files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]
-    folders = [folder / name for name in MODEL_FOLDERS]
+    files = [folder / name for name in (*_OWN_FILES, *ONNX_FILES, CARD_FILE)]
+    folders = [folder / name for name in (*MODEL_FOLDERS, _ONNX_FOLDER)]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
     if in_the_way:
@@ -106,6 +122,7 @@ def export_model(
     segments: Sequence[Segment] = (),
     card: str = "",
     head: Head | None = None,
+    onnx: bool | Literal["int8"] = False,
 ) -> None:
     """Write a model that loads with sentence-transformers alone; a table alone in Model2Vec, too.
 
@@ -127,24 +144,50 @@ def export_model(
         segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
         card: Text of the model card, README.md; by default none is written.
         head: What comes behind the mean.
+        onnx: Whether ONNX files are written, too; "int8" adds the quantised one. See `export_onnx`.
 
     Raises:
-        ValueError: As `check_output`; or the parts do not fit, or values the number format.
+        ValueError: As `check_output`; or the parts do not fit, or values the number format; or a
+            package is missing, or the tokenizer unfit, for ONNX.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
+    check_onnx(onnx)
     table = _fitting(table, tokenizer, dtype)
     head = head and head.in_format(table.dtype)
-    with replacing(folder, (*_OWN_FILES, *MODEL_FOLDERS)) as partial:
+    with replacing(folder, _REPLACED) as partial:
         home = write_modules(partial, normalize, segments, head)
-        write_weights(home / TABLE_FILE, {"embedding.weight": table})
+        is_plain = not segments and head is None
+        write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
         tokenizer.save(str(home / TOKENIZER_FILE))
         write_json(partial / CONFIG_FILE, _config(bool(segments), normalize))
+        if is_plain:
+            write_client_files(partial, tokenizer, table.shape[1], normalize)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
         if pca is not None:
             shutil.copyfile(pca, partial / PCA_FILE)
+        if onnx:
+            # The extra, which few need.
+            from st_static.model.onnx_export import write_onnx
+            from st_static.model.static_model import StaticModel
+
+            model = StaticModel(tokenizer, table, normalize, segments=tuple(segments), head=head)
+            write_onnx(partial, model, int8=onnx == "int8")
+
+
+def check_onnx(onnx: bool | Literal["int8"]) -> None:
+    """Check that ONNX files can be written, if they are wanted.
+
+    Raises:
+        ValueError: A package is missing, or the choice is none.
+    """
+    if onnx not in (True, False, "int8"):
+        raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")
+    if onnx:
+        with needed_by("The option onnx", "onnx"):
+            require_packages("onnx")
 
 
 def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> NDArray[np.floating]:
