@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
+from st_static.model.client_files import CLIENT_FILES, PLAIN_TABLE, write_client_files
 from st_static.model.head import Head
 from st_static.model.modules import (
     BUILT_IN_FILES,
@@ -32,9 +33,10 @@ from st_static.model.vectors import in_format
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # All else in a model's folder is not ours.
-_OWN_FILES = (*BUILT_IN_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+_OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
 # The oldest releases that load what is written here; they warn of models from newer ones.
-_OLDEST_RELEASE = "3.2.0"
+_OLDEST_RELEASE = "3.4.1"
+_OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
 
 
@@ -136,10 +138,7 @@ def export_model(
     table = _fitting(table, tokenizer, dtype)
     head = head and head.in_format(table.dtype)
     with replacing(folder, (*_OWN_FILES, *MODEL_FOLDERS)) as partial:
-        home = write_modules(partial, normalize, segments, head)
-        write_weights(home / TABLE_FILE, {"embedding.weight": table})
-        tokenizer.save(str(home / TOKENIZER_FILE))
-        write_json(partial / CONFIG_FILE, _config(bool(segments), normalize))
+        _write_encoder(partial, table, tokenizer, normalize, segments, head)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
@@ -159,23 +158,38 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
     return in_format(table, np.dtype(dtype))
 
 
+def _write_encoder(
+    folder: Path,
+    table: NDArray[np.floating],
+    tokenizer: Tokenizer,
+    normalize: bool,
+    segments: Sequence[Segment],
+    head: Head | None,
+) -> None:
+    """Write all that vectors depend on."""
+    home = write_modules(folder, normalize, segments, head)
+    is_plain = not segments and head is None
+    write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
+    tokenizer.save(str(home / TOKENIZER_FILE))
+    write_json(folder / CONFIG_FILE, _config(is_plain, bool(segments)))
+    if is_plain:
+        write_client_files(folder, tokenizer, table.shape[1], normalize)
+
+
 def _write_card(path: Path, card: str, old: Path) -> None:
     """Write a card with the notes of the one that it replaces, and with markers for them."""
     notes = read_notes(old) if old.is_file() else ""
     path.write_text(with_notes(card, notes), "utf-8")
 
 
-def _config(is_ensemble: bool, normalize: bool) -> dict[str, Any]:
-    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE
+def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:
+    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE_FOR_A_HEAD
     return {
-        "__version__": {"sentence_transformers": oldest},
+        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
         # Where a member knows no word of a text, an ensemble's vector is shorter than 1: only its
         # dot product is then the mean of the members' cosines.
         "similarity_fn_name": "dot" if is_ensemble else "cosine",
-        # Model2Vec reads these two; it does not know of the Normalize module.
-        "normalize": normalize,
-        "max_length": None,
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from st_static.arguments import as_path
+from st_static.model.client_files import CLIENT_FILES
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE
 from st_static.model.notes import CARD_FILE
@@ -22,7 +23,7 @@ _REQUIRED = (CARD_FILE, MODULES_FILE)
 _EXPECTED = re.compile(
     "|".join(
         [
-            *map(re.escape, (CARD_FILE, *BUILT_IN_FILES, RECORD_FILE, PCA_FILE)),
+            *map(re.escape, (CARD_FILE, *BUILT_IN_FILES, *CLIENT_FILES, RECORD_FILE, PCA_FILE)),
             r"[13]_Normalize/[^/]+\.json",
             r"\.eval_results/[^/]+\.ya?ml",
             r"figures/([^/.][^/]*/)*[^/.][^/]*\.(svg|png)",
