@@ -90,7 +90,7 @@ def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
         vectors = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(vectors, encodes.encode(sentences), rtol=0, atol=1e-6)
     assert len(np.load(tmp_path / "calibrated.npy")) == len(sentences)
-    assert (tmp_path / "fused" / "model.safetensors").is_file()
+    assert (tmp_path / "fused" / "modules.json").is_file()
 
 
 def test_the_command_encodes(base, built, sentences, tmp_path) -> None:

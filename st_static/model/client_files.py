@@ -6,8 +6,9 @@
 | tokenizer_config.json | transformers' AutoTokenizer, transformers.js, fastembed |
 
 Where config.json is, Model2Vec wants the table to be called `embeddings`, as its own are; so does
-sentence-transformers from 3.4.1 on. These files say that the table is the model: one with a head,
-and a fused ensemble, must not have them. docs/use_it_from.md says what was tried.
+sentence-transformers from 3.4.1 on. These files say that the table is the model. One with a head,
+or a fused ensemble, has no such files, but for ONNX: they name no model of Model2Vec then, which
+finds no table beside them either. docs/use_it_from.md says what was tried.
 """
 
 from __future__ import annotations

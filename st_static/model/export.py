@@ -43,7 +43,8 @@ _REPLACED = (*_OWN_FILES, *MODEL_FOLDERS, *ONNX_FILES, _ONNX_FOLDER)
 # Clients of ONNX files have these in the model's own folder, wherever its table lies.
 _COPIES = (TOKENIZER_FILE, *CLIENT_FILES)
 # The oldest releases that load what is written here; they warn of models from newer ones.
-_OLDEST_RELEASE = "3.2.0"
+_OLDEST_RELEASE = "3.4.1"
+_OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
 
 
@@ -156,13 +157,7 @@ def export_model(
     table = _fitting(table, tokenizer, dtype)
     head = head and head.in_format(table.dtype)
     with replacing(folder, _REPLACED) as partial:
-        home = write_modules(partial, normalize, segments, head)
-        is_plain = not segments and head is None
-        write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
-        tokenizer.save(str(home / TOKENIZER_FILE))
-        write_json(partial / CONFIG_FILE, _config(bool(segments), normalize))
-        if is_plain:
-            write_client_files(partial, tokenizer, table.shape[1], normalize)
+        _write_encoder(partial, table, tokenizer, normalize, segments, head)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
@@ -202,23 +197,38 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
     return in_format(table, np.dtype(dtype))
 
 
+def _write_encoder(
+    folder: Path,
+    table: NDArray[np.floating],
+    tokenizer: Tokenizer,
+    normalize: bool,
+    segments: Sequence[Segment],
+    head: Head | None,
+) -> None:
+    """Write all that vectors depend on."""
+    home = write_modules(folder, normalize, segments, head)
+    is_plain = not segments and head is None
+    write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
+    tokenizer.save(str(home / TOKENIZER_FILE))
+    write_json(folder / CONFIG_FILE, _config(is_plain, bool(segments)))
+    if is_plain:
+        write_client_files(folder, tokenizer, table.shape[1], normalize)
+
+
 def _write_card(path: Path, card: str, old: Path) -> None:
     """Write a card with the notes of the one that it replaces, and with markers for them."""
     notes = read_notes(old) if old.is_file() else ""
     path.write_text(with_notes(card, notes), "utf-8")
 
 
-def _config(is_ensemble: bool, normalize: bool) -> dict[str, Any]:
-    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE
+def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:
+    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE_FOR_A_HEAD
     return {
-        "__version__": {"sentence_transformers": oldest},
+        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
         # Where a member knows no word of a text, an ensemble's vector is shorter than 1: only its
         # dot product is then the mean of the members' cosines.
         "similarity_fn_name": "dot" if is_ensemble else "cosine",
-        # Model2Vec reads these two; it does not know of the Normalize module.
-        "normalize": normalize,
-        "max_length": None,
     }

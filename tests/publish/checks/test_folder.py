@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model2vec import StaticModel
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
 from small_model import CARD, RESULTS, write_model
 
 from st_static.publish.checks import folder as folder_check
@@ -34,7 +37,7 @@ def problems_of(folder: Path, allow_remote_code: bool = False) -> list[str]:
 
 def change_table(folder: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
     file = folder / "model.safetensors"
-    save_file({"embedding.weight": change(load_file(file)["embedding.weight"])}, file)
+    save_file({"embeddings": change(load_file(file)["embeddings"])}, file)
 
 
 def change_modules(folder: Path, kind: str) -> None:
@@ -201,7 +204,7 @@ def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> Non
     folder = write_model(tmp_path / "model", dtype)
     change_table(folder, with_nan)
     assert problems_of(folder) == [
-        "model.safetensors holds 1 values in embedding.weight that are not finite numbers."
+        "model.safetensors holds 1 values in embeddings that are not finite numbers."
     ]
 
 
@@ -226,6 +229,35 @@ def test_a_table_of_another_model_is_found(
     change_table(folder, change)
     [problem] = problems_of(folder)
     assert says in problem
+
+
+# -- files for other clients -----------------------------------------------------------
+
+
+def test_a_table_that_model2vec_does_not_find_is_found(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    [problem] = problems_of(folder)
+    assert problem.startswith("There is no config.json, without which Model2Vec")
+
+
+def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Path) -> None:
+    SentenceTransformer(str(folder), device="cpu").save_pretrained(
+        str(folder), create_model_card=False
+    )
+    with pytest.raises(SafetensorError):
+        StaticModel.from_pretrained(folder)
+    [problem] = problems_of(folder)
+    assert problem.startswith("config.json makes Model2Vec look for a table called embeddings")
+    (folder / "config.json").unlink()
+    check_folder(folder)
+    StaticModel.from_pretrained(folder)
+
+
+def test_files_that_differ_about_normalisation_are_found(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"normalize": False}))
+    [problem] = problems_of(folder)
+    assert problem.startswith("config.json and modules.json differ in whether vectors are scaled")
 
 
 # -- card ------------------------------------------------------------------------------
