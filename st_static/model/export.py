@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
-from st_static.dependencies import needed_by, require_packages
 from st_static.files import write_json
 from st_static.model.client_files import CLIENT_FILES, PLAIN_TABLE, write_client_files
 from st_static.model.head import Head
@@ -21,7 +20,6 @@ from st_static.model.modules import (
     CODE_FILES,
     CONFIG_FILE,
     MODEL_FOLDERS,
-    ONNX_FILES,
     TABLE_FILE,
     TOKENIZER_FILE,
     Segment,
@@ -30,6 +28,7 @@ from st_static.model.modules import (
     write_weights,
 )
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
+from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, is_ours
 from st_static.model.replacement import check_place, present, replacing
 from st_static.model.vectors import in_format
 
@@ -37,9 +36,6 @@ RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # All else in a model's folder is not ours.
 _OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
-_ONNX_FOLDER = "onnx"
-# What a new model takes the place of.
-_REPLACED = (*_OWN_FILES, *MODEL_FOLDERS, *ONNX_FILES, _ONNX_FOLDER)
 # Clients of ONNX files have these in the model's own folder, wherever its table lies.
 _COPIES = (TOKENIZER_FILE, *CLIENT_FILES)
 # The oldest releases that load what is written here; they warn of models from newer ones.
@@ -99,10 +95,17 @@ def _copies(folder: Path) -> tuple[str, ...]:
     return () if table_folder(folder) == folder else _COPIES
 
 
+def _is_replaced(folder: Path, name: str) -> bool:
+    """Whether a new model takes the place of a file or folder."""
+    if name in ONNX_FILES:
+        return is_ours(folder / name)
+    return name in (*_OWN_FILES, *MODEL_FOLDERS, ONNX_FOLDER)
+
+
 def _check_names(folder: Path) -> None:
     """Check that a model's files and folders find no folder or file of the user in their place."""
-    files = [folder / name for name in (*_OWN_FILES, *ONNX_FILES, CARD_FILE)]
-    folders = [folder / name for name in (*MODEL_FOLDERS, _ONNX_FOLDER)]
+    files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]
+    folders = [folder / name for name in MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
     if in_the_way:
@@ -130,8 +133,7 @@ def export_model(
     It holds sentence-transformers' own modules, see `st_static.model.modules`; with `segments` it
     brings code, and loads with `trust_remote_code=True`. It appears whole or not at all.
 
-    Where a model of st_static is there already, its own files are replaced. All others stay, and
-    with `card` the notes between the markers of the card that is there.
+    Where a model of st_static is there, its own files are replaced; all others stay, and its notes.
 
     Args:
         folder: Where to.
@@ -145,44 +147,24 @@ def export_model(
         segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
         card: Text of the model card, README.md; by default none is written.
         head: What comes behind the mean.
-        onnx: Whether ONNX files are written, too; "int8" adds the quantised one. See `export_onnx`.
+        onnx: Whether `export_onnx` is called, too; "int8" with quantize.
 
     Raises:
-        ValueError: As `check_output`; or the parts do not fit, or values the number format; or a
-            package is missing, or the tokenizer unfit, for ONNX.
+        ValueError: As `check_output` and `export_onnx`; or parts or values do not fit.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
-    check_onnx(onnx)
+    check_onnx(present(folder), onnx)
     table = _fitting(table, tokenizer, dtype)
     head = head and head.in_format(table.dtype)
-    with replacing(folder, _REPLACED) as partial:
+    with replacing(folder, _is_replaced) as partial:
         _write_encoder(partial, table, tokenizer, normalize, segments, head)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
         if pca is not None:
             shutil.copyfile(pca, partial / PCA_FILE)
-        if onnx:
-            # The extra, which few need.
-            from st_static.model.onnx_export import write_onnx
-            from st_static.model.static_model import StaticModel
-
-            model = StaticModel(tokenizer, table, normalize, segments=tuple(segments), head=head)
-            write_onnx(partial, model, int8=onnx == "int8")
-
-
-def check_onnx(onnx: bool | Literal["int8"]) -> None:
-    """Check that ONNX files can be written, if they are wanted.
-
-    Raises:
-        ValueError: A package is missing, or the choice is none.
-    """
-    if onnx not in (True, False, "int8"):
-        raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")
-    if onnx:
-        with needed_by("The option onnx", "onnx"):
-            require_packages("onnx")
+        _write_onnx(partial, onnx)
 
 
 def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> NDArray[np.floating]:
@@ -213,6 +195,14 @@ def _write_encoder(
     write_json(folder / CONFIG_FILE, _config(is_plain, bool(segments)))
     if is_plain:
         write_client_files(folder, tokenizer, table.shape[1], normalize)
+
+
+def _write_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
+    if not onnx:
+        return
+    from st_static.model.onnx_export import export_onnx  # which needs the extra
+
+    export_onnx(folder, "int8" if onnx == "int8" else None)
 
 
 def _write_card(path: Path, card: str, old: Path) -> None:

@@ -48,8 +48,6 @@ BUILT_IN_FILES = (
 )
 CODE_FILES = (_CODE_FILE, f"{_SEGMENTS_FOLDER}/config.json")
 MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, _TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
-# The same model for clients of ONNX: as it is, and with its table in int8.
-ONNX_FILES = ("onnx/model.onnx", "onnx/model_quantized.onnx")
 # The kinds of modules that a static model has, in order.
 STATIC_FORMS = (
     ["StaticEmbedding"],

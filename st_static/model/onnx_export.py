@@ -26,8 +26,9 @@ from st_static.arguments import as_path
 from st_static.files import atomic
 from st_static.model.client_files import CLIENT_FILES, write_client_files_beside
 from st_static.model.client_tokenizer import check_tokenizer
-from st_static.model.modules import ONNX_FILES, TOKENIZER_FILE, read_modules
-from st_static.model.onnx_graph import PRODUCER, build_graph
+from st_static.model.modules import TOKENIZER_FILE, read_modules
+from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in
+from st_static.model.onnx_graph import build_graph
 from st_static.model.static_model import StaticModel, read_static_model
 
 # Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
@@ -58,30 +59,16 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
         raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"The folder {folder} cannot be written: it is write-protected.")
-    return write_onnx(folder, read_static_model(folder), quantize == "int8")
-
-
-def write_onnx(folder: Path, model: StaticModel, int8: bool) -> list[Path]:
-    """Write the ONNX files of a model that is in a folder already.
-
-    Args:
-        folder: The model's folder.
-        model: What it holds.
-        int8: Whether the quantised file is written, too.
-
-    Raises:
-        ValueError: As `export_onnx`.
-    """
-    check_tokenizer(model.tokenizer)
-    _check_size(model.table)
-    files = [folder / name for name in ONNX_FILES[: 1 + int8]]
+    check_onnx(folder, quantize or True)
+    static = read_static_model(folder)
+    check_tokenizer(static.tokenizer)
+    _check_size(static.table)
+    _write_beside(folder, static)
+    (folder / ONNX_FOLDER).mkdir(exist_ok=True)
+    files = files_in(folder, quantize == "int8")
     for file in files:
-        _check_is_ours(file)
-    _write_beside(folder, model)
-    for file in files:
-        file.parent.mkdir(exist_ok=True)
         with atomic(file) as temporary:
-            temporary.write_bytes(_graph_of(file, model).SerializeToString())
+            temporary.write_bytes(_graph_of(file, static).SerializeToString())
     return files
 
 
@@ -114,15 +101,6 @@ def _check_size(table: NDArray[Any]) -> None:
             f"The table has {table.nbytes:,} bytes, but an ONNX file holds up to "
             f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
         )
-
-
-def _check_is_ours(file: Path) -> None:
-    """Check that a place is free, or has a file of ours."""
-    if not file.parent.is_dir() and os.path.lexists(file.parent):
-        raise ValueError(f"{file.parent} is in the way of a folder of that name. Move it away.")
-    graph = _read(file) if file.is_file() else None
-    if os.path.lexists(file) and (graph is None or graph.producer_name != PRODUCER):
-        raise ValueError(f"{file} was not written by st_static. Move it away.")
 
 
 def _write_beside(folder: Path, model: StaticModel) -> None:

@@ -24,10 +24,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from st_static.model.head import Head
 from st_static.model.modules import Segment
+from st_static.model.onnx_files import PRODUCER
 from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel
 
-PRODUCER = "st_static"
 # What onnxruntime 1.17 reads, and all later ones: those of transformers.js 3.8, too.
 _OPSET, _IR_VERSION = 17, 8
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from st_static.dependencies import DependencyError, needed_by
-from st_static.model.modules import ONNX_FILES
+from st_static.model.onnx_files import ONNX_FILES
 
 
 def check_onnx_files(folder: Path, names: Collection[str]) -> Iterator[str]:
