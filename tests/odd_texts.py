@@ -48,8 +48,8 @@ _INSERTED = [
     *"$+<=>^`|~¢£€©",
     *("[PAD]", "[UNK]", "##s", "x" * 101, "ab" * 60, "\U0001d5d4"),
 ]
-# Of all Unicode but surrogates.
-_RANGES = [(0x20, 0x3000), (0x3000, 0xD800), (0xE000, 0x10000), (0x10000, 0x110000)]
+# Of Unicode without surrogates, up to the rare ideographs.
+_RANGES = [(0x20, 0x3000), (0x3000, 0xD800), (0xE000, 0x10000), (0x10000, 0x20000)]
 
 
 def odd_texts(count: int, seed: int = 0) -> list[str]:

@@ -123,10 +123,10 @@ def _mean(graph: _Graph, rows: str) -> str:
     """The mean of each text's rows, [B, D]; zeros for a text without a token."""
     axis, one = graph.integers(1), graph.constant(1.0)
     mask = graph.as_float(_MASK)
-    tokens = graph.add("Unsqueeze", mask, graph.integers(2))
-    total = graph.add("ReduceSum", graph.add("Mul", rows, tokens), axis, keepdims=0)
+    # A product of matrices: sums of many rows are more exact than those of ReduceSum.
+    total = graph.add("MatMul", graph.add("Unsqueeze", mask, axis), rows)
     count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
-    return graph.add("Div", total, count)
+    return graph.add("Div", graph.add("Squeeze", total, axis), count)
 
 
 def _behind_the_mean(graph: _Graph, model: StaticModel, mean: str) -> str:

@@ -2,39 +2,43 @@
 //
 //     node encode.mjs LIBRARY REQUEST ANSWER
 //
-// LIBRARY is a name of package.json. REQUEST is a file of {folder, texts, encoded, batches}:
-// the ids of `texts` are answered, the vectors of `encoded` and of `batches`, which are ids.
+// LIBRARY is transformers.js. REQUEST is a file of {folder, texts, encoded, unknown, batches}:
+// answered are the ids of `texts`; the vectors of `encoded`, and of `unknown`, which have no known
+// word; and those of `batches` of ids.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { InferenceSession, Tensor } from "onnxruntime-node";
 
 const [library, request, answer] = process.argv.slice(2);
-const { AutoTokenizer, env, pipeline } = await import(library);
-const { folder, texts, encoded, batches } = JSON.parse(readFileSync(request, "utf8"));
+const { AutoModel, AutoTokenizer, env, pipeline } = await import(library);
+const { folder, texts, encoded, unknown, batches } = JSON.parse(readFileSync(request, "utf8"));
 const files = { fp32: "onnx/model.onnx", q8: "onnx/model_quantized.onnx" };
 
 env.allowRemoteModels = false;
 env.localModelPath = path.dirname(folder);
 const name = path.basename(folder);
+const tokenizer = await AutoTokenizer.from_pretrained(name);
 
-async function vectorsOfTexts(dtype) {
+async function pooled(dtype) {
   const encode = await pipeline("feature-extraction", name, { dtype });
-  const rows = [];
-  for (const text of encoded) {
-    rows.push((await encode(text, { pooling: "mean", normalize: true })).tolist()[0]);
-  }
-  const together = await encode(encoded, { pooling: "mean", normalize: true });
-  return { alone: rows, together: together.tolist() };
+  const options = { pooling: "mean", normalize: true };
+  const alone = [];
+  for (const text of encoded) alone.push((await encode(text, options)).tolist()[0]);
+  return { alone, together: (await encode(encoded, options)).tolist() };
 }
 
-function asTensor(rows) {
-  const flat = BigInt64Array.from(rows.flat(), BigInt);
-  return new Tensor("int64", flat, [rows.length, rows[0].length]);
+async function sentences(dtype) {
+  const model = await AutoModel.from_pretrained(name, { dtype });
+  const inputs = tokenizer([...encoded, ...unknown], { padding: true });
+  return (await model(inputs)).sentence_embedding.tolist();
 }
 
-async function vectorsOfIds(dtype) {
+async function ofIds(dtype) {
+  // Loaded here: a process has room for one version of it.
+  const { InferenceSession, Tensor } = await import("onnxruntime-node");
   const session = await InferenceSession.create(path.join(folder, files[dtype]));
+  const asTensor = (rows) =>
+    new Tensor("int64", BigInt64Array.from(rows.flat(), BigInt), [rows.length, rows[0].length]);
   const vectors = [];
   for (const { ids, mask } of batches) {
     const inputs = { input_ids: asTensor(ids), attention_mask: asTensor(mask) };
@@ -47,10 +51,9 @@ async function vectorsOfIds(dtype) {
   return vectors;
 }
 
-const tokenizer = await AutoTokenizer.from_pretrained(name);
-const ids = texts.map((text) => tokenizer(text, { return_tensor: false }).input_ids);
-const result = { ids };
-for (const dtype of Object.keys(files)) {
-  result[dtype] = { ...(await vectorsOfTexts(dtype)), session: await vectorsOfIds(dtype) };
+const result = { ids: texts.map((text) => tokenizer(text, { return_tensor: false }).input_ids) };
+for (const dtype of encoded.length ? Object.keys(files) : []) {
+  result[dtype] = { ...(await pooled(dtype)), sentences: await sentences(dtype) };
+  if (batches.length) result[dtype].session = await ofIds(dtype);
 }
 writeFileSync(answer, JSON.stringify(result));
