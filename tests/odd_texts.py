@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-
-from conftest import SENTENCES
+from collections.abc import Sequence
 
 # Put into sentences: emoji, scripts, widths, marks, invisible characters, long words.
 _INSERTED = [
@@ -52,10 +51,10 @@ _INSERTED = [
 _RANGES = [(0x20, 0x3000), (0x3000, 0xD800), (0xE000, 0x10000), (0x10000, 0x20000)]
 
 
-def odd_texts(count: int, seed: int = 0) -> list[str]:
-    """Sentences of several languages, changed at random; the same ones for the same seed."""
+def odd_texts(sentences: Sequence[str], count: int, seed: int = 0) -> list[str]:
+    """Sentences, changed at random; the same ones for the same seed."""
     generator = random.Random(seed)
-    return [_changed(generator.choice(SENTENCES), generator) for _ in range(count)]
+    return [_changed(generator.choice(sentences), generator) for _ in range(count)]
 
 
 def _changed(text: str, generator: random.Random) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,16 @@ from odd_texts import odd_texts
 from sentence_transformers import SentenceTransformer
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from st_static import FastEncoder, export_onnx
+from st_static import (
+    BuildConfig,
+    CorpusConfig,
+    ExportConfig,
+    FastEncoder,
+    build,
+    export_onnx,
+)
 from st_static.cli import main
+from st_static.dependencies import DependencyError
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model import onnx_export
@@ -75,9 +84,9 @@ def folder(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def texts():
+def texts(sentences):
     known = ["The old keeper", "SHIPS", "東京 cafés", "😀", "the ships " * 30]
-    return [*UNKNOWN, *known, *odd_texts(200, seed=5)]
+    return [*UNKNOWN, *known, *odd_texts(sentences, 200, seed=5)]
 
 
 class Session:
@@ -345,6 +354,26 @@ def test_a_choice_that_there_is_not_is_told(tmp_path, value):
     with pytest.raises(ValueError, match="Expected quantize to be int8 or None"):
         export_onnx(tmp_path, quantize=value)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_missing_package_is_told_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    tokenizer = make_tokenizer()
+    config = BuildConfig(
+        str(tmp_path / "model"),
+        str(tmp_path / "work"),
+        corpus=CorpusConfig(files="nothing.txt"),
+        export=ExportConfig(onnx="int8"),
+    )
+    for write in (
+        lambda: export_model(tmp_path / "model", np.ones((99, 2)), tokenizer, {}, onnx=True),
+        lambda: build(config),
+    ):
+        with pytest.raises(DependencyError) as error:
+            write()
+        said = 'The option onnx needs onnx: pip install "st-static[onnx]".'
+        assert str(error.value) == said
+    assert list(tmp_path.iterdir()) == []
 
 
 PIECE_TOKENIZER = build_piece_tokenizer([("ab", -1.0)], Normalization())

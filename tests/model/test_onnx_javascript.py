@@ -99,11 +99,11 @@ def test_transformers_js_and_onnxruntime_node_give_the_vectors(tmp_path, options
 # -- token ids -------------------------------------------------------------------------
 
 
-def student_of_pieces(normalization: Normalization) -> Tokenizer:
+def student_of_pieces(sentences: list[str], normalization: Normalization) -> Tokenizer:
     """Pieces of one to four letters of the odd texts, with scores as they come."""
     normalize = normalization.normalizer_of_pieces().normalize_str
     pieces: dict[str, float] = {}
-    for word in " ".join(map(normalize, odd_texts(300, seed=7))).split():
+    for word in " ".join(map(normalize, odd_texts(sentences, 300, seed=7))).split():
         for begin, end in itertools.combinations(range(min(len(word), 9)), 2):
             if word[begin:end].isalnum():
                 mark = "" if begin else "▁"
@@ -113,13 +113,15 @@ def student_of_pieces(normalization: Normalization) -> Tokenizer:
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TOKENIZERS = {
-    "words of English": lambda student: student,
-    "words with accents": lambda _: build_tokenizer(
+    "words of English": lambda student, _: student,
+    "words with accents": lambda *_: build_tokenizer(
         [*WORDS, *LETTERS], ["##s", "##e"], Normalization()
     ),
-    "words of text vectors": lambda _: build_word_tokenizer([*WORDS, "...", "c++", "n't", "ca"]),
-    "pieces": lambda _: student_of_pieces(Normalization()),
-    "pieces without accents": lambda _: student_of_pieces(Normalization(strip_accents=True)),
+    "words of text vectors": lambda *_: build_word_tokenizer([*WORDS, "...", "c++", "n't", "ca"]),
+    "pieces": lambda _, texts: student_of_pieces(texts, Normalization()),
+    "pieces without accents": lambda _, texts: student_of_pieces(
+        texts, Normalization(strip_accents=True)
+    ),
 }
 
 
@@ -129,13 +131,13 @@ def has_a_final_capital_sigma(text: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_token_ids_are_those_of_python(tmp_path, student, kind):
+def test_token_ids_are_those_of_python(tmp_path, student, sentences, kind):
     """But for what docs/onnx.md names: a few hundred characters, and final capital sigmas."""
-    tokenizer = TOKENIZERS[kind](student)
+    tokenizer = TOKENIZERS[kind](student, sentences)
     folder = make_model(tmp_path / "model", tokenizer)
     characters = [chr(i) for i in range(0x20000) if not 0xD800 <= i < 0xE000]
     alone = [f"a{character}b" for character in characters]
-    odd = odd_texts(15_000)
+    odd = odd_texts(sentences, 15_000)
     ids, expected = in_node(folder, texts=alone + odd)["ids"], ids_of(tokenizer, alone + odd)
     if "pieces" in kind:  # punctuation marks in a row are one unknown token
         ids, expected = ([[i for i in row if i != 1] for row in rows] for rows in (ids, expected))
