@@ -3,12 +3,12 @@
     python benchmarks/clients.py MODEL --environments DIR [--only ENVIRONMENT …] [--write]
 
 runs the programs of docs/use_it_from.md on the model's folder MODEL and on 200 texts, many of them
-odd, each program in an environment of virtual environments in DIR that has its library; compares
-the vectors with those of the newest sentence-transformers; and prints a Markdown table, or writes
-it into the page with --write. The environments are made where they are missing, which takes
-minutes, the Package Index and 6 GB. They want the build of torch for processors alone: where pip
-does not find it, set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. Programs run without
-the network. onnx/model.onnx must be in the folder (st-static export MODEL --onnx).
+odd, each where its library is: in an environment in the folder DIR. Compares the vectors with those
+of the newest sentence-transformers, and prints a Markdown table, or writes it into the page with
+--write. Environments that are missing are made, which takes minutes, pip, npm and 6 GB. They want
+the build of torch for processors alone: where pip does not find it, set
+PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. Programs run without the network. Some
+need onnx/model.onnx in the folder: st-static export MODEL --onnx.
 """
 
 import argparse
@@ -39,6 +39,7 @@ ENVIRONMENTS = {
         *("sentence-transformers-haystack", "txtai", "chromadb", "lancedb", "fastembed"),
         *("llama-index-embeddings-huggingface", "bertopic", "keybert"),
     ],
+    "node": ["@huggingface/transformers"],
 }
 # Nothing on the page, because it does not work: its class asks for a finite length, and for one
 # that can be set.
@@ -46,10 +47,19 @@ LLAMA_INDEX = """
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 vectors = HuggingFaceEmbedding(model_name=model).get_text_embedding_batch(texts)
 """
-FINISH = """
-import importlib.metadata, numpy, sys
-numpy.save(sys.argv[2], numpy.asarray(vectors, dtype=numpy.float32))
-"""
+# What a program begins and ends with, instead of the lines that name a model and texts.
+AROUND = {
+    "python": (
+        "import json, sys\nmodel = {model}\ntexts = json.load(open({texts}))\n",
+        "import numpy\nfound = numpy.asarray(vectors, dtype=numpy.float32).tolist()\n"
+        "json.dump(found, open({output}, 'w'))\n",
+    ),
+    "javascript": (
+        'import {{ readFileSync, writeFileSync }} from "node:fs";\nconst model = {model};\n'
+        'const texts = JSON.parse(readFileSync({texts}, "utf8"));\n',
+        "writeFileSync({output}, JSON.stringify(vectors));\n",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,13 @@ CLIENTS = [
     Client("BERTopic", "bertopic", section="BERTopic"),
     Client("KeyBERT", "keybert", section="KeyBERT"),
     Client("fastembed", "fastembed", section="fastembed"),
+    *(
+        Client(
+            *("transformers.js", "@huggingface/transformers", "node", "transformers.js"),
+            release=f"@huggingface/transformers@{release}",
+        )
+        for release in ("4", "3")
+    ),
 ]
 
 
@@ -155,68 +172,97 @@ def texts() -> list[str]:
     return found + [f"{text} {i}" for i, text in enumerate(plain[: 200 - len(found)])]
 
 
-def programs(page: str) -> dict[str, list[str]]:
-    """The Python programs of a page, by the heading that they stand under."""
+def programs(page: str, language: str) -> dict[str, list[str]]:
+    """The programs of a page in a language, by the heading that they stand under."""
     sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.M | re.S)
-    return {
-        heading: re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-        for heading, text in sections
-    }
+    block = re.compile(rf"^```{language}\n(.*?)^```$", re.M | re.S)
+    return {heading: block.findall(text) for heading, text in sections}
 
 
-def program_of(client: Client, page: str, model: Path) -> str:
-    """A client's program, with this model and the texts of a file in place of the page's."""
-    given = f"import json, sys\nmodel = {str(model)!r}\ntexts = json.load(open(sys.argv[1]))\n"
-    if client.program:
-        return given + client.program + FINISH
-    code = programs(page)[client.section][client.block]
+def program_of(client: Client, page: str, **values: str) -> str:
+    """A client's program, with another model and other texts than the page's."""
+    language = "javascript" if client.environment == "node" else "python"
+    code = client.program or programs(page, language)[client.section][client.block]
     before, change = client.change
     assert before in code, f"{before!r} is not in the program under {client.section}."
-    lines = code.replace(before, change) if before else code
-    kept = re.sub(r"^(model|texts) = .*\n", "", lines, flags=re.M)
-    assert kept.count("\n") == lines.count("\n") - 2, f"No model and texts: {client.section}."
-    return given + kept + FINISH
+    code = code.replace(before, change) if before else code
+    given, finish = AROUND[language]
+    own = re.compile(r"^(const )?(model|texts) = .*\n", re.M)
+    assert client.program or len(own.findall(code)) == 2, f"No model and texts: {client.section}."
+    literals = {name: json.dumps(value) for name, value in values.items()}
+    return given.format(**literals) + own.sub("", code) + finish.format(**literals)
 
 
-def make_environment(name: str, folder: Path) -> Path:
-    """The Python of an environment, which is made unless it is there and whole."""
-    requirements = ENVIRONMENTS[name]
-    done, python = folder / name / "complete.json", folder / name / "bin" / "python"
-    if not done.is_file() or json.loads(done.read_text()) != requirements:
-        print(f"Making {folder / name}", file=sys.stderr)
-        venv.create(folder / name, with_pip=True, clear=True)
-        install(python, requirements)
+class Environment:
+    """A folder of packages with what runs programs: Python's virtual ones, or node's modules."""
+
+    def __init__(self, name: str, parent: Path) -> None:
+        self.name, self.folder = name, parent / name
+        self.is_node = name == "node"
+        self.python = self.folder / "bin" / "python"
+        self._make()
+
+    def _make(self) -> None:
+        """Make it unless it is there and whole."""
+        requirements = ENVIRONMENTS[self.name]
+        done = self.folder / "complete.json"
+        if done.is_file() and json.loads(done.read_text()) == requirements:
+            return
+        print(f"Making {self.folder}", file=sys.stderr)
+        if self.is_node:
+            self.folder.mkdir(exist_ok=True)
+        else:
+            venv.create(self.folder, with_pip=True, clear=True)
+        self.install(*requirements)
         done.write_text(json.dumps(requirements))
-    return python
+
+    def install(self, *packages: str) -> None:
+        """Install packages; what is there and fits stays."""
+        if self.is_node:
+            # The scripts of its packages fetch libraries for graphics cards.
+            command = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", self.folder]
+        else:
+            command = [self.python, "-m", "pip", "install", "--quiet"]
+        subprocess.run([*command, *packages], check=True)
+
+    def version(self, package: str) -> str:
+        """The release of a package."""
+        if self.is_node:
+            about = self.folder / "node_modules" / package / "package.json"
+            return str(json.loads(about.read_text())["version"])
+        code = f"from importlib.metadata import version; print(version({package!r}))"
+        return subprocess.check_output([self.python, "-c", code], text=True).strip()
+
+    def run(self, code: str) -> str:
+        """Run a program in the folder; what it says on stderr if it fails, else nothing."""
+        script = self.folder / ("program.mjs" if self.is_node else "program.py")
+        script.write_text(code, "utf-8")
+        result = subprocess.run(
+            ["node" if self.is_node else self.python, script],
+            cwd=self.folder,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        return result.stderr or "no output" if result.returncode else ""
 
 
-def install(python: Path, requirements: list[str]) -> None:
-    """Install packages with pip; the torch that is there stays."""
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *requirements], check=True)
-
-
-def run(client: Client, python: Path, code: str, work: Path) -> NDArray[np.float32] | str:
+def vectors_of(
+    client: Client, environment: Environment, model: Path, texts: list[str]
+) -> NDArray[np.float32] | str:
     """A client's vectors [B, D], or the line that says why there are none."""
-    output = work / "vectors.npy"
-    output.unlink(missing_ok=True)
-    result = subprocess.run(
-        [python, "-c", code, str(work / "texts.json"), str(output)],
-        cwd=work,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if result.returncode or not output.is_file():
-        return next((line for line in reversed(result.stderr.splitlines()) if line), "no output")
-    return np.load(output)
-
-
-def version(package: str, python: Path) -> str:
-    """The release of a package in an environment."""
-    code = f"from importlib.metadata import version; print(version({package!r}))"
-    return subprocess.check_output([python, "-c", code], text=True).strip()
+    files = {name: environment.folder / f"{name}.json" for name in ("texts", "output")}
+    files["texts"].write_text(json.dumps(texts))
+    # In transformers.js a model's name is never an absolute path.
+    name = os.path.relpath(model, environment.folder) if environment.is_node else str(model)
+    values = {kind: str(file) for kind, file in files.items()}
+    code = program_of(client, PAGE.read_text("utf-8"), model=name, **values)
+    if said := environment.run(code):
+        errors = re.findall(r"^\S*(?:Error|Exception|Fail|File)\b.*$", said, re.M)
+        return str((errors or said.strip().splitlines())[-1])
+    return np.array(json.loads(files["output"].read_text()), dtype=np.float32)
 
 
 def what_differs(
@@ -256,23 +302,21 @@ def row(
     return f"| {client.name} | {release} | yes | {largest:.0e} | {said} |"
 
 
-def measure(clients: list[Client], model: Path, environments: Path) -> list[str]:
+def measure(clients: list[Client], model: Path, parent: Path) -> list[str]:
     """The table's lines."""
     lines = ["| client | release | loads | largest difference | texts that differ |"]
     lines.append("|---|---|---|---|---|")
-    page, all_texts, work = PAGE.read_text("utf-8"), texts(), environments / "work"
-    work.mkdir(parents=True, exist_ok=True)
-    (work / "texts.json").write_text(json.dumps(all_texts))
-    reference = CLIENTS[0]
-    python = make_environment(reference.environment, environments)
-    expected = run(reference, python, program_of(reference, page, model), work)
+    parent.mkdir(parents=True, exist_ok=True)
+    all_texts, newest = texts(), CLIENTS[0]
+    expected = vectors_of(newest, Environment(newest.environment, parent), model, all_texts)
     assert not isinstance(expected, str), expected
     for client in clients:
-        python = make_environment(client.environment, environments)
+        environment = Environment(client.environment, parent)
         if client.release:
-            install(python, [client.release])
-        found = run(client, python, program_of(client, page, model), work)
-        lines.append(row(client, version(client.package, python), found, expected, all_texts))
+            environment.install(client.release)
+        found = vectors_of(client, environment, model, all_texts)
+        release = environment.version(client.package)
+        lines.append(row(client, release, found, expected, all_texts))
         print(lines[-1], file=sys.stderr)
     return lines
 
