@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from model2vec import StaticModel as Model2Vec
 from odd_texts import odd_texts
 from sentence_transformers import SentenceTransformer
+from small_build import small_config
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from st_static import (
@@ -232,13 +235,24 @@ def test_killed_while_it_is_replaced_a_model_loses_its_old_onnx_all_the_same(tmp
     assert files_in(folder) == files_in(make_model(tmp_path / "new"))
 
 
-def test_a_build_writes_it_as_the_recipe_says(tmp_path):
+def test_an_export_writes_them_if_it_is_told_to(tmp_path):
     tokenizer = make_tokenizer()
     table = make_table(tokenizer.get_vocab_size())
     for choice, files in ((True, {FLOAT}), ("int8", {FLOAT, INT8}), (False, set())):
         export_model(tmp_path / "model", table, tokenizer, {}, onnx=choice)
         assert {name for name in files_in(tmp_path / "model") if name.startswith("onnx/")} == files
     assert list(outdated(tmp_path / "model")) == []
+
+
+def test_a_recipe_writes_them(built, tmp_path):
+    shutil.copytree(built / "work", tmp_path / "work")
+    config = replace(
+        small_config(built / "teacher" / "teacher", built / "corpus.txt", tmp_path),
+        export=ExportConfig(onnx="int8"),
+    )
+    folder = build(config).output
+    assert files_in(folder).keys() >= {FLOAT, INT8}
+    assert list(outdated(folder)) == []
 
 
 @pytest.mark.parametrize("name", ["onnx", FLOAT])
