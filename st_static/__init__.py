@@ -2,7 +2,8 @@
 
 Encode
     `FastEncoder` encodes texts with a static model; `read_named` reads one of another project by
-    name; `accelerate` makes a static SentenceTransformer faster.
+    name; `accelerate` makes a static SentenceTransformer faster. `export_onnx` writes a model for
+    other programs.
 Build
     `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
     `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
     from st_static.evaluate.tuning_figure import draw_tuning
+    from st_static.model.onnx_export import export_onnx
     from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
@@ -79,6 +81,7 @@ _HOME = {
     "cosine_agreement": "st_static.distill.agreement",
     "distill_into": "st_static.ensemble.distill_ensemble",
     "draw_tuning": "st_static.evaluate.tuning_figure",
+    "export_onnx": "st_static.model.onnx_export",
     "read_named": "st_static.model.resolve",
 }
 
@@ -106,6 +109,7 @@ __all__ = [
     "cosine_agreement",
     "distill_into",
     "draw_tuning",
+    "export_onnx",
     "read_named",
 ]
 

@@ -134,6 +134,7 @@ def test_help_and_version_need_nothing_else(base) -> None:
         ("card {model}", "publish"),
         ("explain {model} One Two", "publish"),
         ("publish {model} org/name", "publish"),
+        ("export {model} --onnx", "onnx"),
     ],
 )
 def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: str) -> None:
@@ -158,6 +159,7 @@ def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: 
         ("build", "build"),
         ("distill_into", "build"),
         ("draw_tuning", "eval"),
+        ("export_onnx", "onnx"),
     ],
 )
 def test_a_name_tells_the_extra_it_needs(base: Base, name: str, extra: str) -> None:

@@ -52,7 +52,7 @@ def blocks_of(page: Path) -> list[Block]:
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_of(page)]
 [QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
-RUN = {"bash", "python"}
+RUN = {"bash", "js", "python"}
 BLOCKS = [b for b in ALL_BLOCKS if b is not QUICKSTART and b.language in RUN]
 # Its programs need many libraries: `.ci/run` installs some, `benchmarks/clients.py` runs all.
 OF_CLIENTS = "use_it_from"
@@ -65,6 +65,8 @@ SUBSTITUTES = {
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
 }
 _ATTEMPTS = 4
+# Where a reader's `npm install` puts them.
+NODE_MODULES = ROOT / "tests" / "javascript" / "node_modules"
 BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 PIP_INSTALL = re.compile(
     r"python -m pip install -c constraints\.txt "
@@ -104,6 +106,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     (folder / "texts.txt").write_text("Read rows from a file.\nIt rains today.\n")
+    (folder / "node_modules").symlink_to(NODE_MODULES)
     (folder / "data").mkdir()
     text = "\n".join(generated_sentences(400)).encode()
     (folder / "data" / "ours.txt.xz").write_bytes(lzma.compress(text))
@@ -211,6 +214,8 @@ def absent_packages(block: Block) -> set[str]:
 def commands_of(block: Block) -> list[list[str]]:
     if block.language == "python":
         return [[sys.executable, "-c", block.text]]
+    if block.language == "js":
+        return [["node", "--input-type=module", "--eval", block.text]]
     lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
     return [["bash", "-c", line] for line in lines if line]
 
@@ -244,13 +249,13 @@ def folders(
     run_block(QUICKSTART, clone, reader)
     parent = tmp_path_factory.mktemp("pages")
     pages = dict.fromkeys(block.page for block in BLOCKS)
-    return {page: Path(shutil.copytree(clone, parent / page)) for page in pages}
+    return {page: Path(shutil.copytree(clone, parent / page, symlinks=True)) for page in pages}
 
 
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() -> None:
     assert len(BLOCKS) > 20
-    unrun = {block.page for block in ALL_BLOCKS if block.language not in RUN}
-    assert unrun == {OF_CLIENTS}  # by `benchmarks/clients.py`
+    assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
+    assert {block.page for block in ALL_BLOCKS if block.language == "text"} == {OF_CLIENTS}
     text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
@@ -271,6 +276,8 @@ def test_a_block_runs_as_printed(
 ) -> None:
     if block.page == OF_CLIENTS and (absent := absent_packages(block)):
         pytest.skip(f"Install {', '.join(sorted(absent))}; tests/clients.txt has some.")
+    if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
+        pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")
     run_block(block, folders[block.page], reader)
 
 

@@ -6,13 +6,15 @@
 | tokenizer_config.json | transformers' AutoTokenizer, transformers.js, fastembed |
 
 Where config.json is, Model2Vec wants the table to be called `embeddings`, as its own are; so does
-sentence-transformers from 3.4.1 on. These files say that the table is the model: one with a head,
-and a fused ensemble, must not have them. docs/use_it_from.md says what was tried.
+sentence-transformers from 3.4.1 on. These files say that the table is the model. One with a head,
+or a fused ensemble, has no such files, but for ONNX: they name no model of Model2Vec then, which
+finds no table beside them either. docs/use_it_from.md says what was tried.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -38,18 +40,36 @@ def write_client_files(folder: Path, tokenizer: Tokenizer, dimension: int, norma
         dimension: Of the vectors.
         normalize: Whether they are scaled to length 1.
     """
+    of_model2vec = {
+        "model_type": "model2vec",
+        "architectures": ["StaticModel"],
+        "normalize": normalize,
+        "max_length": None,  # in Model2Vec, which cuts at 512 tokens if it is left out
+        "hidden_dim": dimension,
+    }
+    _write(folder, tokenizer, of_model2vec)
+
+
+def write_client_files_beside(folder: Path, tokenizer: Tokenizer, dimension: int) -> None:
+    """Write the same for clients of ONNX files, where the table lies in a folder of its own.
+
+    Args:
+        folder: The model's folder.
+        tokenizer: The student's tokenizer.
+        dimension: Of the vectors.
+    """
+    _write(folder, tokenizer, {"model_type": "st_static", "hidden_size": dimension})
+
+
+def _write(folder: Path, tokenizer: Tokenizer, config: dict[str, Any]) -> None:
+    """Write both files, with what all clients ask for."""
     # It loads pyarrow, which reading a model does not need.
     from st_static.tokens.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
 
     special = {"pad_token": PADDING_TOKEN, "unk_token": UNKNOWN_TOKEN}
     ids = {name: tokenizer.token_to_id(token) for name, token in special.items()}
     known = {name: token for name, token in special.items() if ids[name] is not None}
-    config = {
-        "model_type": "model2vec",
-        "architectures": ["StaticModel"],
-        "normalize": normalize,
-        "max_length": None,  # in Model2Vec, which cuts at 512 tokens if it is left out
-        "hidden_dim": dimension,
+    of_tokens = {
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": ids["pad_token"] or 0,
         "max_position_embeddings": _MAX_TOKENS_OF_A_SERVER,
@@ -62,5 +82,5 @@ def write_client_files(folder: Path, tokenizer: Tokenizer, dimension: int, norma
         "clean_up_tokenization_spaces": False,
         "model_max_length": _NEVER_CUT,
     }
-    write_json(folder / CLIENT_CONFIG, config)
+    write_json(folder / CLIENT_CONFIG, config | of_tokens)
     write_json(folder / _TOKENIZER_CONFIG, tokenizer_config)

@@ -361,6 +361,14 @@ def test_vectors_that_keep_their_lengths_are_to_be_compared_by_their_cosine(writ
     assert says in render(replace(facts, recipe={**facts.recipe, "export": export}))
 
 
+def test_the_card_of_a_model_with_onnx_files_says_how_to_use_them(written, model):
+    facts = facts_of(written)
+    assert facts.onnx == ""
+    assert "transformers.js" not in render(facts)
+    card = render(replace(facts, onnx="q8"))
+    assert f'AutoModel.from_pretrained("models/{facts.name}", {{ dtype: "q8" }})' in card
+
+
 def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):
     facts = facts_of(written)
     recipe = {**facts.recipe, "corpus": {**facts.recipe["corpus"], "files": ["a, b.txt", "*.xz"]}}

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_model import CARD, RESULTS, write_model
 
+from st_static import export_onnx
 from st_static.publish.checks import folder as folder_check
 from st_static.publish.checks.folder import UnfitFolderError, check_folder, is_written_here
 
@@ -423,3 +425,43 @@ def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> N
 )
 def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
     assert is_written_here(path) == written
+
+
+# -- ONNX ------------------------------------------------------------------------------
+
+
+def test_onnx_files_of_the_model_are_part_of_it(folder: Path) -> None:
+    export_onnx(folder, quantize="int8")
+    paths = {file.path for file in check_folder(folder)}
+    assert paths >= {"onnx/model.onnx", "onnx/model_quantized.onnx"}
+    assert is_written_here("onnx/model.onnx")
+
+
+def test_onnx_files_of_another_table_are_found(folder: Path) -> None:
+    export_onnx(folder, quantize="int8")
+    change_table(folder, lambda table: 2 * table)
+    [first, second] = problems_of(folder)
+    assert first.startswith("onnx/model.onnx is not of this model")
+    assert second.startswith("onnx/model_quantized.onnx is not of this model")
+    assert second.endswith(f"st-static export {folder} --onnx --quantize int8.")
+    export_onnx(folder, quantize="int8")
+    check_folder(folder)
+
+
+def test_onnx_files_that_cannot_be_compared_are_not_published(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export_onnx(folder)
+    monkeypatch.delitem(sys.modules, "st_static.model.onnx_export")
+    monkeypatch.delitem(sys.modules, "st_static.model.onnx_graph")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    [problem] = problems_of(folder)
+    assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'
+
+
+def test_other_files_for_onnx_are_not_part_of_a_model(folder: Path) -> None:
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model_fp16.onnx").write_bytes(b"")
+    assert problems_of(folder) == [
+        "onnx/model_fp16.onnx is not part of a model. Move it elsewhere."
+    ]
