@@ -54,7 +54,7 @@ AROUND = {
         "import numpy\nfound = numpy.asarray(vectors, dtype=numpy.float32).tolist()\n"
         "json.dump(found, open({output}, 'w'))\n",
     ),
-    "javascript": (
+    "js": (
         'import {{ readFileSync, writeFileSync }} from "node:fs";\nconst model = {model};\n'
         'const texts = JSON.parse(readFileSync({texts}, "utf8"));\n',
         "writeFileSync({output}, JSON.stringify(vectors));\n",
@@ -181,7 +181,7 @@ def programs(page: str, language: str) -> dict[str, list[str]]:
 
 def program_of(client: Client, page: str, **values: str) -> str:
     """A client's program, with another model and other texts than the page's."""
-    language = "javascript" if client.environment == "node" else "python"
+    language = "js" if client.environment == "node" else "python"
     code = client.program or programs(page, language)[client.section][client.block]
     before, change = client.change
     assert before in code, f"{before!r} is not in the program under {client.section}."

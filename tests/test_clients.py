@@ -35,7 +35,7 @@ def test_every_program_of_the_page_is_run(clients: ModuleType, page: str) -> Non
     """That of the zero vectors is no client's."""
     found = {
         (heading, i)
-        for language in ("python", "javascript")
+        for language in ("python", "js")
         for heading, programs in clients.programs(page, language).items()
         for i in range(len(programs))
     }

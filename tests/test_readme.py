@@ -52,7 +52,7 @@ def blocks_of(page: Path) -> list[Block]:
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_of(page)]
 [QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
-RUN = {"bash", "javascript", "python"}
+RUN = {"bash", "js", "python"}
 BLOCKS = [b for b in ALL_BLOCKS if b is not QUICKSTART and b.language in RUN]
 # Its programs need many libraries: `.ci/run` installs some, `benchmarks/clients.py` runs all.
 OF_CLIENTS = "use_it_from"
@@ -214,7 +214,7 @@ def absent_packages(block: Block) -> set[str]:
 def commands_of(block: Block) -> list[list[str]]:
     if block.language == "python":
         return [[sys.executable, "-c", block.text]]
-    if block.language == "javascript":
+    if block.language == "js":
         return [["node", "--input-type=module", "--eval", block.text]]
     lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
     return [["bash", "-c", line] for line in lines if line]
@@ -254,8 +254,8 @@ def folders(
 
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() -> None:
     assert len(BLOCKS) > 20
-    unrun = {block.page for block in ALL_BLOCKS if block.language not in RUN}
-    assert unrun == {OF_CLIENTS}  # by `benchmarks/clients.py`
+    assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
+    assert {block.page for block in ALL_BLOCKS if block.language == "text"} == {OF_CLIENTS}
     text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
@@ -274,10 +274,10 @@ def test_a_page_with_blocks_says_where_it_starts(page: Path) -> None:
 def test_a_block_runs_as_printed(
     block: Block, folders: dict[str, Path], reader: dict[str, str]
 ) -> None:
-    if block.language == "javascript" and not (shutil.which("node") and NODE_MODULES.is_dir()):
-        pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")
     if block.page == OF_CLIENTS and (absent := absent_packages(block)):
         pytest.skip(f"Install {', '.join(sorted(absent))}; tests/clients.txt has some.")
+    if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
+        pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")
     run_block(block, folders[block.page], reader)
 
 
