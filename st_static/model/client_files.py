@@ -47,22 +47,26 @@ def write_client_files(folder: Path, tokenizer: Tokenizer, dimension: int, norma
         "max_length": None,  # in Model2Vec, which cuts at 512 tokens if it is left out
         "hidden_dim": dimension,
     }
-    _write(folder, tokenizer, of_model2vec)
+    for name, content in _contents(tokenizer, of_model2vec).items():
+        write_json(folder / name, content)
 
 
 def write_client_files_beside(folder: Path, tokenizer: Tokenizer, dimension: int) -> None:
-    """Write the same for clients of ONNX files, where the table lies in a folder of its own.
+    """Write what is missing for clients of ONNX files, where the table lies in another folder.
 
     Args:
         folder: The model's folder.
         tokenizer: The student's tokenizer.
         dimension: Of the vectors.
     """
-    _write(folder, tokenizer, {"model_type": "st_static", "hidden_size": dimension})
+    config = {"model_type": "st_static", "hidden_size": dimension}
+    for name, content in _contents(tokenizer, config).items():
+        if not (folder / name).exists():
+            write_json(folder / name, content)
 
 
-def _write(folder: Path, tokenizer: Tokenizer, config: dict[str, Any]) -> None:
-    """Write both files, with what all clients ask for."""
+def _contents(tokenizer: Tokenizer, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Both files by name, with what all clients ask for."""
     # It loads pyarrow, which reading a model does not need.
     from st_static.tokens.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
 
@@ -82,5 +86,4 @@ def _write(folder: Path, tokenizer: Tokenizer, config: dict[str, Any]) -> None:
         "clean_up_tokenization_spaces": False,
         "model_max_length": _NEVER_CUT,
     }
-    write_json(folder / CLIENT_CONFIG, config | of_tokens)
-    write_json(folder / _TOKENIZER_CONFIG, tokenizer_config)
+    return {CLIENT_CONFIG: config | of_tokens, _TOKENIZER_CONFIG: tokenizer_config}

@@ -97,9 +97,9 @@ def _copies(folder: Path) -> tuple[str, ...]:
 
 def _is_replaced(folder: Path, name: str) -> bool:
     """Whether a new model takes the place of a file or folder."""
-    if name in ONNX_FILES:
-        return is_ours(folder / name)
-    return name in (*_OWN_FILES, *MODEL_FOLDERS, ONNX_FOLDER)
+    if name == ONNX_FOLDER:
+        return any(is_ours(folder / file) for file in ONNX_FILES)
+    return name in (*_OWN_FILES, *MODEL_FOLDERS) or (name in ONNX_FILES and is_ours(folder / name))
 
 
 def _check_names(folder: Path) -> None:
@@ -198,6 +198,7 @@ def _write_encoder(
 
 
 def _write_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
+    """Write ONNX files, if they are wanted."""
     if not onnx:
         return
     from st_static.model.onnx_export import export_onnx  # which needs the extra

@@ -79,8 +79,11 @@ def outdated(folder: Path) -> Iterator[str]:
         file = folder / name
         if file.is_file() and _read(file) != _graph_of(file, model):
             yield f"{name} is not of this model, or of another version of st_static"
-    if not filecmp.cmp(folder / TOKENIZER_FILE, home / TOKENIZER_FILE, shallow=False):
-        yield f"{TOKENIZER_FILE} is not that in {home.name}/"
+    for name in (TOKENIZER_FILE, *CLIENT_FILES):
+        if not (folder / name).is_file():
+            yield f"There is no {name}, which clients of ONNX files read"
+        elif name == TOKENIZER_FILE and not filecmp.cmp(folder / name, home / name, shallow=False):
+            yield f"{name} is not that in {home.name}/"
 
 
 def _graph_of(file: Path, model: StaticModel) -> onnx.ModelProto:
@@ -112,10 +115,8 @@ def _write_beside(folder: Path, model: StaticModel) -> None:
             f"There is no {folder / missing[0]}: the model was not written by this version of "
             "st_static. Build it again: complete stages are not run a second time."
         )
-    if missing:
-        write_client_files_beside(
-            folder, model.tokenizer, model.truncate_dim or model.table.shape[1]
-        )
+    dimension = model.truncate_dim or model.table.shape[1]
+    write_client_files_beside(folder, model.tokenizer, dimension)
     copy = folder / TOKENIZER_FILE
     if not copy.exists():
         with atomic(copy) as temporary:

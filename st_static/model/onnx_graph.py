@@ -31,6 +31,7 @@ from st_static.model.static_model import StaticModel
 # What onnxruntime 1.17 reads, and all later ones: those of transformers.js 3.8, too.
 _OPSET, _IR_VERSION = 17, 8
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
+_BATCH = ["batch", "sequence"]
 _IDS, _MASK = "input_ids", "attention_mask"
 _TOKENS, _SENTENCE = "last_hidden_state", "sentence_embedding"
 
@@ -103,9 +104,6 @@ class _Graph:
         model = helper.make_model(graph, opset_imports=opsets, producer_name=PRODUCER)
         model.ir_version = _IR_VERSION
         return model
-
-
-_BATCH = ["batch", "sequence"]
 
 
 def _rows(graph: _Graph, table: NDArray[Any], int8: bool) -> str:

@@ -272,6 +272,44 @@ def test_what_a_user_put_there_is_not_overwritten(tmp_path, name):
         assert files_in(folder) == before
 
 
+def test_files_of_a_user_beside_a_head_stay_as_they_are(tmp_path):
+    folder = make_model(tmp_path / "model", "head")
+    (folder / "config.json").write_text("mine")
+    export_onnx(folder)
+    assert (folder / "config.json").read_text() == "mine"
+    assert (folder / "tokenizer_config.json").is_file()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_something_of_a_user_that_is_called_onnx_stays_beside_a_new_model(tmp_path, kind):
+    folder = make_model(tmp_path / "model")
+    mine = folder / "onnx"
+    if kind == "file":
+        mine.write_text("mine")
+    elif kind == "link":
+        mine.symlink_to("..", target_is_directory=True)
+    else:
+        mine.mkdir()
+    make_model(folder)
+    assert mine.is_symlink() == (kind == "link")
+    assert mine.is_file() == (kind == "file")
+    assert os.path.lexists(mine)
+
+
+def test_a_file_that_clients_miss_is_named(tmp_path):
+    folder = make_model(tmp_path / "model", "head")
+    export_onnx(folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "config.json").unlink()
+    assert [line.split(",")[0] for line in outdated(folder)] == [
+        "There is no tokenizer.json",
+        "There is no config.json",
+    ]
+    export_onnx(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    assert list(outdated(folder)) == ["tokenizer.json is not that in word_table/"]
+
+
 def test_a_tokenizer_of_another_model_is_not_taken_for_the_models_own(tmp_path):
     folder = make_model(tmp_path / "model", "head")
     (folder / "tokenizer.json").write_text("{}")
