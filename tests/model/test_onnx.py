@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from model2vec import StaticModel as Model2Vec
 from odd_texts import odd_texts
 from sentence_transformers import SentenceTransformer
@@ -159,6 +161,32 @@ def test_int8_gives_nearly_the_same(folder, texts):
     assert cosines[known].min() > 0.999
     assert not vectors[~known].any()
     assert (folder / INT8).stat().st_size < (folder / FLOAT).stat().st_size
+
+
+@given(st.lists(st.lists(st.integers(0, 20), max_size=7), min_size=1, max_size=4), st.booleans())
+def test_padding_on_either_side_counts_for_nothing(tables_folder, ids, is_left):
+    model = read_static_model(tables_folder)
+    width = max(map(len, ids))
+    padding = [[0] * (width - len(row)) for row in ids]
+    masks = [[1] * len(row) for row in ids]
+    padded, mask = (
+        [p + row if is_left else row + p for row, p in zip(rows, padding, strict=True)]
+        for rows in (ids, masks)
+    )
+    session = onnxruntime.InferenceSession(tables_folder / FLOAT)
+    shaped = (np.array(rows, np.int64).reshape(len(ids), width) for rows in (padded, mask))
+    inputs = dict(zip(["input_ids", "attention_mask"], shaped, strict=True))
+    [vectors] = session.run(["sentence_embedding"], inputs)
+    expected = [model.table[row].sum(axis=0) / max(1, len(row)) for row in ids]
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def tables_folder(tmp_path_factory):
+    """A model that does not normalise: the means are seen."""
+    path = make_model(tmp_path_factory.mktemp("means") / "model", "not normalised")
+    export_onnx(path)
+    return path
 
 
 @pytest.mark.parametrize("file", [FLOAT, INT8])
