@@ -3,7 +3,7 @@
 Encode
     `FastEncoder` encodes texts with a static model, `ArrowEncoder` columns of Arrow tables;
     `read_named` reads a model of another project by name; `accelerate` makes a static
-    SentenceTransformer faster.
+    SentenceTransformer faster. `export_onnx` writes a model for other programs.
 Build
     `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
     `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
     from st_static.evaluate.tuning_figure import draw_tuning
+    from st_static.model.onnx_export import export_onnx
     from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
@@ -82,6 +83,7 @@ _HOME = {
     "cosine_agreement": "st_static.distill.agreement",
     "distill_into": "st_static.ensemble.distill_ensemble",
     "draw_tuning": "st_static.evaluate.tuning_figure",
+    "export_onnx": "st_static.model.onnx_export",
     "read_named": "st_static.model.resolve",
 }
 
@@ -110,6 +112,7 @@ __all__ = [
     "cosine_agreement",
     "distill_into",
     "draw_tuning",
+    "export_onnx",
     "read_named",
 ]
 

@@ -18,6 +18,7 @@ from st_static.commands import (
     encode,
     evaluate,
     explain,
+    export,
     publish,
 )
 from st_static.commands.options import nearest
@@ -33,6 +34,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "analyse": (analyse.run, "Write tables and figures about a built model."),
     "card": (card.run, "Write a model's card with its figures."),
     "explain": (explain.run, "Show which words make two texts similar."),
+    "export": (export.run, "Write a model's ONNX files, for other programs."),
     "publish": (publish.run, "Put a model on the Hugging Face Hub."),
 }
 

@@ -1,6 +1,7 @@
 """Packages of others: which extra brings what a job needs, and what their next release may drop.
 
-The base install encodes; the extras `build`, `eval` and `publish` bring what other jobs need.
+The base install encodes; the extras `build`, `eval`, `publish` and `onnx` bring what other jobs
+need.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ MODULES_WITH_EXTRAS = {
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.sources": "build",
     "st_static.evaluate": "eval",
+    "st_static.model.onnx_export": "onnx",
+    "st_static.model.onnx_graph": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",
     "st_static.model.trainable_head": "build",

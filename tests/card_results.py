@@ -66,7 +66,7 @@ def complete_record(model: Path) -> None:
 def change_weights(model: Path) -> None:
     """Change one value of a model's table, as another build does."""
     table = load_file(model / "model.safetensors")
-    table["embedding.weight"][5, 0] += 1
+    table["embeddings"][5, 0] += 1
     save_file(table, model / "model.safetensors")
 
 

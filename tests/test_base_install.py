@@ -90,7 +90,7 @@ def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
         vectors = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(vectors, encodes.encode(sentences), rtol=0, atol=1e-6)
     assert len(np.load(tmp_path / "calibrated.npy")) == len(sentences)
-    assert (tmp_path / "fused" / "model.safetensors").is_file()
+    assert (tmp_path / "fused" / "modules.json").is_file()
 
 
 def test_the_command_encodes(base, built, sentences, tmp_path) -> None:
@@ -134,6 +134,7 @@ def test_help_and_version_need_nothing_else(base) -> None:
         ("card {model}", "publish"),
         ("explain {model} One Two", "publish"),
         ("publish {model} org/name", "publish"),
+        ("export {model} --onnx", "onnx"),
     ],
 )
 def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: str) -> None:
@@ -158,6 +159,7 @@ def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: 
         ("build", "build"),
         ("distill_into", "build"),
         ("draw_tuning", "eval"),
+        ("export_onnx", "onnx"),
     ],
 )
 def test_a_name_tells_the_extra_it_needs(base: Base, name: str, extra: str) -> None:

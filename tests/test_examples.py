@@ -69,7 +69,7 @@ def test_fine_tune_brings_questions_to_their_answers(tmp_path):
     assert "own answer: 2 before, 4 after" in output
     assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
     trained = load_file(tmp_path / "models" / "fine-tuned" / "model.safetensors")
-    assert not trained["embedding.weight"][:2].any()  # punctuation still counts for nothing
+    assert not trained["embeddings"][:2].any()  # punctuation still counts for nothing
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_an_unknown_word_has_its_pieces_vectors(with_topics, train_without_teach
     train_without_teacher.main([*small(words=3), "--trigrams"])
     folder = with_topics / "models" / "without-teacher"
     rows = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
-    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    table = load_file(folder / "model.safetensors")["embeddings"]
     model = SentenceTransformer(str(folder), device="cpu")
     # In no document, nor are three of its letters at the end in five words.
     pieces = ["mar", "##d", "##o", "##l", "##p"]

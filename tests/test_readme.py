@@ -5,6 +5,8 @@ say. The Hub is the server on the loopback, with a tiny teacher and tiny dataset
 that the pages and the recipes use; the recipes of the clone are made small.
 """
 
+import ast
+import importlib.util
 import io
 import json
 import lzma
@@ -50,7 +52,10 @@ def blocks_of(page: Path) -> list[Block]:
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_of(page)]
 [QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
-BLOCKS = [block for block in ALL_BLOCKS if block is not QUICKSTART]
+RUN = {"bash", "js", "python"}
+BLOCKS = [b for b in ALL_BLOCKS if b is not QUICKSTART and b.language in RUN]
+# Its programs need many libraries: `.ci/run` installs some, `benchmarks/clients.py` runs all.
+OF_CLIENTS = "use_it_from"
 # What cannot be had here.
 SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
@@ -60,6 +65,8 @@ SUBSTITUTES = {
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
 }
 _ATTEMPTS = 4
+# Where a reader's `npm install` puts them.
+NODE_MODULES = ROOT / "tests" / "javascript" / "node_modules"
 BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 PIP_INSTALL = re.compile(
     r"python -m pip install -c constraints\.txt "
@@ -99,6 +106,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     (folder / "texts.txt").write_text("Read rows from a file.\nIt rains today.\n")
+    (folder / "node_modules").symlink_to(NODE_MODULES)
     (folder / "data").mkdir()
     text = "\n".join(generated_sentences(400)).encode()
     (folder / "data" / "ours.txt.xz").write_bytes(lzma.compress(text))
@@ -194,9 +202,20 @@ def as_run(line: str) -> str:
     return line
 
 
+def absent_packages(block: Block) -> set[str]:
+    """The packages that a Python program imports and that are not installed here."""
+    if block.language != "python":
+        return set()
+    imports = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.ImportFrom)]
+    packages = {str(node.module).partition(".")[0] for node in imports}
+    return {name for name in packages if importlib.util.find_spec(name) is None}
+
+
 def commands_of(block: Block) -> list[list[str]]:
     if block.language == "python":
         return [[sys.executable, "-c", block.text]]
+    if block.language == "js":
+        return [["node", "--input-type=module", "--eval", block.text]]
     lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
     return [["bash", "-c", line] for line in lines if line]
 
@@ -230,12 +249,13 @@ def folders(
     run_block(QUICKSTART, clone, reader)
     parent = tmp_path_factory.mktemp("pages")
     pages = dict.fromkeys(block.page for block in BLOCKS)
-    return {page: Path(shutil.copytree(clone, parent / page)) for page in pages}
+    return {page: Path(shutil.copytree(clone, parent / page, symlinks=True)) for page in pages}
 
 
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() -> None:
     assert len(BLOCKS) > 20
-    assert {block.language for block in ALL_BLOCKS} == {"bash", "python"}
+    assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
+    assert {block.page for block in ALL_BLOCKS if block.language == "text"} == {OF_CLIENTS}
     text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
@@ -254,6 +274,10 @@ def test_a_page_with_blocks_says_where_it_starts(page: Path) -> None:
 def test_a_block_runs_as_printed(
     block: Block, folders: dict[str, Path], reader: dict[str, str]
 ) -> None:
+    if block.page == OF_CLIENTS and (absent := absent_packages(block)):
+        pytest.skip(f"Install {', '.join(sorted(absent))}; tests/clients.txt has some.")
+    if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
+        pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")
     run_block(block, folders[block.page], reader)
 
 

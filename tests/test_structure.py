@@ -213,7 +213,7 @@ def loaded_with(module: str) -> set[str]:
     return found.union(*(loaded_with(other) for other in found & SOURCES.keys()))
 
 
-@pytest.mark.parametrize("extra", [None, "build", "eval", "publish"])
+@pytest.mark.parametrize("extra", [None, "build", "eval", "publish", "onnx"])
 def test_an_extra_has_all_that_its_modules_import(extra: str | None) -> None:
     """A module loads after an install with the extra that `st_static.dependencies` has for it."""
     there = {*modules_of(installed_with(extra or "")), *sys.stdlib_module_names}

@@ -199,6 +199,8 @@ class ExportConfig:
             and some tasks of classification come out better, clustering and search by dot product
             worse (DESIGN.md).
         license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
+        onnx: Whether ONNX files are written, too, as `st-static export --onnx` writes them; `int8`
+            adds the quantised one.
 
     Example:
         >>> ExportConfig(dtype="float16", license="apache-2.0").dtype
@@ -208,6 +210,7 @@ class ExportConfig:
     dtype: Literal["float32", "float16"] = "float32"
     normalize: bool = True
     license: str | None = None
+    onnx: bool | Literal["int8"] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

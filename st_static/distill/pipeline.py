@@ -39,6 +39,8 @@ from st_static.distill.word_tables import WordTables
 from st_static.distill.work_directory import WorkDirectory
 from st_static.languages import languages_of
 from st_static.model.export import check_output, export_model
+from st_static.model.onnx_files import check_onnx
+from st_static.model.replacement import present
 
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
@@ -112,6 +114,7 @@ class _Build:
         self.output = Path(config.output)
         self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
         check_output(self.output)
+        check_onnx(present(self.output), config.export.onnx)
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
@@ -228,4 +231,5 @@ class _Build:
             self.config.export.normalize,
             self.work.pca_file,
             head=self.work.head(last),
+            onnx=self.config.export.onnx,
         )

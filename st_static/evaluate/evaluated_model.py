@@ -70,7 +70,7 @@ def revision_of(model: str, revision: str | None = None) -> str:
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
         if (folder / RECORD_FILE).is_file():
             # What is recorded of a build, or lies beside the model, changes no vector.
-            files = (file for file in files if is_own(file.relative_to(folder)))
+            files = (file for file in files if is_own(folder, file.relative_to(folder)))
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 

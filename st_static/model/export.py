@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
+from st_static.model.client_files import CLIENT_FILES, PLAIN_TABLE, write_client_files
 from st_static.model.head import Head
 from st_static.model.modules import (
     BUILT_IN_FILES,
@@ -22,19 +23,24 @@ from st_static.model.modules import (
     TABLE_FILE,
     TOKENIZER_FILE,
     Segment,
+    table_folder,
     write_modules,
     write_weights,
 )
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
+from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, is_ours
 from st_static.model.replacement import check_place, present, replacing
 from st_static.model.vectors import in_format
 
 RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # All else in a model's folder is not ours.
-_OWN_FILES = (*BUILT_IN_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+_OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+# Clients of ONNX files have these in the model's own folder, wherever its table lies.
+_COPIES = (TOKENIZER_FILE, *CLIENT_FILES)
 # The oldest releases that load what is written here; they warn of models from newer ones.
-_OLDEST_RELEASE = "3.2.0"
+_OLDEST_RELEASE = "3.4.1"
+_OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
 
 
@@ -72,14 +78,28 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         read_notes(there / CARD_FILE)
 
 
-def is_own(path: Path) -> bool:
-    """Whether a path inside a model's folder is of the model's own files, its card left aside."""
-    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS)
+def is_own(folder: Path, path: Path) -> bool:
+    """Whether a path inside a model's folder is of the files that make the model."""
+    is_copy = path.as_posix() in _copies(folder)
+    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS) and not is_copy
 
 
 def own_files(folder: Path) -> list[Path]:
-    """The files of a model that are its own: not its card, and nothing of the user's."""
-    return [folder / name for name in _OWN_FILES if (folder / name).is_file()]
+    """The files that make a model: not its card, nothing for ONNX, and nothing of the user's."""
+    names = [name for name in _OWN_FILES if name not in _copies(folder)]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _copies(folder: Path) -> tuple[str, ...]:
+    """Files in a model's own folder that only clients of ONNX files read."""
+    return () if table_folder(folder) == folder else _COPIES
+
+
+def _is_replaced(folder: Path, name: str) -> bool:
+    """Whether a new model takes the place of a file or folder."""
+    if name == ONNX_FOLDER:
+        return any(is_ours(folder / file) for file in ONNX_FILES)
+    return name in (*_OWN_FILES, *MODEL_FOLDERS) or (name in ONNX_FILES and is_ours(folder / name))
 
 
 def _check_names(folder: Path) -> None:
@@ -106,14 +126,14 @@ def export_model(
     segments: Sequence[Segment] = (),
     card: str = "",
     head: Head | None = None,
+    onnx: bool | Literal["int8"] = False,
 ) -> None:
     """Write a model that loads with sentence-transformers alone; a table alone in Model2Vec, too.
 
     It holds sentence-transformers' own modules, see `st_static.model.modules`; with `segments` it
     brings code, and loads with `trust_remote_code=True`. It appears whole or not at all.
 
-    Where a model of st_static is there already, its own files are replaced. All others stay, and
-    with `card` the notes between the markers of the card that is there.
+    Where a model of st_static is there, its own files are replaced; all others stay, and its notes.
 
     Args:
         folder: Where to.
@@ -127,24 +147,24 @@ def export_model(
         segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
         card: Text of the model card, README.md; by default none is written.
         head: What comes behind the mean.
+        onnx: Whether `export_onnx` is called, too; "int8" with quantize.
 
     Raises:
-        ValueError: As `check_output`; or the parts do not fit, or values the number format.
+        ValueError: As `check_output` and `export_onnx`; or parts or values do not fit.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
+    check_onnx(present(folder), onnx)
     table = _fitting(table, tokenizer, dtype)
     head = head and head.in_format(table.dtype)
-    with replacing(folder, (*_OWN_FILES, *MODEL_FOLDERS)) as partial:
-        home = write_modules(partial, normalize, segments, head)
-        write_weights(home / TABLE_FILE, {"embedding.weight": table})
-        tokenizer.save(str(home / TOKENIZER_FILE))
-        write_json(partial / CONFIG_FILE, _config(bool(segments), normalize))
+    with replacing(folder, _is_replaced) as partial:
+        _write_encoder(partial, table, tokenizer, normalize, segments, head)
         write_json(partial / RECORD_FILE, record)
         if card:
             _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
         if pca is not None:
             shutil.copyfile(pca, partial / PCA_FILE)
+        _write_onnx(partial, onnx)
 
 
 def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> NDArray[np.floating]:
@@ -159,23 +179,47 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
     return in_format(table, np.dtype(dtype))
 
 
+def _write_encoder(
+    folder: Path,
+    table: NDArray[np.floating],
+    tokenizer: Tokenizer,
+    normalize: bool,
+    segments: Sequence[Segment],
+    head: Head | None,
+) -> None:
+    """Write all that vectors depend on."""
+    home = write_modules(folder, normalize, segments, head)
+    is_plain = not segments and head is None
+    write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
+    tokenizer.save(str(home / TOKENIZER_FILE))
+    write_json(folder / CONFIG_FILE, _config(is_plain, bool(segments)))
+    if is_plain:
+        write_client_files(folder, tokenizer, table.shape[1], normalize)
+
+
+def _write_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
+    """Write ONNX files, if they are wanted."""
+    if not onnx:
+        return
+    from st_static.model.onnx_export import export_onnx  # which needs the extra
+
+    export_onnx(folder, "int8" if onnx == "int8" else None)
+
+
 def _write_card(path: Path, card: str, old: Path) -> None:
     """Write a card with the notes of the one that it replaces, and with markers for them."""
     notes = read_notes(old) if old.is_file() else ""
     path.write_text(with_notes(card, notes), "utf-8")
 
 
-def _config(is_ensemble: bool, normalize: bool) -> dict[str, Any]:
-    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE
+def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:
+    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE_FOR_A_HEAD
     return {
-        "__version__": {"sentence_transformers": oldest},
+        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
         # Where a member knows no word of a text, an ensemble's vector is shorter than 1: only its
         # dot product is then the mean of the members' cosines.
         "similarity_fn_name": "dot" if is_ensemble else "cosine",
-        # Model2Vec reads these two; it does not know of the Normalize module.
-        "normalize": normalize,
-        "max_length": None,
     }

@@ -4,10 +4,11 @@
 |---|---|
 | a table | StaticEmbedding, Normalize |
 | with a head | StaticEmbedding in a folder of its own, Dense, Dense, Normalize |
-| a fused ensemble | StaticEmbedding, SegmentNormalize, which is code of the folder |
+| a fused ensemble | StaticEmbedding in a folder of its own, SegmentNormalize, which is code |
 
-The last Normalize may be left out. Model2Vec reads tables in the model's own folder, and knows no
-head: that of a model with a head lies where Model2Vec finds none, and refuses.
+The last Normalize may be left out. Model2Vec reads tables in the model's own folder, and knows
+neither heads nor segments: a table that is not the whole model lies where Model2Vec finds none, and
+refuses.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class Modules:
 
 
 def table_folder(folder: Path) -> Path:
-    """Where a model's table and its tokenizer lie: in its own folder, unless it has a head."""
-    beside_head = folder / _TABLE_FOLDER
-    return beside_head if (beside_head / TABLE_FILE).is_file() else folder
+    """Where a model's table and its tokenizer lie: in its own folder, if the table is all of it."""
+    inner = folder / _TABLE_FOLDER
+    return inner if (inner / TABLE_FILE).is_file() else folder
 
 
 def read_modules(folder: Path) -> Modules:
@@ -127,7 +128,7 @@ def write_modules(
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")
     # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
-    home = _TABLE_FOLDER if head else "."
+    home = _TABLE_FOLDER if head or segments else "."
     modules = [_built_in(home, "StaticEmbedding")]
     if segments:
         modules.append(_write_segments(folder, segments))

@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+IsOwn = Callable[[Path, str], bool]
 
 
 def check_place(folder: Path) -> None:
@@ -41,7 +43,7 @@ def present(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
+def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
     """Give an empty folder for the files of a model, and put it in the place of `folder`.
 
     All of the old folder that is not the model's own is in the new one, too. Killed at any moment,
@@ -49,25 +51,26 @@ def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
 
     Args:
         folder: Where the model is to appear; a link to a folder stays one.
-        own: Paths of the model's own files and folders, of any form.
+        is_own: Tells which paths in a folder, with slashes, are the model's own files and folders,
+            of any form.
     """
     folder = folder.resolve()
     partial, old = _beside(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _recover(folder, own)
+    _recover(folder, is_own)
     _delete(partial)
     partial.mkdir()
     try:
         yield partial
         if folder.exists():
-            _link_others(folder, partial, own)
+            _link_others(folder, partial, is_own)
             folder.replace(old)
         partial.replace(folder)
     except BaseException:
-        _recover(folder, own)
+        _recover(folder, is_own)
         _delete(partial)
         raise
-    _recover(folder, own)
+    _recover(folder, is_own)
 
 
 def _beside(folder: Path) -> tuple[Path, Path]:
@@ -76,7 +79,7 @@ def _beside(folder: Path) -> tuple[Path, Path]:
     return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
 
 
-def _recover(folder: Path, own: Collection[str]) -> None:
+def _recover(folder: Path, is_own: IsOwn) -> None:
     """Finish a replacement: nothing of the old folder is lost, and it is gone from its waiting."""
     partial, old = _beside(folder)
     if not old.exists():
@@ -84,7 +87,7 @@ def _recover(folder: Path, own: Collection[str]) -> None:
     if not folder.exists():  # stopped between the two renames
         old.replace(folder)
         return
-    _link_others(old, folder, own)  # what was written into it meanwhile
+    _link_others(old, folder, is_own)  # what was written into it meanwhile
     _delete(partial)
     old.replace(partial)
     _delete(partial)
@@ -95,12 +98,12 @@ def _delete(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _link_others(source: Path, target: Path, own: Collection[str]) -> None:
+def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
     """Put all that is not the model's own into another folder, unless it is there already."""
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
         place = target / name
-        if name.as_posix() in own or os.path.lexists(place):
+        if is_own(source, name.as_posix()) or os.path.lexists(place):
             continue
         if path.is_dir() and not path.is_symlink():
             place.mkdir(parents=True)  # in the model's own folder, of a form that is gone

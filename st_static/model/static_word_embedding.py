@@ -173,8 +173,8 @@ class StaticWordEmbedding(StaticEmbedding):
         if cls.load_file_path(filename="tokenizer.json", **source) is None:
             raise ValueError(
                 f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
-                "has none: it is not a static embedding model, or has a head, without which its "
-                "table is another model. SentenceTransformer(…) loads one with a head."
+                "has none: it is not a static embedding model, or has a head or segments, without "
+                "which its table is another model. SentenceTransformer(…) loads it whole."
             )
         try:
             built_in = StaticEmbedding.load(**source)

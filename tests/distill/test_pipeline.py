@@ -163,7 +163,7 @@ def test_distillation_lowers_the_held_out_loss(built: BuildResult) -> None:
 
 
 def test_special_tokens_are_zero_rows_and_words_are_not(built: BuildResult) -> None:
-    table = load_file(str(built.output / "model.safetensors"))["embedding.weight"]
+    table = load_file(str(built.output / "model.safetensors"))["embeddings"]
     assert table.shape == (built.stage("vocabulary").figures["tokens"], 8)
     assert not table[:2].any()
     assert table[2 : 2 + 120].any(axis=1).all()
@@ -218,7 +218,7 @@ def test_an_unknown_word_has_the_vector_of_its_longest_prefix(own_copy: BuildCon
     spelled = [tokenizer.encode(word).tokens for word in words]
     assert spelled == [[word, "##b", "##a"] for word in known]
     np.testing.assert_allclose(model.encode(words), model.encode(known), atol=1e-6)
-    table = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    table = load_file(str(result.output / "model.safetensors"))["embeddings"]
     assert not table[are_continuations(tokenizer)].any()
 
 
@@ -376,15 +376,15 @@ def test_without_distillation_the_model_is_the_reduced_table(own_copy: BuildConf
     result = build(replace(own_copy, distillation=DistillationConfig(max_steps=0)))
     assert [stage.name for stage in result.stages] == STAGES[:-1]
     reduced = load_file(str(result.stage("pca").folder / "table.safetensors"))["table"]
-    exported = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    exported = load_file(str(result.output / "model.safetensors"))["embeddings"]
     np.testing.assert_array_equal(exported, reduced)
 
 
 def test_half_precision_changes_the_export_alone(own_copy: BuildConfig, built: BuildResult) -> None:
     result = build(replace(own_copy, export=ExportConfig(dtype="float16")))
     assert folders(result).keys() == folders(built).keys()
-    whole = load_file(str(built.output / "model.safetensors"))["embedding.weight"]
-    half = load_file(str(result.output / "model.safetensors"))["embedding.weight"]
+    whole = load_file(str(built.output / "model.safetensors"))["embeddings"]
+    half = load_file(str(result.output / "model.safetensors"))["embeddings"]
     np.testing.assert_array_equal(half, whole.astype(np.float16))
     assert SentenceTransformer(str(result.output), device="cpu").encode("bafo").shape == (8,)
 

@@ -475,8 +475,8 @@ def test_a_model_that_keeps_its_first_dimensions(ours, sentences, tmp_path, dtyp
 
 def test_a_table_in_bfloat16(ours, sentences, tmp_path):
     folder = shutil.copytree(ours, tmp_path / "bfloat16")
-    table = torch.from_numpy(load_file(folder / "model.safetensors")["embedding.weight"])
-    weights = {"embedding.weight": table.to(torch.bfloat16)}
+    table = torch.from_numpy(load_file(folder / "model.safetensors")["embeddings"])
+    weights = {"embeddings": table.to(torch.bfloat16)}
     safetensors.torch.save_file(weights, folder / "model.safetensors")
     expected = table.to(torch.bfloat16).float().numpy()
     np.testing.assert_array_equal(read_static_model(folder).table, expected)
@@ -498,7 +498,7 @@ def test_truncated_tokenizers(ours, sentences, tmp_path):
 
 def test_tables_as_model2vec_stores_them(ours, sentences, tmp_path):
     folder = shutil.copytree(ours, tmp_path / "model2vec")
-    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    table = load_file(folder / "model.safetensors")["embeddings"]
     mapping = np.arange(len(table), dtype=np.int32)[::-1].copy()
     weights = np.linspace(1, 2, len(table)).astype(np.float32)
     arrays = {"embeddings": table[::-1].copy(), "mapping": mapping, "weights": weights}

@@ -149,7 +149,7 @@ def test_a_table_that_cannot_be_mapped_in_the_format(folders):
 
 def test_a_table_that_goes_through_a_mapping_cannot_be_mapped(folders, tmp_path):
     folder = shutil.copytree(folders["table"], tmp_path / "model2vec")
-    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    table = load_file(folder / "model.safetensors")["embeddings"]
     mapping = np.arange(len(table))[::-1].copy()
     save_file({"embeddings": table, "mapping": mapping}, folder / "model.safetensors")
     with pytest.raises(ValueError, match=r"cannot be mapped: its rows go through mapping\. Leave"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from model2vec import StaticModel as Model2Vec
 from sentence_transformers import SentenceTransformer
 
 import st_static
@@ -245,6 +246,33 @@ def test_calibrated_has_each_part_at_its_mean_length(ensemble, fused, tmp_path):
         parts.append(weight * means / np.linalg.norm(means, axis=1).mean())
     expected = unit_rows(np.concatenate(parts, axis=1))
     np.testing.assert_allclose(model.encode(texts), expected, atol=1e-6)
+
+
+def test_model2vec_refuses_the_exact_form_and_loads_the_calibrated_one(tmp_path):
+    """It knows no segments: the table alone would give other vectors."""
+    fused = ensemble_of((3, 4, 2)).fuse()
+    fused.save_pretrained(tmp_path / "exact")
+    assert not (tmp_path / "exact" / "config.json").exists()
+    with pytest.raises(ValueError, match="layouts"):
+        Model2Vec.from_pretrained(tmp_path / "exact")
+    fused.export_calibrated(tmp_path / "calibrated", TEXTS)
+    vectors = Model2Vec.from_pretrained(tmp_path / "calibrated").encode(TEXTS)
+    expected = FastEncoder.from_pretrained(tmp_path / "calibrated").encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_a_folder_with_the_table_beside_the_segments_is_read_as_well(tmp_path):
+    """As older versions of st_static wrote it."""
+    fused = ensemble_of((3, 4, 2)).fuse()
+    folder = tmp_path / "model"
+    fused.save_pretrained(folder)
+    for file in (folder / "word_table").iterdir():
+        file.rename(folder / file.name)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = ""
+    (folder / "modules.json").write_text(json.dumps(modules))
+    found = FastEncoder.from_pretrained(folder).encode(TEXTS)
+    np.testing.assert_array_equal(found, fused.encode(TEXTS))
 
 
 def test_calibration_wants_texts_that_members_know(fused, tmp_path):

@@ -133,7 +133,7 @@ def test_module_types_are_the_older_spelling(exported):
 def test_the_oldest_release_that_loads_a_model_is_the_one_it_names(exported):
     """A later one would make sentence-transformers warn of a newer version."""
     config = json.loads((exported / "config_sentence_transformers.json").read_text())
-    assert config["__version__"] == {"sentence_transformers": "3.2.0"}
+    assert config["__version__"] == {"sentence_transformers": "3.4.1"}
 
 
 def test_a_folder_with_an_empty_path_is_read_as_well(exported, texts, expected, tmp_path):
@@ -150,11 +150,13 @@ def test_a_folder_with_an_empty_path_is_read_as_well(exported, texts, expected, 
 def test_files_of_the_folder(exported):
     files = sorted(str(p.relative_to(exported)) for p in exported.rglob("*") if p.is_file())
     assert files == [
+        "config.json",
         "config_sentence_transformers.json",
         "model.safetensors",
         "modules.json",
         "st_static.json",
         "tokenizer.json",
+        "tokenizer_config.json",
     ]
     assert json.loads((exported / RECORD_FILE).read_text()) == RECORD
     assert [path.name for path in exported.parent.iterdir()] == ["model"]
@@ -199,8 +201,8 @@ def test_the_pca_is_copied_beside_the_model(tmp_path, tokenizer, table):
 
 def stored_dtype(folder: Path) -> str:
     with safe_open(folder / "model.safetensors", "numpy") as file:
-        assert list(file.keys()) == ["embedding.weight"]
-        return str(file.get_tensor("embedding.weight").dtype)
+        assert list(file.keys()) == ["embeddings"]
+        return str(file.get_tensor("embeddings").dtype)
 
 
 def test_half_precision_halves_the_file_and_keeps_the_vectors(
@@ -222,7 +224,7 @@ def test_half_precision_halves_the_file_and_keeps_the_vectors(
 def test_a_table_in_another_order_of_memory_is_written_as_it_is(tmp_path, tokenizer, table):
     export_model(tmp_path / "model", np.asfortranarray(table), tokenizer, RECORD)
     with safe_open(tmp_path / "model" / "model.safetensors", "numpy") as file:
-        np.testing.assert_array_equal(file.get_tensor("embedding.weight"), table)
+        np.testing.assert_array_equal(file.get_tensor("embeddings"), table)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path, tokenizer, table, exported):

@@ -122,7 +122,7 @@ def test_model2vec_does_not_load_the_table_without_its_head(folder):
 
 
 def test_the_trainable_table_is_not_loaded_without_its_head(folder):
-    with pytest.raises(ValueError, match=r"has a head.*SentenceTransformer\(…\) loads one"):
+    with pytest.raises(ValueError, match=r"has a head.*SentenceTransformer\(…\) loads it"):
         st_static.StaticWordEmbedding.load(str(folder))
 
 

@@ -112,6 +112,8 @@ class CardFacts:
         speed_texts: What the speeds were measured on: `stdlib`, the documentation of Python's
             standard library; `corpus`, held-out sentences of the model's; empty without speeds.
         head_units: Hidden units of the head, H; 0 of a table alone.
+        onnx: The smallest of the model's ONNX files as transformers.js calls it, `q8` or `fp32`;
+            empty without any.
     """
 
     name: str
@@ -145,6 +147,7 @@ class CardFacts:
     figures: list[CardFigure] = field(default_factory=list)
     speed_texts: str = "stdlib"
     head_units: int = 0
+    onnx: str = ""
 
     def to_json(self) -> str:
         """The facts as text, the same for the same facts."""

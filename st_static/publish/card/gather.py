@@ -17,6 +17,7 @@ from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE, own_files
+from st_static.model.onnx_files import ONNX_FILES
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts, ResultEntry
@@ -77,7 +78,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         **_machine(),
         speed=measure_speeds(folder, model, name, teacher, inputs.peer_models, texts.texts),
         speed_texts=texts.source,
-        head_units=model.head.units if model.head else 0,
+        **_parts(folder, model),
         limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=_variances(folder),
@@ -88,6 +89,14 @@ def _bytes_in_memory(model: StaticModel) -> int:
     """Of the modules in sentence-transformers, which carry the vector past a head in its layers."""
     layers = model.head.as_dense() if model.head else []
     return int(model.table.nbytes + sum(layer.weight.nbytes for layer in layers))
+
+
+def _parts(folder: Path, model: StaticModel) -> dict[str, Any]:
+    """What a model has beside its table."""
+    onnx = ""
+    for dtype, name in zip(("fp32", "q8"), ONNX_FILES, strict=True):
+        onnx = dtype if (folder / name).is_file() else onnx
+    return {"head_units": model.head.units if model.head else 0, "onnx": onnx}
 
 
 def _machine() -> dict[str, Any]:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from st_static.arguments import as_path
+from st_static.model.client_files import CLIENT_FILES
 from st_static.model.export import PCA_FILE, RECORD_FILE
 from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE
 from st_static.model.notes import CARD_FILE
+from st_static.model.onnx_files import ONNX_FILES
 from st_static.publish.checks.card_format import check_card, check_results_file
 from st_static.publish.checks.card_of_model import check_card_of_model
+from st_static.publish.checks.onnx_files import check_onnx_files
 from st_static.publish.checks.secrets import find_secrets
 from st_static.publish.checks.weights import check_modules, check_tensors, static_files
 
@@ -22,7 +25,8 @@ _REQUIRED = (CARD_FILE, MODULES_FILE)
 _EXPECTED = re.compile(
     "|".join(
         [
-            *map(re.escape, (CARD_FILE, *BUILT_IN_FILES, RECORD_FILE, PCA_FILE)),
+            *map(re.escape, (CARD_FILE, *BUILT_IN_FILES, *CLIENT_FILES, RECORD_FILE, PCA_FILE)),
+            *map(re.escape, ONNX_FILES),
             r"[13]_Normalize/[^/]+\.json",
             r"\.eval_results/[^/]+\.ya?ml",
             r"figures/([^/.][^/]*/)*[^/.][^/]*\.(svg|png)",
@@ -32,7 +36,7 @@ _EXPECTED = re.compile(
 _EXPECTED_OF_ENSEMBLES = re.compile("|".join(map(re.escape, CODE_FILES)))
 # Beside them, where a repository may bring modules and code of its own.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
-_BINARY = (".safetensors", ".png")
+_BINARY = (".safetensors", ".onnx", ".png")
 # Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
 _MAX_BYTES = 50_000_000_000
 _MAX_ENTRIES = 10_000
@@ -61,8 +65,9 @@ def check_folder(
     """Check that a model's folder is whole and fit for others.
 
     Looked at are: which files there are and how large; whether tables are finite and have a row
-    for each token; whether the model consists of sentence-transformers' own modules; the card
-    and its results; and whether a text holds what looks like a secret.
+    for each token; whether ONNX files are of this model; whether the model consists of
+    sentence-transformers' own modules; the card and its results; and whether a text holds what
+    looks like a secret.
 
     Args:
         folder: The model.
@@ -87,6 +92,7 @@ def check_folder(
         *_check_sizes(files),
         *check_modules(folder, allow_remote_code),
         *check_tensors(folder, names),
+        *check_onnx_files(folder, names),
         *_check_texts(folder, files),
         *check_card_of_model(folder, names, repo_id),
     ]

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from st_static.files import read_json
+from st_static.model.client_files import CLIENT_CONFIG, PLAIN_TABLE
 from st_static.model.modules import (
     CONFIG_FILE,
     MODULES_FILE,
@@ -17,7 +18,7 @@ from st_static.model.modules import (
     TOKENIZER_FILE,
     table_folder,
 )
-from st_static.model.static_model import read_static_model
+from st_static.model.static_model import StaticModel, read_static_model
 
 _BUILT_IN = "sentence_transformers."
 _BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
@@ -100,6 +101,30 @@ def _check_table(folder: Path) -> Iterator[str]:
         yield (
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
+        )
+    if table_folder(folder) == folder:
+        yield from _check_client_files(folder, model)
+
+
+def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
+    """Whether config.json, which clients go by, tells what the table and the modules are."""
+    with safe_open(folder / TABLE_FILE, "np") as tensors:
+        is_plain = PLAIN_TABLE in tensors.keys()  # noqa: SIM118
+    has_config = (folder / CLIENT_CONFIG).is_file()
+    if is_plain and not has_config:
+        yield (
+            f"There is no {CLIENT_CONFIG}, without which Model2Vec does not find a table called "
+            f"{PLAIN_TABLE}. Export the model again."
+        )
+    elif has_config and not is_plain:
+        yield (
+            f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
+            f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
+        )
+    elif has_config and read_json(folder / CLIENT_CONFIG).get("normalize") != model.normalize:
+        yield (
+            f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
+            "Export the model again."
         )
 
 

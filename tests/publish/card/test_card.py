@@ -13,6 +13,7 @@ from card_results import STS12_REVISION, change_weights, facts_of, read_facts
 from huggingface_hub import ModelCard
 from small_build import model_bytes, small_config
 
+from st_static import export_onnx
 from st_static.cli import main
 from st_static.commands.build import parse_build
 from st_static.evaluate.evaluated_model import revision_of
@@ -359,6 +360,15 @@ def test_vectors_that_keep_their_lengths_are_to_be_compared_by_their_cosine(writ
     assert says not in render(facts)
     export = {**facts.recipe["export"], "normalize": False}
     assert says in render(replace(facts, recipe={**facts.recipe, "export": export}))
+
+
+def test_the_card_of_a_model_with_onnx_files_says_how_to_use_them(written, model, write):
+    assert "transformers.js" not in render(facts_of(written))
+    export_onnx(model, quantize="int8")
+    assert write(model) == 0
+    card, facts = (model / "README.md").read_text("utf-8"), facts_of(model)
+    assert facts.bytes_on_disk == facts_of(written).bytes_on_disk
+    assert f'AutoModel.from_pretrained("models/{facts.name}", {{ dtype: "q8" }})' in card
 
 
 def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):

@@ -3,14 +3,19 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from model2vec import StaticModel
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
 from small_model import CARD, RESULTS, write_model
 
+from st_static import export_onnx
 from st_static.publish.checks import folder as folder_check
 from st_static.publish.checks.folder import UnfitFolderError, check_folder, is_written_here
 
@@ -34,7 +39,7 @@ def problems_of(folder: Path, allow_remote_code: bool = False) -> list[str]:
 
 def change_table(folder: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
     file = folder / "model.safetensors"
-    save_file({"embedding.weight": change(load_file(file)["embedding.weight"])}, file)
+    save_file({"embeddings": change(load_file(file)["embeddings"])}, file)
 
 
 def change_modules(folder: Path, kind: str) -> None:
@@ -201,7 +206,7 @@ def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> Non
     folder = write_model(tmp_path / "model", dtype)
     change_table(folder, with_nan)
     assert problems_of(folder) == [
-        "model.safetensors holds 1 values in embedding.weight that are not finite numbers."
+        "model.safetensors holds 1 values in embeddings that are not finite numbers."
     ]
 
 
@@ -226,6 +231,35 @@ def test_a_table_of_another_model_is_found(
     change_table(folder, change)
     [problem] = problems_of(folder)
     assert says in problem
+
+
+# -- files for other clients -----------------------------------------------------------
+
+
+def test_a_table_that_model2vec_does_not_find_is_found(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    [problem] = problems_of(folder)
+    assert problem.startswith("There is no config.json, without which Model2Vec")
+
+
+def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Path) -> None:
+    SentenceTransformer(str(folder), device="cpu").save_pretrained(
+        str(folder), create_model_card=False
+    )
+    with pytest.raises(SafetensorError):
+        StaticModel.from_pretrained(folder)
+    [problem] = problems_of(folder)
+    assert problem.startswith("config.json makes Model2Vec look for a table called embeddings")
+    (folder / "config.json").unlink()
+    check_folder(folder)
+    StaticModel.from_pretrained(folder)
+
+
+def test_files_that_differ_about_normalisation_are_found(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"normalize": False}))
+    [problem] = problems_of(folder)
+    assert problem.startswith("config.json and modules.json differ in whether vectors are scaled")
 
 
 # -- card ------------------------------------------------------------------------------
@@ -391,3 +425,43 @@ def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> N
 )
 def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
     assert is_written_here(path) == written
+
+
+# -- ONNX ------------------------------------------------------------------------------
+
+
+def test_onnx_files_of_the_model_are_part_of_it(folder: Path) -> None:
+    export_onnx(folder, quantize="int8")
+    paths = {file.path for file in check_folder(folder)}
+    assert paths >= {"onnx/model.onnx", "onnx/model_quantized.onnx"}
+    assert is_written_here("onnx/model.onnx")
+
+
+def test_onnx_files_of_another_table_are_found(folder: Path) -> None:
+    export_onnx(folder, quantize="int8")
+    change_table(folder, lambda table: 2 * table)
+    [first, second] = problems_of(folder)
+    assert first.startswith("onnx/model.onnx is not of this model")
+    assert second.startswith("onnx/model_quantized.onnx is not of this model")
+    assert second.endswith(f"st-static export {folder} --onnx --quantize int8.")
+    export_onnx(folder, quantize="int8")
+    check_folder(folder)
+
+
+def test_onnx_files_that_cannot_be_compared_are_not_published(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export_onnx(folder)
+    monkeypatch.delitem(sys.modules, "st_static.model.onnx_export")
+    monkeypatch.delitem(sys.modules, "st_static.model.onnx_graph")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    [problem] = problems_of(folder)
+    assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'
+
+
+def test_other_files_for_onnx_are_not_part_of_a_model(folder: Path) -> None:
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model_fp16.onnx").write_bytes(b"")
+    assert problems_of(folder) == [
+        "onnx/model_fp16.onnx is not part of a model. Move it elsewhere."
+    ]

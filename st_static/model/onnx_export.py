@@ -1,0 +1,125 @@
+"""Writing a static model's ONNX files into its folder, and telling whether they are still its own.
+
+| file | what |
+|---|---|
+| `onnx/model.onnx` | the graph of `onnx_graph`, with the table as stored |
+| `onnx/model_quantized.onnx` | the same with the table in int8 |
+
+Clients want the tokenizer and two small files in the model's own folder. Where the table lies in a
+folder of its own, they are written there, too: Model2Vec still finds no table beside them.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from st_static.arguments import as_path
+from st_static.files import atomic
+from st_static.model.client_files import CLIENT_FILES, write_client_files_beside
+from st_static.model.client_tokenizer import check_tokenizer
+from st_static.model.modules import TOKENIZER_FILE, read_modules
+from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in
+from st_static.model.onnx_graph import build_graph
+from st_static.model.static_model import StaticModel, read_static_model
+
+# Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
+_MAX_TABLE_BYTES = 2_000_000_000
+
+
+def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> list[Path]:
+    """Write a model's ONNX files, and what clients read beside them, into its folder.
+
+    Args:
+        model: The folder of a static model. Its own files stay as they are.
+        quantize: Whether `onnx/model_quantized.onnx` is written, too: a quarter of the size, with
+            cosines to the exact vectors of more than 0.999.
+
+    Returns:
+        The ONNX files.
+
+    Raises:
+        ValueError: The folder is not there, cannot be written, or holds no static model; a file
+            that st_static did not write is in the way; the tokenizer cannot be run elsewhere; or
+            the table is too large.
+        TypeError: The folder is neither a str nor a path.
+    """
+    folder = as_path(model, "the model's folder")
+    if quantize not in (None, "int8"):
+        raise ValueError(f"Expected quantize to be int8 or None, but got {quantize!r}.")
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"The folder {folder} cannot be written: it is write-protected.")
+    check_onnx(folder, quantize or True)
+    static = read_static_model(folder)
+    check_tokenizer(static.tokenizer)
+    _check_size(static.table)
+    _write_beside(folder, static)
+    (folder / ONNX_FOLDER).mkdir(exist_ok=True)
+    files = files_in(folder, quantize == "int8")
+    for file in files:
+        with atomic(file) as temporary:
+            temporary.write_bytes(_graph_of(file, static).SerializeToString())
+    return files
+
+
+def outdated(folder: Path) -> Iterator[str]:
+    """What is wrong with the ONNX files of a folder: those that are not of its model."""
+    model, home = read_static_model(folder), read_modules(folder).home
+    for name in ONNX_FILES:
+        file = folder / name
+        if file.is_file() and _read(file) != _graph_of(file, model):
+            yield f"{name} is not of this model, or of another version of st_static"
+    for name in (TOKENIZER_FILE, *CLIENT_FILES):
+        if not (folder / name).is_file():
+            yield f"There is no {name}, which clients of ONNX files read"
+        elif name == TOKENIZER_FILE and not filecmp.cmp(folder / name, home / name, shallow=False):
+            yield f"{name} is not that in {home.name}/"
+
+
+def _graph_of(file: Path, model: StaticModel) -> onnx.ModelProto:
+    return build_graph(model, int8=file.name == Path(ONNX_FILES[1]).name)
+
+
+def _read(file: Path) -> onnx.ModelProto | None:
+    """A file's graph; None if it holds none."""
+    try:
+        return onnx.load_model(file, format="protobuf", load_external_data=False)
+    except DecodeError:
+        return None
+
+
+def _check_size(table: NDArray[Any]) -> None:
+    if table.nbytes > _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"The table has {table.nbytes:,} bytes, but an ONNX file holds up to "
+            f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
+        )
+
+
+def _write_beside(folder: Path, model: StaticModel) -> None:
+    """Write what clients read beside ONNX files, where it is not there already."""
+    home = read_modules(folder).home
+    missing = [name for name in CLIENT_FILES if not (folder / name).exists()]
+    if missing and home.samefile(folder):
+        raise ValueError(
+            f"There is no {folder / missing[0]}: the model was not written by this version of "
+            "st_static. Build it again: complete stages are not run a second time."
+        )
+    dimension = model.truncate_dim or model.table.shape[1]
+    write_client_files_beside(folder, model.tokenizer, dimension)
+    copy = folder / TOKENIZER_FILE
+    if not copy.exists():
+        with atomic(copy) as temporary:
+            shutil.copyfile(home / TOKENIZER_FILE, temporary)
+    elif not filecmp.cmp(copy, home / TOKENIZER_FILE, shallow=False):
+        raise ValueError(f"{copy} is not the tokenizer of the model, {home / TOKENIZER_FILE}.")
