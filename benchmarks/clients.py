@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "use_it_from.md"
 MARKERS = ("<!-- clients: start -->\n", "<!-- clients: end -->")
 TOLERANCE = 1e-6
+TIMEOUT = 600  # seconds
 TORCH = "torch==2.13.0+cpu"
 # Releases that share an environment are installed one after the other, to save gigabytes.
 ENVIRONMENTS = {
@@ -70,7 +72,7 @@ class Client:
         name: As in the table.
         package: Whose version is told.
         environment: Where it runs.
-        section: The page's heading above its program.
+        section: The page's heading above its program; by default the name.
         block: Which of the section's programs.
         release: What is installed first; by default the environment is as it was made.
         change: A part of the program, and what is to stand there.
@@ -86,47 +88,52 @@ class Client:
     change: tuple[str, str] = ("", "")
     program: str = ""
 
+    @property
+    def heading(self) -> str:
+        """The page's heading above its program."""
+        return self.section or self.name
 
-def _old(package: str, section: str, environment: str, release: str) -> Client:
-    return Client(section, package, environment, section, release=f"{package}=={release}")
+
+def _releases(name: str, package: str, environment: str, *releases: str) -> list[Client]:
+    return [Client(name, package, environment, release=release) for release in releases]
 
 
-ST, M2V = ("sentence-transformers",) * 2, ("model2vec", "Model2Vec")
 CLIENTS = [
-    Client(ST[1], ST[0], section=ST[1]),
-    *(_old(*ST, "transformers-4", r) for r in ("5.1.*", "4.1.*", "3.4.1", "3.4.0", "3.2.*")),
-    Client("FastEncoder", "st-static", "st_static", "FastEncoder"),
-    Client(M2V[1], M2V[0], section=M2V[1]),
-    *(_old(*M2V, "model2vec", r) for r in ("0.8.*", "0.5.*", "0.3.*")),
+    Client("sentence-transformers", "sentence-transformers"),
+    *_releases(
+        *("sentence-transformers", "sentence-transformers", "transformers-4"),
+        *("sentence-transformers==5.1.*", "sentence-transformers==4.1.*"),
+        *("sentence-transformers==3.4.1", "sentence-transformers==3.4.0"),
+        "sentence-transformers==3.2.*",
+    ),
+    Client("FastEncoder", "st-static", "st_static"),
+    Client("Model2Vec", "model2vec"),
+    *_releases(
+        *("Model2Vec", "model2vec", "model2vec"),
+        *("model2vec==0.8.*", "model2vec==0.5.*", "model2vec==0.3.*"),
+    ),
     Client(
-        "Model2Vec, without `max_length`",
-        *("model2vec", "model2vec", "Model2Vec"),
+        *("Model2Vec, without `max_length`", "model2vec", "model2vec", "Model2Vec"),
         release="model2vec==0.8.*",
         change=(", max_length=None", ""),
     ),
     Client("LangChain, FastEncoder", "langchain-core", "st_static", "LangChain"),
-    Client(
-        "LangChain, HuggingFaceEmbeddings", "langchain-huggingface", section="LangChain", block=1
-    ),
+    Client("LangChain, HuggingFaceEmbeddings", "langchain-huggingface", "newest", "LangChain", 1),
     Client("LlamaIndex, FastEncoder", "llama-index-core", "st_static", "LlamaIndex"),
     Client(
-        "LlamaIndex, HuggingFaceEmbedding",
-        "llama-index-embeddings-huggingface",
+        *("LlamaIndex, HuggingFaceEmbedding", "llama-index-embeddings-huggingface"),
         program=LLAMA_INDEX,
     ),
-    Client("Haystack", "haystack-ai", section="Haystack"),
-    Client("txtai", "txtai", section="txtai"),
-    Client("Chroma", "chromadb", section="Chroma"),
-    Client("LanceDB", "lancedb", section="LanceDB"),
-    Client("BERTopic", "bertopic", section="BERTopic"),
-    Client("KeyBERT", "keybert", section="KeyBERT"),
-    Client("fastembed", "fastembed", section="fastembed"),
-    *(
-        Client(
-            *("transformers.js", "@huggingface/transformers", "node", "transformers.js"),
-            release=f"@huggingface/transformers@{release}",
-        )
-        for release in ("4", "3")
+    Client("Haystack", "haystack-ai"),
+    Client("txtai", "txtai"),
+    Client("Chroma", "chromadb"),
+    Client("LanceDB", "lancedb"),
+    Client("BERTopic", "bertopic"),
+    Client("KeyBERT", "keybert"),
+    Client("fastembed", "fastembed"),
+    *_releases(
+        *("transformers.js", "@huggingface/transformers", "node"),
+        *("@huggingface/transformers@4", "@huggingface/transformers@3"),
     ),
 ]
 
@@ -182,13 +189,13 @@ def programs(page: str, language: str) -> dict[str, list[str]]:
 def program_of(client: Client, page: str, **values: str) -> str:
     """A client's program, with another model and other texts than the page's."""
     language = "js" if client.environment == "node" else "python"
-    code = client.program or programs(page, language)[client.section][client.block]
+    code = client.program or programs(page, language)[client.heading][client.block]
     before, change = client.change
-    assert before in code, f"{before!r} is not in the program under {client.section}."
+    assert before in code, f"{before!r} is not in the program under {client.heading}."
     code = code.replace(before, change) if before else code
     given, finish = AROUND[language]
     own = re.compile(r"^(const )?(model|texts) = .*\n", re.M)
-    assert client.program or len(own.findall(code)) == 2, f"No model and texts: {client.section}."
+    assert client.program or len(own.findall(code)) == 2, f"No model and texts: {client.heading}."
     literals = {name: json.dumps(value) for name, value in values.items()}
     return given.format(**literals) + own.sub("", code) + finish.format(**literals)
 
@@ -223,7 +230,8 @@ class Environment:
             command = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", self.folder]
         else:
             command = [self.python, "-m", "pip", "install", "--quiet"]
-        subprocess.run([*command, *packages], check=True)
+        if subprocess.run([*command, *packages], check=False).returncode:
+            sys.exit(f"{command[0]} did not install {' '.join(packages)} in {self.folder}.")
 
     def version(self, package: str) -> str:
         """The release of a package."""
@@ -237,15 +245,18 @@ class Environment:
         """Run a program in the folder; what it says on stderr if it fails, else nothing."""
         script = self.folder / ("program.mjs" if self.is_node else "program.py")
         script.write_text(code, "utf-8")
-        result = subprocess.run(
-            ["node" if self.is_node else self.python, script],
-            cwd=self.folder,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        try:
+            result = subprocess.run(
+                ["node" if self.is_node else self.python, script],
+                cwd=self.folder,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"},
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"more than {TIMEOUT} seconds"
         return result.stderr or "no output" if result.returncode else ""
 
 
@@ -334,7 +345,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--environments", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", help="the environments whose clients run")
+    parser.add_argument("--only", nargs="+", choices=ENVIRONMENTS, help="whose clients run")
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     options = parser.parse_args()
     if not (options.model / "modules.json").is_file():
@@ -342,6 +353,8 @@ def main() -> None:
     if options.only and options.write:
         parser.error("--write needs all clients: leave out --only")
     clients = [c for c in CLIENTS if not options.only or c.environment in options.only]
+    if any(c.environment == "node" for c in clients) and not shutil.which("npm"):
+        parser.error("npm is missing: install node, or name environments without it by --only")
     lines = measure(clients, options.model.resolve(), options.environments.resolve())
     if options.write:
         write(lines)

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scripts import error_of
 from sentence_transformers import SentenceTransformer
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -39,7 +40,7 @@ def test_every_program_of_the_page_is_run(clients: ModuleType, page: str) -> Non
         for heading, programs in clients.programs(page, language).items()
         for i in range(len(programs))
     }
-    run = {(client.section, client.block) for client in clients.CLIENTS if client.section}
+    run = {(client.heading, client.block) for client in clients.CLIENTS if not client.program}
     assert found - run == {("Texts without a known word", 0)}
     assert run <= found
 
@@ -68,6 +69,12 @@ def test_the_lines_of_the_page_are_replaced(clients: ModuleType, page: str, name
         ['model = "M"'],
         ['const model = "M";'],
     )
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    options = ("--environments", str(tmp_path))
+    said = error_of(FOLDER / "clients.py", str(tmp_path), *options, folder=tmp_path, status=2)
+    assert f"but {tmp_path} has no modules.json" in said
 
 
 def test_texts_are_many_and_odd(clients: ModuleType) -> None:

@@ -89,8 +89,8 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     found = require_model(id_or_folder) or id_or_folder
     if table_folder(Path(found)) != Path(found):
         raise ValueError(
-            f"{id_or_folder} has a head behind its table, and Model2Vec knows tables only. Name "
-            "the model without model2vec:."
+            f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
+            "only. Name the model without model2vec:."
         )
     model = StaticModel.from_pretrained(found)
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)

@@ -152,7 +152,7 @@ def _own_makers(folder: Path, model: StaticModel, name: str, texts: list[str]) -
         _Contender(name, NEW): lambda: _new_encoder(model),
         _Contender(name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
     }
-    if _has_package("model2vec") and model.head is None:
+    if _has_package("model2vec") and not (model.head or model.segments):
         makers[_Contender(name, MODEL2VEC)] = _always(load_model(f"model2vec:{folder}"))
     return makers
 

@@ -121,11 +121,19 @@ def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
             f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
             f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
         )
-    elif has_config and read_json(folder / CLIENT_CONFIG).get("normalize") != model.normalize:
+    elif has_config and _says_normalize(folder / CLIENT_CONFIG) != model.normalize:
         yield (
             f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
             "Export the model again."
         )
+
+
+def _says_normalize(config: Path) -> bool | None:
+    """What Model2Vec reads of its file; None if that is broken."""
+    try:
+        return bool(read_json(config).get("normalize", False))
+    except (ValueError, AttributeError):
+        return None
 
 
 def table_dimension(folder: Path) -> int | None:

@@ -111,4 +111,4 @@ def test_model2vec_as_its_own_peer_is_refused_in_plain_words(with_head, write, t
     model = shutil.copytree(with_head.parent, tmp_path / "home") / "tiny"
     assert write(model, "--peer_models", f"model2vec:{model}") == 1
     said = capsys.readouterr().err
-    assert "has a head behind its table, and Model2Vec knows tables only" in said
+    assert "has a head or segments behind its table, and Model2Vec knows tables only" in said

@@ -255,9 +255,9 @@ def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Pat
     StaticModel.from_pretrained(folder)
 
 
-def test_files_that_differ_about_normalisation_are_found(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"normalize": False}))
+@pytest.mark.parametrize("config", ['{"normalize": false}', "{}", "[true]", "broken"])
+def test_files_that_differ_about_normalisation_are_found(folder: Path, config: str) -> None:
+    (folder / "config.json").write_text(config)
     [problem] = problems_of(folder)
     assert problem.startswith("config.json and modules.json differ in whether vectors are scaled")
 
