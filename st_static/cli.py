@@ -15,6 +15,7 @@ from st_static.commands import (
     card,
     compare,
     convert,
+    demo,
     encode,
     evaluate,
     explain,
@@ -33,6 +34,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "analyse": (analyse.run, "Write tables and figures about a built model."),
     "card": (card.run, "Write a model's card with its figures."),
     "explain": (explain.run, "Show which words make two texts similar."),
+    "demo": (demo.run, "Write a page on which a model runs in the browser."),
     "publish": (publish.run, "Put a model on the Hugging Face Hub."),
 }
 
