@@ -20,7 +20,7 @@ export function heatMap({first, second, shares}) {
   return element(
     "table",
     {},
-    element("caption", {}, "The share of each pair of words. All shares together are the similarity."),
+    element("caption", {}, element("span", {}, "The share of each pair of words; they add up to it.")),
     element("thead", {}, element("tr", {}, element("td"), ...second.map((w) => header(w, "col")))),
     element("tbody", {}, ...rows),
   );

@@ -25,7 +25,7 @@ export class Neighbours {
   nearest(text, most) {
     this._words ??= this._wordsOfTable();
     const {table, tokenizer} = this._encoder;
-    const own = tokenizer.ids(text);
+    const own = tokenizer.ids(text).filter((id) => !table.isZero(id));
     const query = table.sum(own);
     if (!norm(query)) return [];
     const scores = this._scores(query);

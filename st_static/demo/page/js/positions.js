@@ -46,7 +46,8 @@ export class TextPositions {
     return tokens.map((token) => {
       const begin = from;
       from += this._surface(token).length;
-      return this._spanOf(begin, from);
+      // The mark of a word's beginning stands for nothing: it is shown as the first character.
+      return this._spanOf(begin, Math.max(from, begin + 1));
     });
   }
 
@@ -65,9 +66,8 @@ export class TextPositions {
   }
 
   _spanOf(from, to) {
-    const first = this._spans[from] ?? {begin: 0};
-    const last = this._spans[Math.max(from, to - 1)] ?? {end: first.begin};
-    return {begin: first.begin, end: to > from ? last.end : first.begin};
+    const [first, last] = [this._spans[from], this._spans[to - 1]];
+    return first && last ? {begin: first.begin, end: last.end} : null;
   }
 }
 
