@@ -52,9 +52,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run `publish`."""
     values = vars(_parser().read(arguments))
     require_packages("sentence_transformers")  # in a new process, once the folder is checked
-    if values["demo"]:
-        if values.pop("create_pr") or values.pop("revision"):
-            raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
+    # A demo shows what is on main, and has no such options.
+    if values["demo"] and (values.pop("create_pr") or values.pop("revision")):
+        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     return publish_folder(values.pop("model"), values.pop("repo_id"), **values)
 
 
@@ -76,10 +76,11 @@ def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: An
     from st_static.publish.hub.publish import publish
 
     try:
-        if demo:
-            done = publish_with_demo(folder, repo_id, **options)
-        else:
-            done = (publish(folder, repo_id, **options),)
+        done: tuple[Published, ...] = (
+            publish_with_demo(folder, repo_id, **options)
+            if demo
+            else (publish(folder, repo_id, **options),)
+        )
     except UnfitFolderError as error:  # a list, which is not for one line
         print(f"Error: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The model's files on a demo page: tokenizer, table in 8 bits, and what else the page must know."""
+"""The model's files on a demo page: tokenizer, table in 8 bits, and what else the page knows."""
 
 from __future__ import annotations
 

@@ -11,7 +11,13 @@ import yaml
 
 from st_static import __version__
 from st_static.arguments import as_path
-from st_static.demo.model_files import FACTS_FILE, FOLDER, MODEL_FILES, check_model, write_model_files
+from st_static.demo.model_files import (
+    FACTS_FILE,
+    FOLDER,
+    MODEL_FILES,
+    check_model,
+    write_model_files,
+)
 from st_static.model.replacement import check_output_folder, replacing
 from st_static.model.static_model import StaticModel, read_static_model
 
@@ -85,7 +91,7 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
     about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else name
     return (
         f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n"
-        f"The static sentence encoder {about} runs on this page, in the browser: compare two texts, "
-        "search in texts of your own, look for the nearest words, and see where the model goes "
-        f"wrong. Written by `st-static demo`, st_static {__version__}.\n"
+        f"The static sentence encoder {about} runs on this page, in the browser: compare two "
+        "texts, search in texts of your own, look for the nearest words, and see where the model "
+        f"goes wrong. Written by `st-static demo`, st_static {__version__}.\n"
     )

@@ -45,7 +45,8 @@ SENTENCES = [
 DIMENSION = 16
 # Some characters of many kinds, which random texts are made of.
 CHARACTERS = (
-    "aAbcdeéEÉßẞıİiΣσςЖж中𠀀今日は晴れカガｶﾞไทย한글 \t\n\u00a0\u3000'\"-_.,;:!?…、。()[]{}<>&/\\#@*+=|~^`$%"
+    "aAbcdeéEÉßẞıİiΣσςЖж中𠀀今日は晴れカガｶﾞไทย한글"
+    " \t\n\u00a0\u3000'\"-_.,;:!?…、。()[]{}<>&/\\#@*+=|~^`$%"
     "0123½²٣😀👩‍👧🇯🇵ﬁⅧ™\u0301\u0327\u200b\u200d\u00ad\ufeff\u0007\u0000"
 )
 HTML = '<script>document.title = "run"</script><img src="x" onerror="document.title = \'run\'">'
@@ -71,7 +72,19 @@ def words_tokenizer() -> Tokenizer:
 
 def pieces_tokenizer() -> Tokenizer:
     """Of pieces, in Japanese and English."""
-    words = ["今日", "は", "晴れ", "東京", "タワー", "▁the", "▁quick", "▁dog", "▁dogs", "▁read", "ing"]
+    words = [
+        "今日",
+        "は",
+        "晴れ",
+        "東京",
+        "タワー",
+        "▁the",
+        "▁quick",
+        "▁dog",
+        "▁dogs",
+        "▁read",
+        "ing",
+    ]
     letters = [*"abcdefghijklmnopqrstuvwxyz", "日", "今", "▁"]
     scores = {**dict.fromkeys(letters, -8.0), **{w: -3.0 - i / 7 for i, w in enumerate(words)}}
     return build_piece_tokenizer(list(scores.items()), Normalization())
@@ -79,7 +92,19 @@ def pieces_tokenizer() -> Tokenizer:
 
 def given_words_tokenizer() -> Tokenizer:
     """Of the words of a file of text vectors."""
-    words = ["the", "old", "reading", "wasn't", "n't", "do", "u.s.", "...", "c++", "well-known", "a"]
+    words = [
+        "the",
+        "old",
+        "reading",
+        "wasn't",
+        "n't",
+        "do",
+        "u.s.",
+        "...",
+        "c++",
+        "well-known",
+        "a",
+    ]
     return build_word_tokenizer(words)
 
 

@@ -90,8 +90,17 @@ def shares_shown(page):
     return np.array([float(title) for title in titles])
 
 
+def wait_for_best_hit(page, text):
+    page.locator("#hits li:first-child", has_text=text).wait_for()
+
+
+def number(text):
+    """A score as the page writes it."""
+    return float(text.replace("\N{MINUS SIGN}", "-"))
+
+
 def cosine_shown(page):
-    return float(page.inner_text("#similarity").replace("−", "-"))
+    return number(page.inner_text("#similarity"))
 
 
 @pytest.mark.parametrize("form", ["words", "pieces", "head"])
@@ -138,9 +147,9 @@ def test_a_thousand_texts_are_searched(show, models):
     page.click("#tab-search")
     page.fill("#texts", "\n".join([*texts, "a quick brown fox"]))
     page.fill("#query", "quick fox")
-    page.wait_for_function("document.querySelector('#hits li')?.innerText.includes('brown fox')")
+    wait_for_best_hit(page, "brown fox")
     assert re.fullmatch(r"1,000 texts in [\d,]+ ms", page.inner_text("#search-status"))
-    scores = [float(score.replace("−", "-")) for score in lines(page, "#hits .score")]
+    scores = [number(score) for score in lines(page, "#hits .score")]
     assert scores == sorted(scores, reverse=True)
     one, other = FastEncoder.from_pretrained(models["words"]).encode(
         ["quick fox", "a quick brown fox"]
@@ -154,11 +163,11 @@ def test_a_text_file_is_searched_and_other_files_are_refused(show, tmp_path):
     (tmp_path / "texts.txt").write_text("the dog\n\nthe ships\n", "utf-8")
     page.set_input_files("#file", tmp_path / "texts.txt")
     page.fill("#query", "ships")
-    page.wait_for_function("document.querySelector('#hits li')?.innerText.includes('the ships')")
+    wait_for_best_hit(page, "the ships")
     assert page.inner_text("#search-status").startswith("2 texts in ")
     (tmp_path / "image.txt").write_bytes(b"\xff\xfe\x00")
     page.set_input_files("#file", tmp_path / "image.txt")
-    page.wait_for_function("document.querySelector('#file-problem').innerText")
+    page.wait_for_selector("#file-problem:not(:empty)")
     assert page.inner_text("#file-problem") == "image.txt is no text in UTF-8."
     assert page.inner_text("#search-status").startswith("2 texts in ")
 
@@ -184,7 +193,7 @@ def test_limits_are_shown_with_the_cosines_of_the_model(show, models):
     assert {"word order", "negation", "length"} <= {pair["limit"] for pair in pairs}
     for pair, item in zip(pairs, shown, strict=True):
         one, other = encoder.encode([pair["first"], pair["second"]])
-        score = float(re.search(r"This model: (\S+?)\. It", item)[1].replace("−", "-"))
+        score = number(re.search(r"This model: (\S+?)\. It", item)[1])
         assert pair["first"] in item
         assert score == pytest.approx(float(one @ other), abs=0.01)
 
@@ -196,7 +205,7 @@ def test_html_is_shown_as_text(show):
     page.click("#tab-search")
     page.fill("#texts", f"the dog {HTML}\nthe ships")
     page.fill("#query", f"dog {HTML}")
-    page.wait_for_function("document.querySelector('#hits li')?.innerText.includes('the dog')")
+    wait_for_best_hit(page, "the dog")
     assert HTML in page.inner_text("#hits")
     page.wait_for_timeout(100)  # an image that is not there would have been asked for by now
     assert page.title() == "words"
@@ -211,7 +220,7 @@ def test_texts_of_the_demo_with_html_are_shown_as_text(models, browser, tmp_path
         page.wait_for_selector(SHOWN)
         page.click("#tab-search")
         page.fill("#query", "dog")
-        page.wait_for_function("document.querySelectorAll('#hits li').length === 2")
+        page.wait_for_selector("#hits li:nth-child(2)")
         assert page.title() == "words"
         assert "</textarea>" in page.inner_text("#hits")
         page.close()

@@ -784,7 +784,7 @@ def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
     files = space_history(hub)[0].files
     assert "js/old.js" not in files
     assert "mine.txt" in files
-    assert b"template" != files["index.html"].content
+    assert files["index.html"].content != b"template"
 
 
 def test_the_line_in_the_card_stands_behind_the_notes(
