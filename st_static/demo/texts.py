@@ -67,8 +67,8 @@ def limits(model: StaticModel) -> dict[str, Any]:
 
 
 def _known_word(model: StaticModel, text: str) -> str:
-    """The longest token of a text that has a vector; empty if none has."""
+    """The longest token of a text that has a vector, the last of several; empty if none has."""
     encoding = model.tokenizer.encode(text, add_special_tokens=False)
     pairs = zip(encoding.ids, encoding.offsets, strict=True)
     known = [text[begin:end].strip() for row, (begin, end) in pairs if model.table[row].any()]
-    return max(known, key=len, default="")
+    return max(reversed(known), key=len, default="")

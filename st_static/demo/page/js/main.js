@@ -18,14 +18,21 @@ function showProgress(loaded, all) {
     `Loading the model: ${megabytes(loaded)} of ${megabytes(all)} MB`;
 }
 
+/** A language in English; a tag that is none as it is. */
+function languageName(tag) {
+  try {
+    return new Intl.DisplayNames(["en"], {type: "language"}).of(tag);
+  } catch {
+    return tag;
+  }
+}
+
 /** What is known of the model, in a line. */
 function summary({tokens, dimension, languages, license}) {
-  const names = new Intl.DisplayNames(["en"], {type: "language"});
-  const inWords = languages.filter((tag) => !["code", "multilingual"].includes(tag));
   return [
     "A static sentence encoder",
     `${tokens.toLocaleString("en")} tokens × ${dimension} dimensions`,
-    inWords.map((tag) => names.of(tag)).join(", "),
+    languages.map(languageName).join(", "),
     license && `licence: ${license}`,
   ]
     .filter(Boolean)
