@@ -1,5 +1,8 @@
 /** Small helpers for the page. Texts are only ever set as text, never as HTML. */
 
+/** As wide as a digit. */
+export const MINUS = "−";
+
 /**
  * @param {string} id
  * @returns {any} The element, which is there.
@@ -45,10 +48,10 @@ export function showHits(list, hits) {
 }
 
 /**
- * A score with three digits after the point, and a minus that is as wide as a digit.
+ * A score with three digits after the point; nothing that is rounded to zero is below it.
  * @param {number} score
  */
 export function formatScore(score) {
   const rounded = score.toFixed(3);
-  return rounded.replace(/^-(0\.0+)$/, "$1").replace("-", "−");
+  return rounded.replace(/^-(0\.0+)$/, "$1").replace("-", MINUS);
 }

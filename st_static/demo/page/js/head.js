@@ -1,7 +1,5 @@
 /** The head of a model, a small network behind the mean: z = x + B relu(A x). */
 
-import {dot} from "./vectors.js";
-
 export class Head {
   /**
    * @param {Float32Array} first A, [H x D]
@@ -10,27 +8,41 @@ export class Head {
    */
   constructor(first, second, dimension) {
     this.units = first.length / dimension;
-    this.first = rowsOf(first, dimension);
-    this.second = rowsOf(second, this.units);
+    this.dimension = dimension;
+    // Unit by unit, so that those that are off take no time.
+    this._in = Float64Array.from(first);
+    this._out = transposed(second, this.units);
   }
 
   /**
    * What a vector gives to the hidden units, [H].
-   * @param {Float64Array} vector
+   * @param {Float64Array} vector [D]
    */
   hidden(vector) {
-    return Float64Array.from(this.first, (row) => dot(row, vector));
+    const values = new Float64Array(this.units);
+    for (let unit = 0; unit < this.units; unit++) {
+      const start = unit * this.dimension;
+      let sum = 0;
+      for (let i = 0; i < this.dimension; i++) sum += this._in[start + i] * vector[i];
+      values[unit] = sum;
+    }
+    return values;
   }
 
   /**
    * A vector behind the head: with the hidden units that are on.
    * @param {Float64Array} vector [D]
-   * @param {Float64Array} hidden What it gives to them, [H].
+   * @param {Float64Array} hidden What it gives to the units, [H].
    * @param {boolean[]} isOn [H]
    */
   behind(vector, hidden, isOn) {
-    const counted = hidden.map((value, unit) => (isOn[unit] ? value : 0));
-    return vector.map((value, i) => value + dot(this.second[i], counted));
+    const result = Float64Array.from(vector);
+    for (let unit = 0; unit < this.units; unit++) {
+      if (!isOn[unit]) continue;
+      const start = unit * this.dimension;
+      for (let i = 0; i < this.dimension; i++) result[i] += hidden[unit] * this._out[start + i];
+    }
+    return result;
   }
 
   /**
@@ -52,10 +64,15 @@ export class Head {
 }
 
 /**
- * @param {Float32Array} matrix
- * @param {number} width
+ * @param {Float32Array} matrix [D x H]
+ * @param {number} width H
+ * @returns {Float64Array} [H x D]
  */
-function rowsOf(matrix, width) {
-  const count = matrix.length / width;
-  return Array.from({length: count}, (_, i) => matrix.subarray(i * width, (i + 1) * width));
+function transposed(matrix, width) {
+  const height = matrix.length / width;
+  const result = new Float64Array(matrix.length);
+  matrix.forEach((value, place) => {
+    result[(place % width) * height + Math.floor(place / width)] = value;
+  });
+  return result;
 }

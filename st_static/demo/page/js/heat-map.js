@@ -1,9 +1,10 @@
 /** A table of the shares of word pairs, coloured by their size. */
 
-import {element, setStrength} from "./dom.js";
+import {element, MINUS, setStrength} from "./dom.js";
 
 // A cell with the largest share is coloured so strongly that its number can still be read.
 const STRONGEST = 70;
+const CAPTION = "The share of each pair of words in it, in hundredths: together they are all of it.";
 
 /**
  * @param {import("./explain.js").Explanation} explanation
@@ -20,7 +21,7 @@ export function heatMap({first, second, shares}) {
   return element(
     "table",
     {},
-    element("caption", {}, element("span", {}, "The share of each pair of words; they add up to it.")),
+    element("caption", {}, element("span", {}, CAPTION)),
     element("thead", {}, element("tr", {}, element("td"), ...second.map((w) => header(w, "col")))),
     element("tbody", {}, ...rows),
   );
@@ -31,13 +32,13 @@ function header({text}, scope) {
 }
 
 function cell(share, largest) {
-  const rounded = share.toFixed(2);
+  const rounded = (100 * share).toFixed(1);
   const isNothing = Number(rounded) === 0;
   const sign = share < 0 ? "negative" : "positive";
   const node = element(
     "td",
     {className: isNothing ? `faint ${sign}` : sign, title: share.toFixed(4)},
-    isNothing ? "0" : rounded.replace("-", "−"),
+    isNothing ? "0" : rounded.replace("-", MINUS),
   );
   setStrength(node, (STRONGEST * Math.abs(share)) / largest);
   return node;

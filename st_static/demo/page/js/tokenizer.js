@@ -3,6 +3,9 @@
 import {Tokenizer as LibraryTokenizer} from "../vendor/tokenizers/tokenizers.min.js";
 import {TextPositions} from "./positions.js";
 
+// Texts repeat their words: the tokens of so many are kept.
+const REMEMBERED = 50_000;
+
 /**
  * @typedef {object} Token
  * @property {string} token
@@ -17,13 +20,14 @@ export class Tokenizer {
   constructor(description) {
     const library = new LibraryTokenizer(description, {unk_token: description.model.unk_token});
     const model = library.model;
+    const tokensOf = remembering((word) => model([word]));
     this._library = library;
     this._ids = model.tokens_to_ids;
     this._unknown = model.unk_token_id ?? this._ids.get(description.model.unk_token);
     this._truncation = description.truncation;
     this._description = description;
     // Word by word: the library takes neighbouring words that a model does not know for one.
-    library.model = (words) => words.map((word) => ({word, tokens: model([word])}));
+    library.model = (words) => words.map((word) => ({word, tokens: tokensOf(word)}));
   }
 
   /** The tokens, by their ids. */
@@ -91,4 +95,17 @@ export class Tokenizer {
     if (tokens.length <= most) return tokens;
     return this._truncation.direction === "Left" ? tokens.slice(-most) : tokens.slice(0, most);
   }
+}
+
+/**
+ * A function that is asked for each word once.
+ * @param {(word: string) => string[]} ask
+ */
+function remembering(ask) {
+  const known = new Map();
+  return (word) => {
+    if (known.size > REMEMBERED) known.clear();
+    if (!known.has(word)) known.set(word, ask(word));
+    return known.get(word);
+  };
 }
