@@ -77,21 +77,30 @@ def test_shares_are_those_of_explain(form, pair, models, node):
     known = expected.of_known_words()
     for side in ("first", "second"):
         words = [word.text for word in getattr(known, side)]
-        assert [word["text"] for word in found[side]] == words
+        assert found[side] == words
     shares = np.array(found["shares"]).reshape(known.contributions.shape)
     np.testing.assert_allclose(shares, known.contributions, atol=1e-6)
     assert found["similarity"] == pytest.approx(shares.sum(), abs=1e-9)
     unknown = [w.text for w in expected.first + expected.second if not w.known]
-    assert [word["text"] for word in found["unknown"]] == unknown
+    assert found["unknown"] == unknown
     exact = explain(read_static_model(models[form]), *pair).of_known_words()
     np.testing.assert_allclose(shares, exact.contributions, atol=0.01)
+
+
+@pytest.mark.parametrize("pair", PAIRS[:2], ids=range(2))
+def test_with_a_head_it_is_said_what_the_cosine_loses_without_each_word(pair, models, node):
+    found = node("head").ask(what="explain", first=pair[0], second=pair[1])["value"]
+    expected = explain(as_on_the_page(models["head"]), *pair).of_known_words()
+    for side, falls in zip(("first", "second"), expected.left_out, strict=True):
+        np.testing.assert_allclose(found["leftOut"][side], falls, atol=1e-5)
+    assert node("words").ask(what="explain", first="dog", second="dog")["value"]["leftOut"] is None
 
 
 def test_long_texts_are_put_together_without_a_change_of_the_similarity(models, node):
     texts = " ".join(SENTENCES[:10]), " ".join(SENTENCES[8:])
     found = node("words").ask(what="explain", first=texts[0], second=texts[1], most=12)["value"]
     assert len(found["first"]) == len(found["second"]) == 12
-    assert found["first"][-1]["text"].endswith(" other words")
+    assert found["first"][-1].endswith(" other words")
     expected = explain(as_on_the_page(models["words"]), *texts)
     assert np.sum(found["shares"]) == pytest.approx(expected.similarity, abs=1e-6)
 
@@ -148,7 +157,7 @@ def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family,
     process.stop()
     assert found == ids_in_python(tmp_path / "model", texts)
     expected = explain(as_on_the_page(tmp_path / "model"), SENTENCES[2], SENTENCES[11])
-    assert [w["text"] for w in shares["first"]] == [w.text for w in expected.of_known_words().first]
+    assert shares["first"] == [word.text for word in expected.of_known_words().first]
 
 
 def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):

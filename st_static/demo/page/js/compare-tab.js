@@ -26,7 +26,7 @@ function show(encoder, [first, second]) {
   const explanation = explain(encoder, first.value, second.value);
   byId("similarity").textContent = formatScore(explanation.similarity);
   byId("heat-map").replaceChildren(heatMap(explanation));
-  const unknown = explanation.unknown.map(({text}) => text).filter((t) => !PUNCTUATION.test(t));
+  const unknown = explanation.unknown.filter((text) => !PUNCTUATION.test(text));
   const words = [...new Set(unknown)].slice(0, 20).join(", ");
   byId("unknown").textContent = words && `The model has no vector for: ${words}`;
 }

@@ -18,13 +18,17 @@ const WORD_BEGIN = "▁";
  * @property {boolean} known Whether any of them has a vector.
  */
 
+/** @typedef {Word & {sum: Float64Array, part: Float64Array}} Part Its rows, and these scaled. */
+
 /**
  * @typedef {object} Explanation
- * @property {Word[]} first Words with a vector of the first text.
- * @property {Word[]} second The same of the second.
+ * @property {string[]} first Words with a vector of the first text.
+ * @property {string[]} second The same of the second.
  * @property {number[][]} shares Of each pair; their sum is the similarity.
  * @property {number} similarity 0 if one text has no word with a vector.
- * @property {Word[]} unknown Words of both texts that have no vector.
+ * @property {string[]} unknown Words of both texts that have no vector.
+ * @property {{first: number[], second: number[]} | null} leftOut Of a model with a head, how much
+ *   the cosine falls when a word is left out of its text.
  */
 
 /**
@@ -37,18 +41,22 @@ const WORD_BEGIN = "▁";
  */
 export function explain(encoder, first, second, most = 40) {
   const texts = [first, second].map((text) => wordsOf(encoder, text));
-  const known = texts.map((words) => words.filter((word) => word.known));
-  const parts = known.map((words) => sharesOf(encoder, words));
-  const [rows, columns] = [0, 1].map((i) =>
-    summarised(known[i], parts[i], total(parts[1 - i], encoder.dimension), most),
-  );
-  const shares = rows.parts.map((one) => columns.parts.map((other) => dot(one, other)));
+  const all = texts.map((words) => partsOf(encoder, words.filter(({known}) => known)));
+  const [rows, columns] = [0, 1].map((i) => {
+    const other = total(all[1 - i].map(({part}) => part), encoder.dimension);
+    return summarised(all[i], other, most);
+  });
+  const shares = rows.map((one) => columns.map((other) => dot(one.part, other.part)));
   return {
-    first: rows.words,
-    second: columns.words,
+    first: rows.map(({text}) => text),
+    second: columns.map(({text}) => text),
     shares,
     similarity: shares.flat().reduce((sum, share) => sum + share, 0),
-    unknown: texts.flat().filter((word) => !word.known),
+    unknown: texts.flat().filter(({known}) => !known).map(({text}) => text),
+    leftOut: encoder.head && {
+      first: fallsWithout(encoder, rows, columns),
+      second: fallsWithout(encoder, columns, rows),
+    },
   };
 }
 
@@ -86,10 +94,19 @@ function written(text, tokens) {
     : first.spelled;
 }
 
-/** What each word adds to its text's vector, so that this is the sum of them. */
-function sharesOf(encoder, words) {
-  let vectors = words.map(({ids}) => encoder.table.sum(ids));
-  if (encoder.head) vectors = behind(encoder.head, vectors, encoder.table.dimension);
+/**
+ * What each word adds to its text's vector, so that this is the sum of them.
+ * @returns {Part[]}
+ */
+function partsOf(encoder, words) {
+  const sums = words.map(({ids}) => encoder.table.sum(ids));
+  const vectors = encoder.head ? behind(encoder.head, sums, encoder.table.dimension) : sums;
+  const parts = scaledTogether(encoder, vectors.map((vector) => Float64Array.from(vector)));
+  return words.map((word, i) => ({...word, sum: sums[i], part: parts[i]}));
+}
+
+/** Scale the vectors of a text's words as their sum is scaled. */
+function scaledTogether(encoder, vectors) {
   const {scaled} = encoder.settings;
   const segments = scaled.length > 1 ? scaled : [{width: encoder.dimension, length: 1}];
   let start = 0;
@@ -108,16 +125,30 @@ function behind(head, vectors, dimension) {
   return vectors.map((vector) => head.behind(vector, head.hidden(vector), isOn));
 }
 
+/** How much the cosine of two texts falls without each word of the first, behind the head. */
+function fallsWithout(encoder, parts, others) {
+  const {table, head, dimension} = encoder;
+  const whole = total(parts.map(({sum}) => sum), table.dimension);
+  const other = total(others.map(({part}) => part), dimension);
+  const cosine = (vector) => {
+    const kept = head.apply(vector).subarray(0, dimension);
+    return dot(kept, other) / (norm(kept) || 1);
+  };
+  const similarity = cosine(whole);
+  return parts.map(({sum}) => similarity - cosine(whole.map((value, i) => value - sum[i])));
+}
+
 /** The words with the largest shares in the similarity to the other text, and the rest as one. */
-function summarised(words, parts, other, most) {
-  if (words.length <= most) return {words, parts};
-  const sizes = parts.map((part) => Math.abs(dot(part, other)));
+function summarised(parts, other, most) {
+  if (parts.length <= most) return parts;
+  const sizes = parts.map(({part}) => Math.abs(dot(part, other)));
   const order = sizes.map((_, i) => i).sort((i, j) => sizes[j] - sizes[i]);
   const kept = order.slice(0, most - 1).sort((i, j) => i - j);
-  const rest = order.slice(most - 1);
-  const others = {text: `${rest.length} other words`, ids: [], known: true};
-  return {
-    words: [...kept.map((i) => words[i]), others],
-    parts: [...kept.map((i) => parts[i]), total(rest.map((i) => parts[i]), other.length)],
+  const rest = order.slice(most - 1).map((i) => parts[i]);
+  const others = {
+    text: `${rest.length} other words`,
+    sum: total(rest.map(({sum}) => sum), rest[0].sum.length),
+    part: total(rest.map(({part}) => part), other.length),
   };
+  return [...kept.map((i) => parts[i]), others];
 }
