@@ -849,3 +849,14 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
         publish_with_demo(folder, REPO)
     assert hub.requests == []
     assert (folder / "README.md").read_bytes() == before
+
+
+def test_a_demo_of_a_published_model_names_it(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path
+) -> None:
+    publish(folder, REPO)
+    assert main(["demo", REPO, "--output", str(tmp_path / "demo")]) == 0
+    header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
+    assert header["title"] == "ours-256 demo"
+    assert header["models"] == [REPO]
+    assert header["license"] == "apache-2.0"

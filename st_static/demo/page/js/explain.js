@@ -67,7 +67,7 @@ export function explain(encoder, first, second, most = 40) {
  * @param {string} text
  * @returns {Word[]}
  */
-export function wordsOf(encoder, text) {
+function wordsOf(encoder, text) {
   const {table, settings, tokenizer} = encoder;
   const whole = settings.prompt + text;
   const unspaced = settings.unspaced ? new RegExp(settings.unspaced, "u") : null;

@@ -20,7 +20,10 @@ export function heatMap({first, second, shares, leftOut}) {
     const cells = shares[i].map((share) => shareCell(share, largest));
     return row(word, cells, leftOut && [leftOutCell(leftOut.first[i])]);
   });
-  if (leftOut) rows.push(row(LEFT_OUT, leftOut.second.map(leftOutCell), [element("td")]));
+  if (leftOut) {
+    const corner = element("td", {className: "left-out"});
+    rows.push(row(LEFT_OUT, leftOut.second.map(leftOutCell), [corner]));
+  }
   const words = leftOut ? [...second, LEFT_OUT] : second;
   return element(
     "table",
