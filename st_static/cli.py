@@ -15,6 +15,7 @@ from st_static.commands import (
     card,
     compare,
     convert,
+    demo,
     encode,
     evaluate,
     explain,
@@ -35,6 +36,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "card": (card.run, "Write a model's card with its figures."),
     "explain": (explain.run, "Show which words make two texts similar."),
     "export": (export.run, "Write a model's ONNX files, for other programs."),
+    "demo": (demo.run, "Write a page on which a model runs in the browser."),
     "publish": (publish.run, "Put a model on the Hugging Face Hub."),
 }
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+SUITED = "similarity, search, clustering and classification of sentences and short paragraphs"
+"""What static models are for."""
+NOT_SUITED = (
+    "long documents, whose mean hides single sentences, or texts whose meaning depends on more "
+    "than their words"
+)
+"""What they are not for."""
+
 
 @dataclass(frozen=True)
 class Limit:

@@ -116,6 +116,12 @@ def test_the_command_converts_text_vectors(base, tmp_path) -> None:
     )
 
 
+def test_the_command_writes_a_demo(base, built, tmp_path) -> None:
+    result = base.command("demo", str(built / "model"), "--output", str(tmp_path / "demo"))
+    assert result.returncode == 0, result.stderr.decode()
+    assert (tmp_path / "demo" / "model" / "table.safetensors").is_file()
+
+
 def test_help_and_version_need_nothing_else(base) -> None:
     for option in ("--help", "--version"):
         result = base.command(option)

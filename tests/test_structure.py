@@ -24,6 +24,7 @@ ROOMS = (
     "model",
     "encode",
     "distill",
+    "demo",
     "ensemble",
     "evaluate",
     "publish",

@@ -34,6 +34,12 @@ def _parser() -> CommandParser:
         help="Do everything but the upload, and list the files.",
     )
     parser.add_argument(
+        "--demo",
+        action="store_true",
+        help="Also publish a page on which the model runs, as the Space ORG/NAME-demo, and link it "
+        "from the card; see st-static demo.",
+    )
+    parser.add_argument(
         "--allow_remote_code",
         action="store_true",
         help="Let the model bring Python code of its own, which is run here, too.",
@@ -46,15 +52,19 @@ def run(arguments: Sequence[str]) -> int:
     """Run `publish`."""
     values = vars(_parser().read(arguments))
     require_packages("sentence_transformers")  # in a new process, once the folder is checked
+    # A demo shows what is on main, and has no such options.
+    if values["demo"] and (values.pop("create_pr") or values.pop("revision")):
+        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     return publish_folder(values.pop("model"), values.pop("repo_id"), **values)
 
 
-def publish_folder(folder: Path, repo_id: str, **options: Any) -> int:
+def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: Any) -> int:
     """Publish a model, and print where it is.
 
     Args:
         folder: The model, with its card.
         repo_id: ORG/NAME.
+        demo: Whether to publish a demo, too.
         options: Those of `st_static.publish.hub.publish.publish`.
 
     Returns:
@@ -62,14 +72,20 @@ def publish_folder(folder: Path, repo_id: str, **options: Any) -> int:
     """
     log_to_terminal()
     from st_static.publish.checks.folder import UnfitFolderError
+    from st_static.publish.hub.demo_space import publish_with_demo
     from st_static.publish.hub.publish import publish
 
     try:
-        published = publish(folder, repo_id, **options)
+        done: tuple[Published, ...] = (
+            publish_with_demo(folder, repo_id, **options)
+            if demo
+            else (publish(folder, repo_id, **options),)
+        )
     except UnfitFolderError as error:  # a list, which is not for one line
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    _print(published)
+    for published in done:
+        _print(published)
     return 0
 
 

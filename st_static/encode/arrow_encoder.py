@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from st_static.arguments import check_model_name, check_type
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import EMBEDDING
+from st_static.encode.table_format import TableFormat
 from st_static.encode.unknown import Unknown, check_unknown
 from st_static.tokens.columns import Null, check_null
 
@@ -57,7 +58,7 @@ class ArrowEncoder:
         output_column: str = EMBEDDING,
         *,
         revision: str | None = None,
-        dtype: Literal["float32", "float16"] = "float32",
+        dtype: TableFormat = "float32",
         threads: int | None = None,
         truncate_dim: int | None = None,
         null: Null = "error",

@@ -29,7 +29,7 @@ from st_static.model.modules import (
 )
 from st_static.model.notes import CARD_FILE, read_notes, with_notes
 from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, is_ours
-from st_static.model.replacement import check_place, present, replacing
+from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.vectors import in_format
 
 RECORD_FILE = "st_static.json"
@@ -57,22 +57,9 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         ValueError: The folder holds something else, or is the current folder; a file of the user
             is in the way of the model's; the card there has no markers around what is the user's.
     """
-    if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
-        raise ValueError(
-            f"The output {folder} is the folder that you are in, or holds it, and would be "
-            "replaced. Choose another."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {folder} is a file. Choose a folder.")
-    check_place(folder)
-    there = present(folder)
-    if not there.is_dir() or not any(there.iterdir()):
+    there = check_output_folder(folder, RECORD_FILE, "a model of st_static")
+    if there is None:
         return
-    if not (there / RECORD_FILE).is_file():
-        raise ValueError(
-            f"The output folder {folder} holds something that is not a model of st_static (it has "
-            f"no {RECORD_FILE}). Choose another folder, or empty this one."
-        )
     _check_names(there)
     if with_card and (there / CARD_FILE).is_file():
         read_notes(there / CARD_FILE)

@@ -17,7 +17,41 @@ from pathlib import Path
 IsOwn = Callable[[Path, str], bool]
 
 
-def check_place(folder: Path) -> None:
+def check_output_folder(folder: Path, record: str, kind: str) -> Path | None:
+    """Check that something of ours may be written into a folder: new, empty, or of the same kind.
+
+    Args:
+        folder: Where to.
+        record: A file that only folders of this kind have.
+        kind: What is written, in words: `a model of st_static`.
+
+    Returns:
+        The folder that would be replaced, where it is now; None if there is nothing to replace.
+
+    Raises:
+        ValueError: The folder holds something else, is the current folder or holds it, or cannot be
+            written to.
+    """
+    if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise ValueError(
+            f"The output {folder} is the folder that you are in, or holds it, and would be "
+            "replaced. Choose another."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {folder} is a file. Choose a folder.")
+    _check_place(folder)
+    there = present(folder)
+    if not there.is_dir() or not any(there.iterdir()):
+        return None
+    if not (there / record).is_file():
+        raise ValueError(
+            f"The output folder {folder} holds something that is not {kind} (it has no {record}). "
+            "Choose another folder, or empty this one."
+        )
+    return there
+
+
+def _check_place(folder: Path) -> None:
     """Check that a folder can be renamed into its place.
 
     Raises:

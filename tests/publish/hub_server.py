@@ -25,7 +25,7 @@ TOKEN = "hf_" + "w" * 34
 READ_TOKEN = "hf_" + "r" * 34
 """May only read."""
 _USERS = {TOKEN: "writer", READ_TOKEN: "reader"}
-_REPO = r"(?P<repo>(?:datasets/)?[^/]+/[^/]+)"
+_REPO = r"(?P<repo>(?:(?:datasets|spaces)/)?[^/]+/[^/]+)"
 _API = rf"/api/(?:models/)?{_REPO}"
 
 
@@ -252,6 +252,10 @@ class _Handler(BaseHTTPRequestHandler):
         name = f"{wish['organization']}/{wish['name']}"
         if wish["organization"] != "org":
             raise RefusedError(403, f"You don't have the rights to create {name}")
+        if wish.get("type") == "space":
+            if wish.get("sdk") != "static":
+                raise RefusedError(400, "A Space needs an SDK")
+            name = f"spaces/{name}"
         url = f"{self.hub.url}/{name}"
         if name in self.hub.repositories:
             self._answer(409, {"error": "You already created this model repo", "url": url})
@@ -401,8 +405,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, content, {**headers, "Content-Type": "application/octet-stream"})
 
 
-_GIT = r"/(?P<repo>[^/]+/[^/]+)\.git/info/lfs/objects"
-_STORED = r"/storage/(?P<name>[^/]+/[^/]+)/(?P<sha256>[0-9a-f]{64})"
+_GIT = r"/(?P<repo>(?:spaces/)?[^/]+/[^/]+)\.git/info/lfs/objects"
+_STORED = r"/storage/(?P<name>(?:spaces/)?[^/]+/[^/]+)/(?P<sha256>[0-9a-f]{64})"
 _REVISION = r"(?P<revision>[^/]+)"
 _ROUTES: list[tuple[str, Callable[..., None]]] = [
     (r"GET /api/whoami-v2", _Handler._whoami),

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
 from st_static.evaluate.task_languages import language_tag
-from st_static.examples import examples_for
+from st_static.examples import NOT_SUITED, SUITED, examples_for
 from st_static.languages import is_english, recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.publish.card.facts import CardFacts, ResultEntry
@@ -51,6 +51,8 @@ def render(facts: CardFacts, notes: str = "") -> str:
         languages=name_languages(languages),
         is_english=is_english(languages),
         examples=examples,
+        suited=SUITED,
+        not_suited=NOT_SUITED,
         of_examples=name_languages([examples.language]),
         has_examples=not languages or bool({examples.language, "multilingual"} & set(languages)),
         teacher_name=describe_teacher(facts),

@@ -18,7 +18,7 @@ from st_static.arguments import as_path, check_type
 from st_static.hub_access import check_repo_id, whole_path
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.repository import MAIN, ModelRepository, Upload, UploadError
+from st_static.publish.hub.repository import MAIN, Repository, Upload, UploadError
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
 
 logger = logging.getLogger(__name__)
@@ -90,12 +90,12 @@ def publish(
     local = _Vectors.of_folder(folder, allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
-    with _explained(repo_id):
-        repository = ModelRepository(HfApi(token=token), repo_id)
+    with explained(repo_id):
+        repository = Repository(HfApi(token=token), repo_id)
         upload = _upload(repository, folder, files, private, revision, create_pr, tag)
     local.compare(repo_id, upload.commit, token)
     if tag:
-        with _explained(repo_id):
+        with explained(repo_id):
             repository.tag(tag, upload.commit)
     return Published(repo_id, files, upload.url, upload.commit, upload.is_new, tag)
 
@@ -134,7 +134,7 @@ class _Vectors:
 
 
 def _upload(
-    repository: ModelRepository,
+    repository: Repository,
     folder: Path,
     files: list[ModelFile],
     private: bool,
@@ -194,7 +194,7 @@ def find_token(token: str | None = None) -> str:
     return token
 
 
-def _check_tag(repository: ModelRepository, tag: str, folder: Path, files: list[ModelFile]) -> None:
+def _check_tag(repository: Repository, tag: str, folder: Path, files: list[ModelFile]) -> None:
     """Check, before anything is uploaded, that a tag is free or at the same files."""
     commit = retried(repository.tags).get(tag)
     if commit and retried(lambda: repository.changes(folder, files, commit)):
@@ -205,7 +205,7 @@ def _check_tag(repository: ModelRepository, tag: str, folder: Path, files: list[
 
 
 @contextmanager
-def _explained(repo_id: str) -> Iterator[None]:
+def explained(repo_id: str) -> Iterator[None]:
     """Turn errors of the client into ones that say what to do."""
     try:
         yield

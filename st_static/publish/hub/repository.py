@@ -1,14 +1,15 @@
-"""One model's repository on the Hub: what is in it, and changing it in one commit."""
+"""A repository on the Hub, of a model or its demo: what is in it, and changing it in one commit."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
 
 from st_static.publish.checks.folder import ModelFile, is_written_here
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
@@ -51,8 +52,8 @@ class Upload:
     is_new: bool
 
 
-class ModelRepository:
-    """A model's repository.
+class Repository:
+    """A repository of a model, or of a page: a static Space.
 
     Changes are asked for again after errors that pass, where huggingface_hub does not do so by
     itself.
@@ -60,16 +61,26 @@ class ModelRepository:
     Args:
         api: The client, with its token.
         repo_id: ORG/NAME.
+        kind: What it is a repository of.
+        is_own: Whether a path in it is one that st_static writes, which it may delete.
     """
 
-    def __init__(self, api: HfApi, repo_id: str) -> None:
+    def __init__(
+        self,
+        api: HfApi,
+        repo_id: str,
+        kind: Literal["model", "space"] = "model",
+        is_own: Callable[[str], bool] = is_written_here,
+    ) -> None:
         self.api = api
         self.repo_id = repo_id
+        self._kind = kind
+        self._is_own = is_own
 
     @property
     def url(self) -> str:
         """The repository's address."""
-        return f"{self.api.endpoint}/{self.repo_id}"
+        return f"{self.api.endpoint}/{'spaces/' * (self._kind == 'space')}{self.repo_id}"
 
     def create(self, private: bool) -> None:
         """Create the repository where there is none.
@@ -78,8 +89,17 @@ class ModelRepository:
             ValueError: It is to be private, and is there and public.
         """
         visibility = True if private else None  # None is what the organisation has chosen
-        retried(lambda: self.api.create_repo(self.repo_id, private=visibility, exist_ok=True))
-        if private and not retried(lambda: self.api.model_info(self.repo_id)).private:
+        sdk = "static" if self._kind == "space" else None
+        retried(
+            lambda: self.api.create_repo(
+                self.repo_id,
+                private=visibility,
+                repo_type=self._kind,
+                exist_ok=True,
+                space_sdk=sdk,
+            )
+        )
+        if private and not retried(lambda: self._info(MAIN)).private:
             raise ValueError(
                 f"{self.repo_id} is there and public, but you asked for a private repository. Make "
                 "it private in its settings on the Hub, or publish without --private."
@@ -87,23 +107,34 @@ class ModelRepository:
 
     def head(self, revision: str) -> str:
         """The commit at the end of a branch or pull request."""
-        sha = self.api.model_info(self.repo_id, revision=revision).sha
+        sha = self._info(revision).sha
         if sha is None:
             raise UploadError(f"The Hub names no commit of {self.repo_id} at {revision}.")
         return sha
 
+    def _info(self, revision: str) -> ModelInfo | SpaceInfo:
+        info = self.api.repo_info(self.repo_id, revision=revision, repo_type=self._kind)
+        assert isinstance(info, (ModelInfo, SpaceInfo))
+        return info
+
     def tags(self) -> dict[str, str]:
         """The commit of each tag."""
-        refs = self.api.list_repo_refs(self.repo_id)
+        refs = self.api.list_repo_refs(self.repo_id, repo_type=self._kind)
         return {tag.name: tag.target_commit for tag in refs.tags}
 
     def tag(self, name: str, commit: str) -> None:
         """Tag a commit."""
-        retried(lambda: self.api.create_tag(self.repo_id, tag=name, revision=commit, exist_ok=True))
+        retried(
+            lambda: self.api.create_tag(
+                self.repo_id, tag=name, revision=commit, repo_type=self._kind, exist_ok=True
+            )
+        )
 
     def changes(self, folder: Path, files: Iterable[ModelFile], commit: str) -> Changes:
         """Compare a commit with a folder, by the sizes and hashes of files."""
-        entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=commit)
+        entries = self.api.list_repo_tree(
+            self.repo_id, recursive=True, revision=commit, repo_type=self._kind
+        )
         there = {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
         here = {file.path: file for file in files}
         changed = [
@@ -111,7 +142,7 @@ class ModelRepository:
             for path, file in here.items()
             if path not in there or not _is_same(folder / path, file, there[path])
         ]
-        stale = [path for path in there if path not in here and is_written_here(path)]
+        stale = [path for path in there if path not in here and self._is_own(path)]
         return Changes(changed, sorted(stale))
 
     def commit(
@@ -122,7 +153,7 @@ class ModelRepository:
         Files that st_static does not write stay as they are, `.gitattributes` for one.
 
         Args:
-            folder: The model.
+            folder: The model, or the page.
             files: Its files.
             message: The commit's title.
             branch: The branch; created at the end of main where there is none.
@@ -135,7 +166,11 @@ class ModelRepository:
             HUB_ERRORS: The Hub takes no commit.
         """
         if branch != MAIN:
-            retried(lambda: self.api.create_branch(self.repo_id, branch=branch, exist_ok=True))
+            retried(
+                lambda: self.api.create_branch(
+                    self.repo_id, branch=branch, repo_type=self._kind, exist_ok=True
+                )
+            )
         first = retried(lambda: self.head(branch))
 
         def attempt() -> str:
@@ -154,7 +189,7 @@ class ModelRepository:
         """Open a pull request that makes main hold the folder's files.
 
         Args:
-            folder: The model.
+            folder: The model, or the page.
             files: Its files.
             message: The pull request's title.
             author: Who asks; their open pull requests are looked through for the same files.
@@ -189,6 +224,7 @@ class ModelRepository:
             author=author,
             discussion_type="pull_request",
             discussion_status="open",
+            repo_type=self._kind,
         )
         return [(pull.url, self.head(pull.git_reference or MAIN)) for pull in pulls]
 
@@ -206,7 +242,12 @@ class ModelRepository:
         deleted = [CommitOperationDelete(path, is_folder=False) for path in changes.stale]
         try:
             self.api.preupload_lfs_files(
-                self.repo_id, added, revision=revision, create_pr=create_pr, free_memory=False
+                self.repo_id,
+                added,
+                revision=revision,
+                create_pr=create_pr,
+                free_memory=False,
+                repo_type=self._kind,
             )
         except (*HUB_ERRORS, RuntimeError) as error:
             if is_refusal(error):
@@ -224,6 +265,7 @@ class ModelRepository:
             revision=revision,
             parent_commit=parent,
             create_pr=create_pr,
+            repo_type=self._kind,
         )
         return info.oid, info.pr_url
 

@@ -29,6 +29,7 @@ from st_static.publish.card import measurements, render
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
+from st_static.publish.hub.demo_space import publish_with_demo
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.hub.publish import Published, publish
 
@@ -732,3 +733,130 @@ def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
     assert everything.evaluation(BuildConfig()).benchmark == BENCHMARK
     assert some.card_inputs(BuildConfig()).benchmark == CardInputs([]).benchmark
     assert some.evaluation(BuildConfig()).benchmark is None
+
+
+# -- with a demo -----------------------------------------------------------------------
+
+DEMO = f"spaces/{REPO}-demo"
+
+
+def space_history(hub: Hub) -> list[Commit]:
+    return hub.repositories[DEMO].history("main")[:-1]
+
+
+def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(
+    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    before = (folder / "README.md").read_text()
+    assert main(["publish", str(folder), REPO, "--demo", "--tag", "v1"]) == 0
+    url = f"{hub.url}/{DEMO}"
+    [commit] = space_history(hub)
+    assert {"index.html", "style.css", "js/main.js", "model/model.json"} <= commit.files.keys()
+    header = yaml.safe_load(commit.files["README.md"].content.decode().split("---")[1])
+    assert header["sdk"] == "static"
+    assert header["models"] == [REPO]
+    assert commit.title == f"Upload the demo of {REPO}"
+    [uploaded] = history(hub)
+    assert_holds(uploaded, folder)
+    card = (folder / "README.md").read_text()
+    assert card.startswith(before.rstrip())
+    assert card.count(f"]({url})") == 1
+    assert hub.repositories[REPO].tags == {"v1": uploaded.oid}
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(" (")[0] for line in said] == [
+        f"Published: {hub.url}/{REPO}",
+        f"Published: {url}",
+    ]
+
+
+def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
+    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    command = ["publish", str(folder), REPO, "--demo"]
+    assert main(command) == 0
+    card = (folder / "README.md").read_bytes()
+    assert main(command) == 0
+    assert capsys.readouterr().out.count("The same files are there already") == 2
+    assert (folder / "README.md").read_bytes() == card
+    assert len(space_history(hub)) == len(history(hub)) == 1
+    hub.repositories[DEMO].fill({"js/old.js": b"", "mine.txt": b"", "index.html": b"template"})
+    assert main(command) == 0
+    files = space_history(hub)[0].files
+    assert "js/old.js" not in files
+    assert "mine.txt" in files
+    assert files["index.html"].content != b"template"
+
+
+def test_the_line_in_the_card_stands_behind_the_notes(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    notes = "<!-- notes: start -->\r\nMine.\r\n<!-- notes: end -->\r\n\r\nMore.\r\n"
+    card = folder / "README.md"
+    card.write_bytes(card.read_bytes() + notes.encode())
+    before = card.read_bytes().decode()
+    publish_with_demo(folder, REPO)
+    after = card.read_bytes().decode()
+    line = next(line for line in after.splitlines() if DEMO in line)
+    assert after.replace(f"\n\n{line}", "") == before
+    assert after.index("notes: end") < after.index(line) < after.index("More.")
+
+
+def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(
+    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    before = (folder / "README.md").read_bytes()
+    assert main(["publish", str(folder), REPO, "--demo", "--dry_run"]) == 0
+    said = capsys.readouterr().out
+    assert "model/table.safetensors " in said
+    assert f"would go to {REPO}. Nothing was uploaded." in said
+    assert f"would go to {REPO}-demo. Nothing was uploaded." in said
+    assert hub.requests == []
+    assert (folder / "README.md").read_bytes() == before
+
+
+def test_the_demo_of_a_private_model_is_private(hub: Hub, client: Client, folder: Path) -> None:
+    publish_with_demo(folder, REPO, private=True)
+    assert hub.repositories[REPO].private
+    assert hub.repositories[DEMO].private
+
+
+def test_errors_that_pass_are_waited_for_with_a_demo_too(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    hub.fail(f"POST /api/{DEMO}/commit/", status=503)
+    publish_with_demo(folder, REPO)
+    assert client.waits == [1.0]
+    assert len(space_history(hub)) == 1
+
+
+@pytest.mark.parametrize("option", [["--create_pr"], ["--revision", "other"]])
+def test_a_demo_of_what_is_not_on_main_is_refused(
+    option: list[str], hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["publish", str(folder), REPO, "--demo", *option]) == 1
+    assert "leave out --revision and --create_pr" in capsys.readouterr().err
+    assert hub.requests == []
+
+
+def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["pre_tokenizer"] = {"type": "UnicodeScripts"}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    before = (folder / "README.md").read_bytes()
+    with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
+        publish_with_demo(folder, REPO)
+    assert hub.requests == []
+    assert (folder / "README.md").read_bytes() == before
+
+
+def test_a_demo_of_a_published_model_names_it(
+    hub: Hub, client: Client, folder: Path, tmp_path: Path
+) -> None:
+    publish(folder, REPO)
+    assert main(["demo", REPO, "--output", str(tmp_path / "demo")]) == 0
+    header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
+    assert header["title"] == "ours-256 demo"
+    assert header["models"] == [REPO]
+    assert header["license"] == "apache-2.0"

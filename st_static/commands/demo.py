@@ -1,0 +1,47 @@
+"""The command `demo`: a static model in, a page on which it runs in the browser out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from st_static.commands.options import CommandParser
+from st_static.hub_access import require_model
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="st-static demo",
+        description="Write a page on which a static model runs in the browser: compare texts, "
+        "search, nearest words and limits. Any web server serves it, and the Hugging Face Hub as a "
+        "static Space.",
+    )
+    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="Texts that its search begins with, one a line; by default a few examples.",
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="Folder for the page."
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `demo`."""
+    options = _parser().read(arguments)
+    from st_static.demo.texts import read_texts
+    from st_static.demo.write_demo import check_demo_output, write_demo
+
+    check_demo_output(options.output)
+    require_model(options.model)
+    texts = read_texts(options.texts) if options.texts else []
+    files = write_demo(options.model, options.output, texts)
+    size = sum((options.output / file).stat().st_size for file in files)
+    print(f"{options.output}: {len(files)} files, {size / 1e6:.1f} MB")
+    command = shlex.join(["python", "-m", "http.server", "-d", str(options.output)])
+    print(f"Look at it: {command}, then open http://localhost:8000")
+    return 0

@@ -1,0 +1,111 @@
+"""The model's files on a demo page: tokenizer, table in 8 bits, and what else the page knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.demo.texts import limits, shown_first
+from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
+from st_static.encode.scaling import Scaling
+from st_static.files import write_json
+from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
+from st_static.model.modules import write_weights
+from st_static.model.quantization import quantize_rows
+from st_static.model.static_model import StaticModel
+from st_static.tokens.boundaries import flat
+from st_static.tokens.tokenizer import has_pieces
+
+FOLDER = "model"
+FACTS_FILE = f"{FOLDER}/model.json"
+TOKENIZER_FILE = f"{FOLDER}/tokenizer.json"
+TABLE_FILE = f"{FOLDER}/table.safetensors"
+MODEL_FILES = (FACTS_FILE, TOKENIZER_FILE, TABLE_FILE)
+_SIMILARITIES = ("cosine", "dot")
+
+
+def check_model(model: StaticModel) -> None:
+    """Check that a model can run on the page.
+
+    Raises:
+        ValueError: Its tokenizer does not run in JavaScript, it compares vectors by another
+            measure, or its table holds numbers that are not finite.
+    """
+    check_javascript_tokenizer(model.tokenizer)
+    if model.similarity_fn_name not in _SIMILARITIES:
+        raise ValueError(
+            f"The model compares vectors by {model.similarity_fn_name}, but a demo can show "
+            f"{' and '.join(_SIMILARITIES)} only."
+        )
+    if not np.isfinite(model.table).all():
+        raise ValueError("The model's table holds numbers that are not finite. Build it again.")
+
+
+def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> None:
+    """Write a model for the page.
+
+    Args:
+        folder: The page's; must hold the folder of the model's files.
+        model: A model that passed `check_model`.
+        texts: The user's own to search in.
+    """
+    description = javascript_description(model.tokenizer)
+    (folder / TOKENIZER_FILE).write_text(json.dumps(description, ensure_ascii=False), "utf-8")
+    write_weights(folder / TABLE_FILE, _weights(model))
+    loaded = (TOKENIZER_FILE, TABLE_FILE)
+    facts = {
+        "name": model.name.rpartition("/")[2],
+        "license": model.license,
+        "languages": list(model.languages),
+        "tokens": len(model.table),
+        "dimension": min(model.table.shape[1], model.truncate_dim or model.table.shape[1]),
+        "bytes": {file: (folder / file).stat().st_size for file in loaded},
+        "settings": _settings(model, description),
+        "examples": shown_first(model, texts),
+        "limits": limits(model),
+    }
+    write_json(folder / FACTS_FILE, facts)
+
+
+def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:
+    """The table in 8 bits, and a head as it is."""
+    rows, scales = quantize_rows(model.table)
+    weights: dict[str, NDArray[Any]] = {"rows": rows, "scales": scales}
+    if model.head:
+        layers = {"head_first": model.head.first, "head_second": model.head.second}
+        weights |= {name: np.ascontiguousarray(w, np.float32) for name, w in layers.items()}
+    return weights
+
+
+def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]:
+    """What the page does to texts, words and sums of rows."""
+    parts = flat(description["pre_tokenizer"], "pretokenizers")
+    marks = {"Metaspace": "▁", "ByteLevel": "Ġ"}
+    return {
+        "prompt": model.prompt,
+        "scaled": [
+            {"width": dimensions.stop - dimensions.start, "length": length}
+            for dimensions, length in Scaling(model).segments
+        ],
+        "truncate_dim": model.truncate_dim,
+        "similarity": model.similarity_fn_name,
+        "continuation": description["model"].get("continuing_subword_prefix"),
+        "word_begin": next((marks[part["type"]] for part in parts if part["type"] in marks), None),
+        "unspaced": _for_javascript(UNSPACED_CHARACTERS) if has_pieces(model.tokenizer) else None,
+    }
+
+
+def _for_javascript(characters: str) -> str:
+    """A class of characters in JavaScript's spelling.
+
+    Example:
+        >>> _for_javascript(r"\\p{Thai}\\x{30FC}")
+        '[\\\\p{Script=Thai}\\\\u{30FC}]'
+    """
+    scripts = re.sub(r"\\p\{(\w+)\}", r"\\p{Script=\1}", characters)
+    return f"[{scripts.replace(chr(92) + 'x', chr(92) + 'u')}]"

@@ -1,0 +1,97 @@
+"""Writing a demo page: the same page for every model, with the model's files beside it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+import yaml
+
+from st_static import __version__
+from st_static.arguments import as_path
+from st_static.demo.model_files import (
+    FACTS_FILE,
+    FOLDER,
+    MODEL_FILES,
+    check_model,
+    write_model_files,
+)
+from st_static.model.replacement import check_output_folder, replacing
+from st_static.model.static_model import StaticModel, read_static_model
+
+_CARD_FILE = "README.md"
+_PAGE = resources.files("st_static.demo") / "page"
+
+
+def check_demo_output(folder: Path) -> None:
+    """Check that a demo may be written into a folder: new, empty, or a demo of st_static.
+
+    Raises:
+        ValueError: It may not.
+    """
+    check_output_folder(folder, FACTS_FILE, "a demo of st_static")
+
+
+def write_demo(
+    model: str | Path, output: str | Path, texts: Sequence[str] = (), hub_id: str | None = None
+) -> list[Path]:
+    """Write a page on which a model runs in the browser, with all that it loads.
+
+    It is a static Space of the Hugging Face Hub, and works on any web server. Where a demo is there
+    already it is replaced; other files in its folder stay.
+
+    Args:
+        model: A folder, or an id on the Hub.
+        output: The page's folder.
+        texts: What its search begins with; by default a few examples.
+        hub_id: The model's id on the Hub; by default `model`, if it is one.
+
+    Returns:
+        The files written, as paths in the folder.
+
+    Raises:
+        ValueError: It is no static model, or cannot run in a browser; or the folder holds
+            something else.
+    """
+    output = as_path(output, "a folder to write")
+    check_demo_output(output)
+    if hub_id is None and not Path(model).is_dir():
+        hub_id = str(model)
+    static_model = read_static_model(model)
+    check_model(static_model)
+    names = [*_page_files(), *MODEL_FILES, _CARD_FILE]
+    with replacing(output, lambda _, name: name in names) as partial:
+        with resources.as_file(_PAGE) as page:
+            shutil.copytree(page, partial, dirs_exist_ok=True)
+        (partial / FOLDER).mkdir()
+        write_model_files(partial, static_model, list(texts))
+        (partial / _CARD_FILE).write_text(_card(static_model, hub_id), "utf-8")
+    return [Path(name) for name in names]
+
+
+def _page_files() -> list[str]:
+    """The files that are the same for every model."""
+    with resources.as_file(_PAGE) as page:
+        files = sorted(path for path in page.rglob("*") if path.is_file())
+        return [path.relative_to(page).as_posix() for path in files]
+
+
+def _card(model: StaticModel, hub_id: str | None) -> str:
+    """The README.md that tells the Hub what the page is."""
+    name = model.name.rpartition("/")[2]
+    header = {
+        "title": f"{name} demo",
+        "sdk": "static",
+        "app_file": "index.html",
+        **({"license": model.license} if model.license else {}),
+        **({"models": [hub_id]} if hub_id else {}),
+    }
+    about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else name
+    return (
+        f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n"
+        f"The static sentence encoder {about} runs on this page, in the browser: compare two "
+        "texts, search in texts of your own, look for the nearest words, and see where the model "
+        f"goes wrong. Written by `st-static demo`, st_static {__version__}.\n"
+    )

@@ -1,0 +1,96 @@
+"""Demo pages of models of every form, node to run their modules, and a server to show them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from demo_models import write_models
+
+from st_static.demo.write_demo import write_demo
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """The folder of each model."""
+    return write_models(tmp_path_factory.mktemp("demo_models"))
+
+
+@pytest.fixture(scope="session")
+def demos(models, tmp_path_factory):
+    """The demo of each model."""
+    parent = tmp_path_factory.mktemp("demos")
+    for name, model in models.items():
+        write_demo(model, parent / name)
+        # For node, to which .js is no module else; a browser needs no such file.
+        (parent / name / "package.json").write_text('{"type": "module"}')
+    return {name: parent / name for name in models}
+
+
+class Node:
+    """A node process that runs a demo's modules: a line of JSON in, a line of JSON out."""
+
+    def __init__(self, demo: Path) -> None:
+        command = ["node", str(HERE / "run_demo.mjs"), str(demo)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def ask(self, **request):
+        """What the modules give; see run_demo.mjs."""
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def stop(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def node(demos):
+    """The node process of each model, started when it is first asked for."""
+    if not shutil.which("node"):
+        pytest.skip("install node: apt-get install nodejs")
+    started = {}
+
+    def process(name: str) -> Node:
+        if name not in started:
+            started[name] = Node(demos[name])
+        return started[name]
+
+    yield process
+    for one in started.values():
+        one.stop()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder on a web server."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

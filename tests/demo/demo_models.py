@@ -1,0 +1,140 @@
+"""Models of every form that a demo page knows, with random tables, and texts to try them on."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from st_static.model.export import export_model
+from st_static.model.head import Head
+from st_static.model.modules import Segment
+from st_static.model.quantization import quantize_rows
+from st_static.model.static_model import StaticModel, read_static_model
+from st_static.tokens.tokenizer import (
+    SPECIAL_TOKENS,
+    WORD_BEGIN,
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    split_words,
+)
+from st_static.tokens.word_tokenizer import build_word_tokenizer
+
+SENTENCES = [
+    "The old lighthouse keeper counted the ships before going to sleep.",
+    "Reading a comma-separated file takes only a few lines of Python.",
+    "She wasn't sure whether the 3.5% raise (paid in June) was fair...",
+    "My café au lait went cold while I read the naïve résumé.",
+    "Der Fluß fließt über die Brücke, und die Vögel singen.",
+    "El niño bebió agua; ¿quién lo diría?",
+    "我喜欢吃苹果 and she likes 東京タワー.",
+    "Привет, мир! Сегодня хорошая погода.",
+    "Emoji 😀 are fun 👩‍👩‍👧 and flags 🇯🇵 too!!",
+    "Send it to someone@example.com or visit https://example.com/a?b=c&d=e now.",
+    "A keeper keeps what he is keeping; the kept ship ships again.",
+    "THE QUICK BROWN FOX jumps over the lazy dog #42 times.",
+    "the the the the quick quick brown dog",
+    "Ångström measured light; the Ω and the µ stayed.",
+    "ﬁne ﬂowers grow in the oﬃce of Ⅷ kings",
+    "Combining marks: cafe\u0301, n\u0303andu\u0301, a\u0323\u0302.",
+]
+DIMENSION = 16
+# Some characters of many kinds, which random texts are made of.
+CHARACTERS = (
+    "aAbcdeéEÉßẞıİiΣσςЖж中𠀀今日は晴れカガｶﾞไทย한글"
+    " \t\n\u00a0\u3000'\"-_.,;:!?…、。()[]{}<>&/\\#@*+=|~^`$%"
+    "0123½²٣😀👩‍👧🇯🇵ﬁⅧ™\u0301\u0327\u200b\u200d\u00ad\ufeff\u0007\u0000"
+)
+HTML = '<script>document.title = "run"</script><img src="x" onerror="document.title = \'run\'">'
+
+
+def odd_texts() -> list[str]:
+    """About 200 texts: real sentences, random characters, and what users paste."""
+    rng = random.Random(0)
+    mixed = ["".join(rng.choices(CHARACTERS, k=rng.randint(1, 30))) for _ in range(170)]
+    words = " ".join(SENTENCES).split()
+    long = " ".join(rng.choices(words, k=10_000))
+    special = ["", " ", "\n", "qqq xzxz", "...", HTML, "ΟΔΟΣ ΣΑΣ", "a" * 101, "𠀀𠀁中𠀂", long]
+    return [*SENTENCES, *special, *mixed]
+
+
+def words_tokenizer() -> Tokenizer:
+    """Of words, in lower case without accents; pieces are the letters."""
+    splitter = build_tokenizer([])
+    words = dict.fromkeys(w for sentence in SENTENCES for w in split_words(splitter, sentence))
+    pieces = [*"abcdefghijklmn", *(f"##{letter}" for letter in "abcdefghijklmn")]
+    return build_tokenizer([word for word in words if word.isalnum()], pieces)
+
+
+def pieces_tokenizer() -> Tokenizer:
+    """Of pieces, in Japanese and English."""
+    words = [
+        "今日",
+        "は",
+        "晴れ",
+        "東京",
+        "タワー",
+        "▁the",
+        "▁quick",
+        "▁dog",
+        "▁dogs",
+        "▁read",
+        "ing",
+    ]
+    letters = [*"abcdefghijklmnopqrstuvwxyz", "日", "今", "▁"]
+    scores = {**dict.fromkeys(letters, -8.0), **{w: -3.0 - i / 7 for i, w in enumerate(words)}}
+    return build_piece_tokenizer(list(scores.items()), Normalization())
+
+
+def given_words_tokenizer() -> Tokenizer:
+    """Of the words of a file of text vectors."""
+    words = [
+        "the",
+        "old",
+        "reading",
+        "wasn't",
+        "n't",
+        "do",
+        "u.s.",
+        "...",
+        "c++",
+        "well-known",
+        "a",
+    ]
+    return build_word_tokenizer(words)
+
+
+def random_table(tokenizer: Tokenizer, dimension: int = DIMENSION, seed: int = 0) -> np.ndarray:
+    """Random rows; special tokens have none, nor have a few words."""
+    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), dimension))
+    table[: len(SPECIAL_TOKENS)] = table[5] = 0
+    if (begin := tokenizer.token_to_id(WORD_BEGIN)) is not None:
+        table[begin] = 0
+    return table.astype(np.float32)
+
+
+def write_models(folder: Path) -> dict[str, Path]:
+    """Write a model of each form."""
+    rng = np.random.default_rng(1)
+    head = Head(rng.normal(size=(24, DIMENSION)) / 4, rng.normal(size=(DIMENSION, 24)) / 4)
+    segments = (Segment(10, 1.0), Segment(6, 0.5))
+    forms = {
+        "words": (words_tokenizer(), {}),
+        "pieces": (pieces_tokenizer(), {}),
+        "given words": (given_words_tokenizer(), {"normalize": False}),
+        "head": (words_tokenizer(), {"head": head.in_format(np.dtype(np.float32))}),
+        "ensemble": (words_tokenizer(), {"segments": segments}),
+    }
+    for name, (tokenizer, options) in forms.items():
+        export_model(folder / name, random_table(tokenizer), tokenizer, {}, **options)
+    return {name: folder / name for name in forms}
+
+
+def as_on_the_page(folder: Path) -> StaticModel:
+    """A model with the rounded table that a demo has."""
+    model = read_static_model(folder)
+    return replace(model, table=quantize_rows(model.table).restored())

@@ -1,0 +1,191 @@
+"""The page's modules, run by node: what they compute is what Python computes."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from demo_models import CHARACTERS, SENTENCES, as_on_the_page, odd_texts, random_table
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from st_static.demo.write_demo import write_demo
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.evaluate.analysis.explain import explain
+from st_static.model.export import export_model
+from st_static.model.static_model import read_static_model
+from st_static.model.vectors import unit_rows
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+
+FORMS = ["words", "pieces", "given words", "head", "ensemble"]
+PAIRS = [
+    (SENTENCES[0], SENTENCES[11]),
+    ("  Café-au-lait, naïve!", "CAFÉ au lait… 我喜欢"),
+    ("今日は晴れ、dogs", "The quick dog は 今日"),
+    ("wasn't the U.S. old", "the old, old C++"),
+    ("", "the dog"),
+    ("qqq", "?!"),
+]
+# A process is asked for each example, and node takes a moment to start.
+checked = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+def ids_in_python(folder, texts):
+    encoding = read_static_model(folder).tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [one.ids for one in encoding]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_token_ids_are_those_of_python(form, models, node):
+    texts = odd_texts()
+    found = node(form).ask(what="ids", texts=texts)["value"]
+    assert found == ids_in_python(models[form], texts)
+    assert sum(map(len, found)) > 10_000
+    chunked = ChunkTokenizer(read_static_model(models[form]).tokenizer)(texts)
+    assert chunked.values.tolist() == [i for row in found for i in row]
+
+
+@pytest.mark.parametrize("form", ["words", "pieces", "given words"])
+@checked
+@given(text=st.text(st.sampled_from(CHARACTERS), max_size=40))
+def test_token_ids_of_any_text_are_those_of_python(form, text, models, node):
+    assert node(form).ask(what="ids", texts=[text])["value"] == ids_in_python(models[form], [text])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_are_those_of_the_rounded_table(form, models, node):
+    texts = odd_texts()
+    found = np.array(node(form).ask(what="vectors", texts=texts)["value"])
+    expected = FastEncoder(as_on_the_page(models[form])).encode(texts)
+    np.testing.assert_allclose(found, expected, atol=1e-4)  # of 10,000 words, added in float32
+    is_known = expected.any(axis=1)
+    assert 10 < is_known.sum() < len(texts)
+    assert not found[~is_known].any()
+    exact = FastEncoder.from_pretrained(models[form]).encode(texts)
+    cosines = (unit_rows(found) * unit_rows(exact)).sum(axis=1)[is_known]
+    assert cosines.min() >= 0.999
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
+def test_shares_are_those_of_explain(form, pair, models, node):
+    found = node(form).ask(what="explain", first=pair[0], second=pair[1])["value"]
+    expected = explain(as_on_the_page(models[form]), *pair)
+    known = expected.of_known_words()
+    for side in ("first", "second"):
+        words = [word.text for word in getattr(known, side)]
+        assert found[side] == words
+    shares = np.array(found["shares"]).reshape(known.contributions.shape)
+    np.testing.assert_allclose(shares, known.contributions, atol=1e-6)
+    assert found["similarity"] == pytest.approx(shares.sum(), abs=1e-9)
+    unknown = [w.text for w in expected.first + expected.second if not w.known]
+    assert found["unknown"] == unknown
+    exact = explain(read_static_model(models[form]), *pair).of_known_words()
+    np.testing.assert_allclose(shares, exact.contributions, atol=0.01)
+
+
+@pytest.mark.parametrize("pair", PAIRS[:2], ids=range(2))
+def test_with_a_head_it_is_said_what_the_cosine_loses_without_each_word(pair, models, node):
+    found = node("head").ask(what="explain", first=pair[0], second=pair[1])["value"]
+    expected = explain(as_on_the_page(models["head"]), *pair).of_known_words()
+    for side, falls in zip(("first", "second"), expected.left_out, strict=True):
+        np.testing.assert_allclose(found["leftOut"][side], falls, atol=1e-5)
+    assert node("words").ask(what="explain", first="dog", second="dog")["value"]["leftOut"] is None
+
+
+def test_long_texts_are_put_together_without_a_change_of_the_similarity(models, node):
+    texts = " ".join(SENTENCES[:10]), " ".join(SENTENCES[8:])
+    found = node("words").ask(what="explain", first=texts[0], second=texts[1], most=12)["value"]
+    assert len(found["first"]) == len(found["second"]) == 12
+    assert found["first"][-1].endswith(" other words")
+    expected = explain(as_on_the_page(models["words"]), *texts)
+    assert np.sum(found["shares"]) == pytest.approx(expected.similarity, abs=1e-6)
+
+
+def test_search_ranks_by_cosine(models, node):
+    hits = node("words").ask(what="search", texts=SENTENCES, query=SENTENCES[3])["value"]
+    encoder = FastEncoder(as_on_the_page(models["words"]))
+    scores = encoder.encode(SENTENCES) @ encoder.encode([SENTENCES[3]])[0]
+    order = np.argsort(-scores, kind="stable")
+    assert [hit["text"] for hit in hits] == [SENTENCES[i] for i in order]
+    assert hits[0]["score"] == pytest.approx(1, abs=1e-5)
+
+
+def test_an_ensemble_is_searched_by_its_dot_product(models, node):
+    hits = node("ensemble").ask(what="search", texts=SENTENCES, query=SENTENCES[3])["value"]
+    encoder = FastEncoder(as_on_the_page(models["ensemble"]))
+    scores = encoder.encode(SENTENCES) @ encoder.encode([SENTENCES[3]])[0]
+    np.testing.assert_allclose([h["score"] for h in hits], sorted(scores)[::-1], atol=1e-5)
+
+
+def test_nearest_words_are_whole_words_with_a_vector(models, node):
+    found = node("words").ask(what="nearest", text="Dog")["value"]
+    model = as_on_the_page(models["words"])
+    rows = unit_rows(model.table)
+    tokens = [model.tokenizer.id_to_token(i) for i in range(len(rows))]
+    cosines = rows @ rows[tokens.index("dog")]
+    candidates = [
+        i
+        for i, token in enumerate(tokens)
+        if rows[i].any() and not token.startswith("##") and token != "dog"
+    ]
+    best = sorted(candidates, key=lambda i: -cosines[i])[:20]
+    assert [hit["text"] for hit in found] == [tokens[i] for i in best]
+    np.testing.assert_allclose([h["score"] for h in found], cosines[best], atol=1e-5)
+    assert node("words").ask(what="nearest", text="?!")["value"] == []
+
+
+def test_pieces_are_shown_as_they_are_read(node):
+    found = {hit["text"] for hit in node("pieces").ask(what="nearest", text="今日")["value"]}
+    assert {"the", "quick", "dog", "は", "晴れ"} <= found
+    assert not found & {"a", "ing", "▁the", "今日", "▁"}
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "byte_level"])
+def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family, tmp_path, node):
+    tokenizer = tokenizers_by_family[family]
+    export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
+    process = type(node("words"))(tmp_path / "demo")
+    texts = [text for text in odd_texts() if "\x85" not in text]
+    found = process.ask(what="ids", texts=texts)["value"]
+    shares = process.ask(what="explain", first=SENTENCES[2], second=SENTENCES[11])["value"]
+    process.stop()
+    assert found == ids_in_python(tmp_path / "model", texts)
+    expected = explain(as_on_the_page(tmp_path / "model"), SENTENCES[2], SENTENCES[11])
+    assert shares["first"] == [word.text for word in expected.of_known_words().first]
+
+
+def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):
+    """As a model has them that was changed after its export."""
+    shutil.copytree(models["words"], tmp_path / "model")
+    config = tmp_path / "model" / "config_sentence_transformers.json"
+    settings = '"prompts": {"query": "the dog "}, "default_prompt_name": "query"'
+    text = config.read_text().replace('"prompts": {}', settings)
+    text = text.replace('"default_prompt_name": null', '"truncate_dim": 10')
+    config.write_text(text)
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
+    process = type(node("words"))(tmp_path / "demo")
+    found = np.array(process.ask(what="vectors", texts=SENTENCES)["value"])
+    shares = process.ask(what="explain", first=SENTENCES[0], second=SENTENCES[1])["value"]
+    process.stop()
+    model = as_on_the_page(tmp_path / "model")
+    assert (model.prompt, model.truncate_dim) == ("the dog ", 10)
+    np.testing.assert_allclose(found, FastEncoder(model).encode(SENTENCES), atol=1e-5)
+    expected = explain(model, SENTENCES[0], SENTENCES[1])
+    assert shares["similarity"] == pytest.approx(expected.similarity, abs=1e-6)
+    without = replace(model, prompt="")
+    assert not np.allclose(found, FastEncoder(without).encode(SENTENCES), atol=1e-3)
+
+
+def test_every_module_is_sound_javascript(demos, node):
+    modules = sorted((demos["words"] / "js").glob("*.js"))
+    assert len(modules) > 10
+    for module in modules:
+        result = subprocess.run(["node", "--check", module], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr

@@ -1,0 +1,193 @@
+"""What `st-static demo` writes, and what it refuses."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from demo_models import DIMENSION, as_on_the_page, random_table, words_tokenizer, write_models
+from safetensors.numpy import load_file
+
+from st_static.cli import main
+from st_static.demo.texts import read_texts
+from st_static.demo.write_demo import write_demo
+from st_static.examples import examples_for
+from st_static.model.export import export_model
+
+PAGE = Path(__file__).parents[2] / "st_static" / "demo" / "page"
+
+
+@pytest.fixture
+def model(models):
+    return models["words"]
+
+
+def facts_of(demo):
+    return json.loads((demo / "model" / "model.json").read_text("utf-8"))
+
+
+def test_the_command_writes_a_page_and_says_how_to_look_at_it(model, tmp_path, capsys):
+    demo = tmp_path / "demo"
+    assert main(["demo", str(model), "--output", str(demo)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    files = [path for path in demo.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    assert first == f"{demo}: {len(files)} files, {size / 1e6:.1f} MB"
+    assert second == (
+        f"Look at it: python -m http.server -d {demo}, then open http://localhost:8000"
+    )
+    assert {path.name for path in demo.iterdir()} == {
+        *(path.name for path in PAGE.iterdir()),
+        "model",
+        "README.md",
+    }
+
+
+def test_the_page_is_a_static_space(model, tmp_path):
+    write_demo(model, tmp_path / "demo", hub_id="org/words")
+    header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
+    assert header == {
+        "title": "words demo",
+        "sdk": "static",
+        "app_file": "index.html",
+        "models": ["org/words"],
+    }
+
+
+def test_the_table_is_that_of_the_model_in_8_bits(models, tmp_path):
+    write_demo(models["head"], tmp_path / "demo")
+    arrays = load_file(tmp_path / "demo" / "model" / "table.safetensors")
+    model = as_on_the_page(models["head"])
+    assert arrays["rows"].dtype == np.int8
+    np.testing.assert_array_equal(arrays["rows"] * arrays["scales"][:, None], model.table)
+    np.testing.assert_array_equal(arrays["head_first"], model.head.first)
+    np.testing.assert_array_equal(arrays["head_second"], model.head.second)
+    facts = facts_of(tmp_path / "demo")
+    assert facts["dimension"] == DIMENSION
+    sizes = {name: (tmp_path / "demo" / name).stat().st_size for name in facts["bytes"]}
+    assert facts["bytes"] == sizes
+
+
+def test_the_page_asks_for_nothing_that_it_does_not_bring(model, tmp_path):
+    """Whatever a module imports, and the page links, is a file beside it."""
+    write_demo(model, tmp_path / "demo")
+    scripts = [tmp_path / "demo" / "js" / file.name for file in (PAGE / "js").iterdir()]
+    for script in scripts:
+        names = re.findall(r'(?:from|import)\s*\(?"([^"]+)"', script.read_text("utf-8"))
+        assert all((script.parent / name).is_file() for name in names), script
+    page = (tmp_path / "demo" / "index.html").read_text("utf-8")
+    linked = re.findall(r'(?:href|src)="([^"]+)"', page)
+    assert len(linked) == 3
+    assert all((tmp_path / "demo" / name).is_file() for name in linked)
+    assert "default-src 'self'" in page
+    assert "<script>" not in page
+
+
+def test_the_library_is_named_with_its_licence():
+    folder = PAGE / "vendor" / "tokenizers"
+    assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
+    assert "@huggingface/tokenizers 0.2.0" in (folder / "VERSION.txt").read_text("utf-8")
+
+
+def test_search_begins_with_the_texts_of_the_user(model, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("First.\n\n  \n<b>Second</b>\n", "utf-8")
+    command = ["demo", str(model), "--texts", str(texts), "--output", str(tmp_path / "demo")]
+    assert main(command) == 0
+    search = facts_of(tmp_path / "demo")["examples"]["search"]
+    assert search == {"query": "", "texts": ["First.", "<b>Second</b>"]}
+
+
+def test_examples_and_limits_are_those_of_the_card(tmp_path):
+    tokenizer = words_tokenizer()
+    record = {"recipe": {"corpus": {"language": "ja"}}}
+    export_model(tmp_path / "model", random_table(tokenizer), tokenizer, record)
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    facts, examples = facts_of(tmp_path / "demo"), examples_for(["ja"])
+    assert facts["languages"] == ["ja"]
+    assert facts["examples"]["compare"] == list(examples.heat_map)
+    assert facts["limits"]["pairs"][:-1] == [vars(limit) for limit in examples.limits]
+    assert facts["limits"]["pairs"][-1]["limit"] == "length"
+
+
+def test_a_demo_is_replaced_and_what_is_beside_it_stays(models, tmp_path):
+    demo = tmp_path / "demo"
+    write_demo(models["words"], demo)
+    (demo / "mine.txt").write_text("mine")
+    (demo / "js" / "dom.js").write_text("changed")
+    write_demo(models["pieces"], demo)
+    assert facts_of(demo)["name"] == "pieces"
+    assert (demo / "mine.txt").read_text() == "mine"
+    assert (demo / "js" / "dom.js").read_bytes() == (PAGE / "js" / "dom.js").read_bytes()
+
+
+def test_a_folder_of_the_user_is_left_alone(model, tmp_path, capsys):
+    (tmp_path / "index.html").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "holds something that is not a demo of st_static (it has no model/model.json)" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "Expected a text file in UTF-8: .*No such file"),
+        (b"", "Expected a text a line in .*, but it holds none"),
+        (b" \n\n", "Expected a text a line in .*, but it holds none"),
+        (b"\xff\xfe", "Expected a text file in UTF-8"),
+        (b"a\n" * 10_001, "has 10,001 texts, but a demo takes up to 10,000"),
+        (b"a" * 10_000_001, "has 10,000,001 bytes, but a demo takes up to 10,000,000"),
+    ],
+)
+def test_texts_that_cannot_be_shown_are_refused(content, reason, model, tmp_path):
+    texts = tmp_path / "texts.txt"
+    if content is not None:
+        texts.write_bytes(content)
+    with pytest.raises(ValueError, match=reason):
+        read_texts(texts)
+    command = ["demo", str(model), "--texts", str(texts), "--output", str(tmp_path / "demo")]
+    assert main(command) == 1
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "reason"),
+    [
+        ("modules.json", "[]", "no static model"),
+        ("tokenizer.json", '"pre_tokenizer": {"type": "UnicodeScripts"}', "UnicodeScripts"),
+        ("config_sentence_transformers.json", '"similarity_fn_name": "euclidean"', "euclidean"),
+    ],
+)
+def test_models_that_cannot_run_are_refused(file, change, reason, tmp_path, capsys):
+    model = write_models(tmp_path / "models")["words"]
+    if change == "[]":
+        (model / file).write_text(change)
+    else:
+        content = json.loads((model / file).read_text("utf-8"))
+        (model / file).write_text(json.dumps(content | json.loads("{" + change + "}")))
+    assert main(["demo", str(model), "--output", str(tmp_path / "demo")]) == 1
+    [said] = capsys.readouterr().err.splitlines()
+    assert reason in said
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_table_that_is_not_finite_is_refused(tmp_path):
+    tokenizer = words_tokenizer()
+    table = random_table(tokenizer)
+    table[7, 0] = np.inf
+    export_model(tmp_path / "model", table, tokenizer, {})
+    with pytest.raises(ValueError, match="not finite"):
+        write_demo(tmp_path / "model", tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
+
+
+def test_what_is_no_model_is_refused(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "nowhere/model"):
+        assert main(["demo", str(tmp_path / name), "--output", str(tmp_path / "demo")]) == 1
+        [said] = capsys.readouterr().err.splitlines()
+        assert name in said
