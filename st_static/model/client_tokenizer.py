@@ -1,44 +1,20 @@
 """Which tokenizers give the same tokens where an ONNX file is run, from their own descriptions.
 
-Clients of ONNX files read `tokenizer.json`, too: those in Python and Rust with `tokenizers`, those
-in JavaScript with `@huggingface/tokenizers`, which is another program. What that one does not know,
-or does otherwise in common text, is refused here; tests run it in node. docs/onnx.md names the
-characters that are left.
+Clients of ONNX files read `tokenizer.json`, too, as it is: those in Python and Rust with
+`tokenizers`, those in JavaScript with `@huggingface/tokenizers`, which is another program. What
+that one does not know, or does otherwise in common text, is refused here; tests run it in node.
+docs/onnx.md names the characters that are left.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from tokenizers import Tokenizer
 
+from st_static.model.javascript_tokenizer import Part, javascript_problems
 from st_static.tokens.boundaries import flat
-
-_MODELS = {"BPE", "Unigram", "WordLevel", "WordPiece"}
-_NORMALIZERS = {
-    "BertNormalizer",
-    "Lowercase",
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "Prepend",
-    "Replace",
-    "Strip",
-    "StripAccents",
-}
-_PRE_TOKENIZERS = {
-    "BertPreTokenizer",
-    "ByteLevel",
-    "Digits",
-    "Metaspace",
-    "Punctuation",
-    "Split",
-    "WhitespaceSplit",
-}
-_BEHAVIORS_OF_SPLIT = {"Isolated", "Removed"}
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
@@ -47,35 +23,26 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
     Raises:
         ValueError: It does not; says which step of it is the reason.
     """
-    for reason in _reasons(tokenizer):
+    description = json.loads(tokenizer.to_str())
+    for reason in (*javascript_problems(description), *_problems_as_it_is(description)):
         raise ValueError(
             f"The model's tokenizer cannot be run beside an ONNX file: {reason}. Use the model "
             "with st_static or sentence-transformers, or build one with another tokenizer."
         )
+    if tokenizer.num_special_tokens_to_add(is_pair=False):
+        raise ValueError(
+            "The model's tokenizer cannot be run beside an ONNX file: its post-processor adds "
+            "special tokens, which clients count and the model does not. Build one without."
+        )
 
 
-def _reasons(tokenizer: Tokenizer) -> Iterator[str]:
-    """What keeps a tokenizer from being run elsewhere."""
-    description = json.loads(tokenizer.to_str())
-    model = description["model"]
-    if model["type"] not in _MODELS:
-        yield f"JavaScript has no model {model['type']}"
-    if model["type"] == "Unigram" and model.get("byte_fallback"):
-        yield "JavaScript has no byte fallback for Unigram"
-    for part in flat(description["normalizer"], "normalizers"):
-        if part["type"] not in _NORMALIZERS:
-            yield f"JavaScript has no normalizer {part['type']} that does the same"
+def _problems_as_it_is(description: Part) -> Iterator[str]:
+    """What is in the way where no other parts can be put in their place."""
     for part in flat(description["pre_tokenizer"], "pretokenizers"):
-        yield from _reasons_of_split(part)
+        if part["type"] == "Whitespace":
+            yield "the pre-tokenizer Whitespace of JavaScript knows the letters of ASCII only"
+        is_split = part["type"] == "Split" and part["behavior"] == "Removed"
+        if is_split and "String" in part["pattern"]:
+            yield "the pre-tokenizer Split of JavaScript keeps a text that it is to remove"
     if description["truncation"]:
         yield "it cuts texts itself, and clients do so by other rules"
-    if tokenizer.num_special_tokens_to_add(is_pair=False):
-        yield "its post-processor adds special tokens, which clients count and the model does not"
-
-
-def _reasons_of_split(part: dict[str, Any]) -> Iterator[str]:
-    kind = part["type"]
-    if kind not in _PRE_TOKENIZERS:
-        yield f"JavaScript has no pre-tokenizer {kind} that does the same"
-    if kind == "Split" and part["behavior"] not in _BEHAVIORS_OF_SPLIT:
-        yield f"JavaScript does not split as {part['behavior']}"

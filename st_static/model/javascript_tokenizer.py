@@ -4,10 +4,6 @@ The library reads the same tokenizer.json, but a few of its parts do not what th
 Where other parts say the same, `javascript_description` puts these in their place; what is left is
 refused. So ids are equal, but for characters that came into Unicode after Python's tokenizers were
 made: they know fewer marks, signs and punctuation of rare scripts than browsers do.
-
-The check holds for transformers.js, too, which brings the same library. There, without these other
-parts, ids may differ for a final sigma, Chinese characters beyond U+FFFF, and neighbouring
-punctuation.
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
     Raises:
         ValueError: It does not, or may not; says which part of the tokenizer is in the way.
     """
-    problem = next(_problems(json.loads(tokenizer.to_str())), None)
+    problem = next(javascript_problems(json.loads(tokenizer.to_str())), None)
     if problem:
         raise ValueError(
             f"The model's tokenizer does not run in JavaScript: {problem}. Expected the models "
@@ -93,8 +89,8 @@ def javascript_description(tokenizer: Tokenizer) -> Part:
     }
 
 
-def _problems(description: Part) -> Iterator[str]:
-    """What is in the way."""
+def javascript_problems(description: Part) -> Iterator[str]:
+    """What keeps a tokenizer, by the content of its tokenizer.json, from running in JavaScript."""
     normalizers = flat(description["normalizer"], "normalizers")
     pre_tokenizers = flat(description["pre_tokenizer"], "pretokenizers")
     yield from _problems_of_model(description["model"])

@@ -486,10 +486,14 @@ CLS = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 0)])
     ("part", "value", "reason"),
     [
         ("normalizer", normalizers.Nmt(), "no normalizer Nmt"),
-        ("pre_tokenizer", pre_tokenizers.Whitespace(), "no pre-tokenizer Whitespace"),
-        ("pre_tokenizer", SPLIT, "does not split as MergedWithPrevious"),
+        (
+            "pre_tokenizer",
+            pre_tokenizers.Whitespace(),
+            "Whitespace of JavaScript knows the letters",
+        ),
+        ("pre_tokenizer", SPLIT, "Split is MergedWithPrevious"),
         ("post_processor", CLS, "adds special tokens"),
-        ("model", models.Unigram([("a", 0.0)], 0, byte_fallback=True), "no byte fallback"),
+        ("model", models.Unigram([("a", 0.0)], 0, byte_fallback=True), "falls back to bytes"),
     ],
 )
 def test_a_tokenizer_that_a_client_cannot_run_is_refused(part, value, reason):
