@@ -50,7 +50,6 @@ USERS = [
 USED_BY_LIBRARIES = {
     "_get_grad_norm": "Trainer",
     "add_model_card_callback": "SentenceTransformerTrainer",
-    "close": "contextlib.closing",
     "config_keys": "sentence_transformers Module",
     "create_optimizer": "Trainer",
     "dump": "jsonargparse, for --print_config",

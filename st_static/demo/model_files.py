@@ -74,7 +74,7 @@ def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> Non
 
 def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:
     """The table in 8 bits, and a head as it is."""
-    rows, scales = quantize_rows(model.table)
+    rows, scales = quantize_rows(np.asarray(model.table))
     weights: dict[str, NDArray[Any]] = {"rows": rows, "scales": scales}
     if model.head:
         layers = {"head_first": model.head.first, "head_second": model.head.second}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
 from st_static.files import read_lines
 from st_static.model.static_model import StaticModel
@@ -69,6 +71,7 @@ def limits(model: StaticModel) -> dict[str, Any]:
 def _known_word(model: StaticModel, text: str) -> str:
     """The longest token of a text that has a vector, the last of several; empty if none has."""
     encoding = model.tokenizer.encode(text, add_special_tokens=False)
-    pairs = zip(encoding.ids, encoding.offsets, strict=True)
-    known = [text[begin:end].strip() for row, (begin, end) in pairs if model.table[row].any()]
+    rows = np.asarray(model.table)[encoding.ids]
+    pairs = zip(rows, encoding.offsets, strict=True)
+    known = [text[begin:end].strip() for row, (begin, end) in pairs if row.any()]
     return max(reversed(known), key=len, default="")

@@ -46,9 +46,16 @@ class ArrowEncoder:
         TypeError: An argument is of the wrong kind.
 
     Example:
-        >>> encoder = ArrowEncoder("models/quickstart", "body")  # doctest: +SKIP
-        >>> encoder(pa.table({"body": ["Parse a CSV file."]})).column_names  # doctest: +SKIP
-        ['body', 'embedding']
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from st_static.model.export import export_model
+        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> folder = Path(tempfile.mkdtemp(), "model")
+        >>> table = np.array([[0, 0], [0, 0], [0, 2]], dtype=np.float32)
+        >>> export_model(folder, table, build_tokenizer(["ship"]), {})
+        >>> encoder = ArrowEncoder(folder, column="body")
+        >>> encoder(pa.table({"body": ["A ship."]}))["embedding"].to_pylist()
+        [[0.0, 1.0]]
     """
 
     def __init__(

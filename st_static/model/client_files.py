@@ -59,7 +59,7 @@ def write_client_files_beside(folder: Path, tokenizer: Tokenizer, dimension: int
         tokenizer: The student's tokenizer.
         dimension: Of the vectors.
     """
-    config = {"model_type": "st_static", "hidden_size": dimension}
+    config = {"model_type": "st_static", "architectures": ["StaticModel"], "hidden_size": dimension}
     for name, content in _contents(tokenizer, config).items():
         if not (folder / name).exists():
             write_json(folder / name, content)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
@@ -51,6 +52,16 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
             that st_static did not write is in the way; the tokenizer cannot be run elsewhere; or
             the table is too large.
         TypeError: The folder is neither a str nor a path.
+
+    Example:
+        >>> import tempfile
+        >>> from st_static.model.export import export_model
+        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> folder = Path(tempfile.mkdtemp(), "model")
+        >>> table = np.array([[0, 0], [0, 0], [3, 4]], dtype=np.float32)
+        >>> export_model(folder, table, build_tokenizer(["a"]), {})
+        >>> [file.name for file in export_onnx(folder)]
+        ['model.onnx']
     """
     folder = as_path(model, "the model's folder")
     if quantize not in (None, "int8"):
@@ -62,7 +73,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     check_onnx(folder, quantize or True)
     static = read_static_model(folder)
     check_tokenizer(static.tokenizer)
-    _check_size(static.table)
+    _check_size(np.asarray(static.table))
     _write_beside(folder, static)
     (folder / ONNX_FOLDER).mkdir(exist_ok=True)
     files = files_in(folder, quantize == "int8")

@@ -44,7 +44,7 @@ def build_graph(model: StaticModel, int8: bool = False) -> onnx.ModelProto:
         int8: Whether the table is stored as int8, with one scale a row.
     """
     graph = _Graph()
-    rows = _rows(graph, model.table, int8)
+    rows = _rows(graph, np.asarray(model.table), int8)
     mean = _mean(graph, rows)
     vector = _behind_the_mean(graph, model, mean)
     dimension = model.truncate_dim or model.table.shape[1]
