@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def write_demo(
     if hub_id is None and not Path(model).is_dir():
         hub_id = str(model)
     static_model = read_static_model(model)
+    static_model = replace(static_model, name=hub_id or static_model.name)
     check_model(static_model)
     names = [*_page_files(), *MODEL_FILES, _CARD_FILE]
     with replacing(output, lambda _, name: name in names) as partial:

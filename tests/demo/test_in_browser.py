@@ -295,6 +295,24 @@ def test_opened_as_a_file_the_page_says_what_to_do(browser, demos):
     page.close()
 
 
+def test_while_the_model_is_loaded_the_page_says_how_far(browser, addresses):
+    page = browser.new_page()
+    held = []
+    page.route(
+        "**/table.safetensors", lambda route: held.append(route)
+    )  # a method of C cannot be marked
+    page.goto(addresses["words"])
+    page.locator(
+        "#loaded", has_text=re.compile(r"^Loading the model: 0\.\d of 0\.\d MB$")
+    ).wait_for()
+    assert 0 < page.evaluate("document.getElementById('progress').value") < 1
+    assert not page.is_visible("#app")
+    held[0].continue_()
+    page.wait_for_selector(SHOWN)
+    assert not page.is_visible("#start")
+    page.close()
+
+
 def test_a_model_that_does_not_load_is_told(browser, models, tmp_path):
     write_demo(models["words"], tmp_path / "demo")
     (tmp_path / "demo" / "model" / "table.safetensors").unlink()

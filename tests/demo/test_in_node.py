@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from demo_models import CHARACTERS, SENTENCES, as_on_the_page, odd_texts, random_table
+from demo_models import (
+    CHARACTERS,
+    SENTENCES,
+    as_on_the_page,
+    odd_texts,
+    random_table,
+    words_tokenizer,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 
 from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder
@@ -158,6 +166,28 @@ def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family,
     assert found == ids_in_python(tmp_path / "model", texts)
     expected = explain(as_on_the_page(tmp_path / "model"), SENTENCES[2], SENTENCES[11])
     assert shares["first"] == [word.text for word in expected.of_known_words().first]
+
+
+@pytest.mark.parametrize("direction", ["left", "right"])
+def test_added_tokens_and_truncation_count(direction, tmp_path, node):
+    tokenizer = words_tokenizer()
+    added = [AddedToken("New York", normalized=True), AddedToken("<X>", normalized=False)]
+    tokenizer.add_tokens([*added, AddedToken("<Y>", lstrip=True, rstrip=True, normalized=False)])
+    tokenizer.enable_truncation(7, direction=direction)
+    export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
+    process = type(node("words"))(tmp_path / "demo")
+    texts = ["The dog <X> new york", "New York<x> a  <Y>  dog", "<Y><X>", *odd_texts()]
+    found = process.ask(what="ids", texts=texts)["value"]
+    words = process.ask(what="explain", first=texts[0], second="dog <Y> New  York")["value"]
+    process.stop()
+    assert found == ids_in_python(tmp_path / "model", texts)
+    assert max(map(len, found)) == 7
+    model = as_on_the_page(tmp_path / "model")
+    known = explain(model, texts[0], "dog <Y> New  York").of_known_words()
+    assert words["first"] == [word.text for word in known.first]
+    np.testing.assert_allclose(words["shares"], known.contributions, atol=1e-6)
 
 
 def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from st_static.arguments import as_path
+from st_static.demo.model_files import FACTS_FILE
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic
 from st_static.model.notes import CARD_FILE, NOTES_END
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # Of these folders of a Space, all files are the demo's.
 _OWN_FOLDERS = ("js/", "model/", "vendor/")
+# What the Hub may put into a new Space.
+_TEMPLATE = {".gitattributes", "README.md", "index.html", "style.css"}
 
 
 def publish_with_demo(
@@ -41,7 +44,8 @@ def publish_with_demo(
         What was published of the model, and of its demo.
 
     Raises:
-        ValueError: The model cannot run in a browser; nothing was uploaded.
+        ValueError: The model cannot run in a browser, or the Space holds something else; nothing
+            was uploaded.
     """
     folder = as_path(folder, "the model's folder")
     space_id = f"{repo_id}-demo"
@@ -55,6 +59,7 @@ def publish_with_demo(
         files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
         space = Repository(HfApi(token=token), space_id, "space", _is_of_demo)
         if not dry_run:
+            _check_space(space)
             link_demo(folder / CARD_FILE, space.url)
         model = publish(
             folder,
@@ -83,6 +88,21 @@ def link_demo(card: Path, url: str) -> None:
     linked = f"{before}{marker}\n\n{line}{after}" if marker else f"{text.rstrip()}\n\n{line}\n"
     with atomic(card) as temporary:
         temporary.write_bytes(linked.encode())
+
+
+def _check_space(space: Repository) -> None:
+    """Check that a Space is not there, is new, or holds a demo.
+
+    Raises:
+        ValueError: It holds something else.
+    """
+    with explained(space.repo_id):
+        files = retried(space.files)
+    if FACTS_FILE not in files and files - _TEMPLATE:
+        raise ValueError(
+            f"The Space {space.repo_id} holds something that is not a demo of st_static (it has no "
+            f"{FACTS_FILE}). Rename it on the Hub, or publish without --demo. Nothing was uploaded."
+        )
 
 
 def _upload(space: Repository, page: Path, files: list[ModelFile]) -> Published:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import RepositoryNotFoundError
 from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
 
 from st_static.publish.checks.folder import ModelFile, is_written_here
@@ -116,6 +117,14 @@ class Repository:
         info = self.api.repo_info(self.repo_id, revision=revision, repo_type=self._kind)
         assert isinstance(info, (ModelInfo, SpaceInfo))
         return info
+
+    def files(self) -> set[str]:
+        """The paths of the files on main; none where there is no repository."""
+        try:
+            entries = self.api.list_repo_tree(self.repo_id, recursive=True, repo_type=self._kind)
+            return {entry.path for entry in entries if isinstance(entry, RepoFile)}
+        except RepositoryNotFoundError:
+            return set()
 
     def tags(self) -> dict[str, str]:
         """The commit of each tag."""

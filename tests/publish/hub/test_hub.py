@@ -755,6 +755,7 @@ def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(
     header = yaml.safe_load(commit.files["README.md"].content.decode().split("---")[1])
     assert header["sdk"] == "static"
     assert header["models"] == [REPO]
+    assert header["title"] == "ours-256 demo"
     assert commit.title == f"Upload the demo of {REPO}"
     [uploaded] = history(hub)
     assert_holds(uploaded, folder)
@@ -779,12 +780,13 @@ def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
     assert capsys.readouterr().out.count("The same files are there already") == 2
     assert (folder / "README.md").read_bytes() == card
     assert len(space_history(hub)) == len(history(hub)) == 1
-    hub.repositories[DEMO].fill({"js/old.js": b"", "mine.txt": b"", "index.html": b"template"})
+    older = {"model/model.json": b"{}", "js/old.js": b"", "mine.txt": b"", "index.html": b"old"}
+    hub.repositories[DEMO].fill(older)
     assert main(command) == 0
     files = space_history(hub)[0].files
     assert "js/old.js" not in files
     assert "mine.txt" in files
-    assert files["index.html"].content != b"template"
+    assert files["index.html"].content != b"old"
 
 
 def test_the_line_in_the_card_stands_behind_the_notes(
@@ -827,6 +829,26 @@ def test_errors_that_pass_are_waited_for_with_a_demo_too(
     publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
+
+
+def test_a_space_that_holds_something_else_is_left_alone(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    before = (folder / "README.md").read_bytes()
+    hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
+    with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
+        publish_with_demo(folder, REPO)
+    assert REPO not in hub.repositories
+    assert len(space_history(hub)) == 1
+    assert (folder / "README.md").read_bytes() == before
+
+
+def test_a_new_space_may_hold_what_the_hub_puts_there(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
+    publish_with_demo(folder, REPO)
+    assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
 @pytest.mark.parametrize("option", [["--create_pr"], ["--revision", "other"]])

@@ -6,6 +6,8 @@ import {element, MINUS, setStrength} from "./dom.js";
 const STRONGEST = 70;
 const CAPTION = "What each pair of words adds to it, or takes away, in hundredths.";
 const LEFT_OUT = "left out";
+// Of these scripts, words that stand over a column are written downwards.
+const UPRIGHT = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u;
 
 /**
  * @param {import("./explain.js").Explanation} explanation
@@ -39,7 +41,8 @@ function row(word, cells, last) {
 }
 
 function header(text, scope) {
-  return element("th", {scope, title: text}, element("span", {className: "long"}, text));
+  const className = UPRIGHT.test(text) ? "long upright" : "long";
+  return element("th", {scope, title: text}, element("span", {className}, text));
 }
 
 /** The share of a pair: the stronger, the larger; the root lets small ones be seen beside a large. */

@@ -68,13 +68,18 @@ export class Tokenizer {
   }
 
   _idsOf(part) {
-    const tokens = typeof part === "string" ? [part] : part.tokens;
-    const ids = tokens.map((token) => this._ids.get(token) ?? this._unknown);
+    if (typeof part === "string") return [this._idOfAdded(part)];
+    const ids = part.tokens.map((token) => this._ids.get(token) ?? this._unknown);
     return ids.filter((id) => id !== undefined);
   }
 
+  /** The id of an added token, which may be spelled as the normaliser leaves it. */
+  _idOfAdded(token) {
+    return this._library.added_tokens_map.get(token).id;
+  }
+
   _addedToken(token, positions) {
-    const [id] = this._idsOf(token);
+    const id = this._idOfAdded(token);
     return {token, id, word: null, span: positions.next(token), spelled: token};
   }
 
