@@ -81,10 +81,11 @@ class RayCluster:
         """
         expected = _facts(facts)
         nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        asked = {
-            node["NodeManagerAddress"]: _on_node(node["NodeID"]).remote(facts) for node in nodes
-        }
-        for name, answer in asked.items():
+        # Several nodes may have one address.
+        asked = [
+            (node["NodeManagerAddress"], _on_node(node["NodeID"]).remote(facts)) for node in nodes
+        ]
+        for name, answer in asked:
             there = self._answer(name, answer)
             for fact, value in expected.items():
                 if there.get(fact) != value:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import importlib
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.places import Place, matching, without_secrets
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
-from st_static.model.static_model import StaticModel
+from st_static.model.static_model import StaticModel, read_static_model
 from st_static.tokens.columns import Null
 
 _SUFFIX = ".parquet"
@@ -104,11 +105,14 @@ class FolderEncoder:
         options = dataclasses.asdict(self)
         for name in ("model", "threads"):  # neither changes a vector
             del options[name]
-        return {"model": hash_of(self.encoder().model), **options}
+        return {"model": hash_of(read_static_model(self.model)), **options}
 
 
 @functools.lru_cache(1)
 def _loaded(model: str, dtype: Any, threads: int | None) -> FastEncoder:
+    # Without torch, an encoder's sums are rounded otherwise: with it from the first text on, what
+    # is written does not depend on what a process has encoded before.
+    importlib.import_module("torch")
     return FastEncoder.from_pretrained(model, dtype=dtype, threads=threads)
 
 
@@ -119,7 +123,7 @@ def hash_of(model: StaticModel) -> str:
     digest.update(model.tokenizer.to_str().encode())
     arrays = [model.table, *((model.head.first, model.head.second) if model.head else ())]
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
+        digest.update(np.ascontiguousarray(np.asarray(array)).data)
     return digest.hexdigest()
 
 
@@ -203,4 +207,4 @@ def cluster_facts(encoder: FolderEncoder, output: str) -> Iterator[Callable[[], 
 
 def _facts(encoder: FolderEncoder, seen: Place) -> dict[str, str]:
     sees = "" if seen.info().is_file else "out"
-    return {"the model": hash_of(encoder.encoder().model), "the output": f"with{sees} access"}
+    return {"the model": encoder.record()["model"], "the output": f"with{sees} access"}

@@ -94,7 +94,7 @@ def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tm
     assert run(other, lake, tmp_path / "out") == 1
     assert "was written with another model: choose another folder" in capsys.readouterr().err
     assert run(model, lake, tmp_path / "out", "--dtype", "float16") == 1
-    assert "with another dtype" in capsys.readouterr().err
+    assert "with another dtype:" in capsys.readouterr().err
     assert written(tmp_path / "out") == before
 
 

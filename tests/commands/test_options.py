@@ -81,7 +81,7 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ),
         ("publish m a/b --dry-run=perhaps", "--dry_run takes no value, but got 'perhaps'."),
         ("explain m a b --top few", "--top: expected a whole number, but got 'few'."),
-        ("encode m --dtype int8", "--dtype: expected float32 or float16, but got 'int8'."),
+        ("encode m --dtype int4", "--dtype: expected float32 or float16 or int8, but got 'int4'."),
         (
             "build --vocabulary.size null",
             "--vocabulary.size: expected a whole number, but got null.",
