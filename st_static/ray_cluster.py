@@ -6,13 +6,13 @@ import contextlib
 import itertools
 import logging
 import platform
-import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 
 with needed_by("The engine ray", "cluster"):
@@ -30,7 +30,6 @@ _TRIES = 3
 _AHEAD = 2
 # What must be the same on all nodes, or they make other bytes.
 _PACKAGES = ("st-static", "numpy", "pyarrow", "tokenizers", "torch")
-_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
 
 
 @contextlib.contextmanager
@@ -202,7 +201,7 @@ def _check_answer(address: str | None) -> None:
 
 def _shown(address: str | None) -> str:
     """An address without a secret."""
-    return _SECRETS.sub("", address or "the address in RAY_ADDRESS, or on this machine")
+    return without_secrets(address or "the address in RAY_ADDRESS, or on this machine")
 
 
 def _first_line(error: BaseException) -> str:

@@ -105,6 +105,9 @@ def _add_options_of_files(parser: CommandParser) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _parser().read(arguments)
+    for name in ("input", "output"):
+        if getattr(options, name) == "":
+            raise ValueError(f"Expected the name of a file or folder as --{name}, but it is empty.")
     if options.input and names_many(options.input):
         return encode_folder(options)
     refuse_engine(options)

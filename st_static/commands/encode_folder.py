@@ -15,6 +15,7 @@ from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
+    from st_static.encode.places import Place
 
 
 def add_engine(parser: CommandParser) -> None:
@@ -53,9 +54,9 @@ def refuse_engine(options: argparse.Namespace) -> None:
 def encode_folder(options: argparse.Namespace) -> int:
     """Encode all files of a folder that are not there yet, and print what came of it."""
     _check(options)
-    from st_static.encode.parquet_folder import FolderEncoder, claim, find_pairs, is_done
+    from st_static.encode.parquet_folder import FolderEncoder, FolderPair
 
-    pairs = find_pairs(options.input, options.output)
+    folders = FolderPair.find(options.input, options.output)
     ModelName.parse(options.model).require()
     encoder = FolderEncoder(
         _whole(options.model),
@@ -66,17 +67,23 @@ def encode_folder(options: argparse.Namespace) -> int:
         options.unknown,
         threads=1 if options.engine == "ray" else None,
     )
-    claim(options.output, encoder.record())
-    left = [pair for pair in pairs if not is_done(pair)]
-    with _engine(options, encoder, left) as reports:
+    folders.claim(encoder)
+    left = folders.left()
+    with _engine(options, encoder, left, folders.target) as reports:
         start = time.perf_counter()
         total = _total(reports, len(left), start)
         seconds = time.perf_counter() - start
-    n_there = len(pairs) - len(left)
+    n_there = len(folders.names) - len(left)
     there = f", {n_there:,} there already" if n_there else ""
     written = "1 file" if len(left) == 1 else f"{len(left):,} files"
     print(f"{written} written{there}", file=sys.stderr)
     print(summary(*total, seconds, options.on_error), file=sys.stderr)
+    if gone := folders.without_source():
+        print(
+            f"Warning: {options.output} holds {len(gone):,} more, whose input is gone, such as "
+            f"{gone[0]}. Remove what is not wanted.",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -97,7 +104,7 @@ def _whole(model: str) -> str:
 
 @contextlib.contextmanager
 def _engine(
-    options: argparse.Namespace, encoder: FolderEncoder, pairs: list[FilePair]
+    options: argparse.Namespace, encoder: FolderEncoder, pairs: list[FilePair], output: Place
 ) -> Iterator[Iterable[FileReport]]:
     """What came of each file, as it comes."""
     if options.engine != "ray" or not pairs:
@@ -109,7 +116,7 @@ def _engine(
     with ray_cluster(options.address) as cluster:
         if cluster.dashboard:
             print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
-        with cluster_facts(encoder, options.output) as facts:
+        with cluster_facts(encoder, output) as facts:
             cluster.check(facts)
         yield cluster.map(encoder, pairs)
 

@@ -212,13 +212,15 @@ def _write_parquet(
         first = pa.table([pa.array([], pa.large_string())], ["text"]).append_column(
             embedding, pa.array([], vector)
         )
-    schema = first.schema.remove_metadata()
+    source = (first.schema.metadata or {}).get(file_rows.SOURCE)
+    metadata = {file_rows.SOURCE: source} if source else None
+    schema = first.schema.with_metadata(metadata)
     texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
     # Of a long text the statistics take six times its memory.
     numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
     with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
         for group in _groups(itertools.chain([first], tables)):
-            table = pa.concat_tables(group).replace_schema_metadata()
+            table = pa.concat_tables(group).replace_schema_metadata(metadata)
             writer.write_table(table)
             rows += len(table)
     return rows

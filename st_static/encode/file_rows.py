@@ -16,6 +16,8 @@ BATCH_TEXTS = 1_536
 # Lines of so many bytes are read at a time, and rows of a table of so many characters.
 BYTES_OF_LINES = 1_000_000
 EMBEDDING = "embedding"
+# By this key, a Parquet file tells what it was made of.
+SOURCE = b"st_static.source"
 NOT_UTF8 = "expected text in UTF-8, but there is other data"
 
 

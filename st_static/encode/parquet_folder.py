@@ -9,15 +9,19 @@ import hashlib
 import importlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.places import Place, matching, without_secrets
+from st_static.encode.file_rows import SOURCE, Rows
+from st_static.encode.places import Place, matching
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
 from st_static.model.static_model import StaticModel, read_static_model
@@ -97,7 +101,8 @@ class FolderEncoder:
             reader = TextReader(
                 stream, "parquet", self.column, self.null, self.on_error, True, source.path
             )
-            written = self.encoder().write(reader, out, "parquet", self.unknown)
+            rows = _with_source(reader, _state(source))
+            written = self.encoder().write(rows, out, "parquet", self.unknown)
         return FileReport(*written, reader.n_unread, reader.first_fault)
 
     def record(self) -> dict[str, Any]:
@@ -127,75 +132,116 @@ def hash_of(model: StaticModel) -> str:
     return digest.hexdigest()
 
 
-def find_pairs(source: str, output: str) -> list[FilePair]:
-    """The Parquet files to encode, and where their vectors go.
+def _state(source: Place) -> str:
+    """What changes with a file."""
+    info = source.info()
+    return f"{info.size} {info.mtime_ns}"
 
-    Args:
-        source: A folder, of which all files count that end with .parquet; or a path with
-            wildcards.
-        output: The folder to write to, with the same folders in it.
 
-    Raises:
-        ValueError: There is no such file, or the output is inside of the folder or the other way
-            round.
+def _with_source(rows: Iterable[Rows], state: str) -> Iterator[Rows]:
+    """Rows whose columns tell the file that they are from."""
+    for some in rows:
+        columns = some.columns.replace_schema_metadata({SOURCE: state.encode()})
+        yield Rows(some.texts, columns, some.numbers, some.unread, some.unit)
+
+
+@dataclass(frozen=True)
+class FolderPair:
+    """A folder of Parquet files, and the one that their vectors go to.
+
+    Attributes:
+        source: The folder.
+        target: The other one, with the same folders in it.
+        names: The files to encode, by their paths in both.
     """
-    place, target = Place.parse(source), Place.parse(output)
-    folder, found = matching(place)
-    files = [info.path for info in found if info.path.endswith(_SUFFIX)]
-    if not files:
-        raise ValueError(
-            f"Expected files that end with {_SUFFIX}, but {without_secrets(source)} has none."
-        )
-    if folder.filesystem == target.filesystem:
-        one, other = PurePosixPath(folder.path), PurePosixPath(target.path)
-        if one == other or one in other.parents or other in one.parents:
+
+    source: Place
+    target: Place
+    names: list[str]
+
+    @classmethod
+    def find(cls, source: str, output: str) -> FolderPair:
+        """Find the files of a folder that end with .parquet, or those that a pattern names.
+
+        Args:
+            source: A folder, or a path with wildcards.
+            output: The folder to write to.
+
+        Raises:
+            ValueError: There is no such file, or the output is inside of the folder or the other
+                way round.
+        """
+        target = Place.parse(output)
+        folder, found = matching(Place.parse(source))
+        files = [info.path for info in found if info.path.endswith(_SUFFIX)]
+        if not files:
             raise ValueError(
-                f"The output {without_secrets(output)} and the input {without_secrets(source)} "
-                "are inside of each other: choose another folder to write to."
+                f"Expected files that end with {_SUFFIX}, but {without_secrets(source)} has none."
             )
-    start = len(folder.path.rstrip("/")) + 1
-    return [FilePair(place.at(path), target.below(path[start:])) for path in files]
+        if folder.filesystem == target.filesystem:
+            one, other = PurePosixPath(folder.path), PurePosixPath(target.path)
+            if one == other or one in other.parents or other in one.parents:
+                raise ValueError(
+                    f"The output {without_secrets(output)} and the input {without_secrets(source)} "
+                    "are inside of each other: choose another folder to write to."
+                )
+        return cls(folder, target, [folder.inside(path) for path in files])
 
+    def claim(self, encoder: FolderEncoder) -> None:
+        """Make the target that of an encoder and of this input, or find that it is that already.
 
-def claim(output: str, record: dict[str, Any]) -> None:
-    """Make a folder the output of a model and its options, or find that it is that already.
-
-    Raises:
-        ValueError: It holds something else.
-    """
-    place = Place.parse(output)
-    known = place.below(_RECORD)
-    if known.info().is_file:
-        with known.read() as stream:
-            there = json.loads(stream.read())
-        if there != record:
+        Raises:
+            ValueError: It holds something else.
+        """
+        record = {"input": self.source.path, **encoder.record()}
+        known = self.target.below(_RECORD)
+        others = [info for info in self.target.files() if info.path != known.path]
+        if known.info().is_file:
+            with known.read() as stream:
+                there = json.loads(stream.read())
             names = [name for name in record if there.get(name) != record[name]]
+            if names and others:
+                raise ValueError(
+                    f"{self.target.path} was written with another {' and '.join(names)}: "
+                    "choose another folder, or remove that one."
+                )
+        elif self.target.info().is_file or others:
             raise ValueError(
-                f"{without_secrets(output)} was written with another {' and '.join(names)}: "
-                "choose another folder, or remove that one."
+                f"{self.target.path} holds something else already: choose another folder."
             )
-        return
-    if place.info().is_file or place.files():
-        raise ValueError(
-            f"{without_secrets(output)} holds something else already: choose another folder."
-        )
-    with known.written() as stream:
-        stream.write(json.dumps(record, indent=2).encode() + b"\n")
+        with known.written() as stream:
+            stream.write(json.dumps(record, indent=2).encode() + b"\n")
+
+    def left(self) -> list[FilePair]:
+        """The files that are not encoded yet, or have changed since."""
+        pairs = [FilePair(self.source.below(n), self.target.below(n)) for n in self.names]
+        return [pair for pair in pairs if not _is_done(pair)]
+
+    def without_source(self) -> list[str]:
+        """Files of the target whose input is gone, by their paths."""
+        there = [self.target.inside(info.path) for info in self.target.files()]
+        others = [name for name in there if name.endswith(_SUFFIX) and name not in set(self.names)]
+        return [name for name in others if not self.source.below(name).info().is_file]
 
 
-def is_done(pair: FilePair) -> bool:
-    """Whether a file was encoded already, and has not been changed since."""
-    target = pair.target.info()
-    return bool(target.is_file and target.mtime_ns >= pair.source.info().mtime_ns)
+def _is_done(pair: FilePair) -> bool:
+    """Whether a file was encoded, as it is now."""
+    if not pair.target.info().is_file:
+        return False
+    try:
+        with pair.target.read() as stream:
+            metadata = pq.read_schema(stream).metadata or {}
+    except pa.ArrowInvalid:
+        return False
+    return bool(metadata.get(SOURCE) == _state(pair.source).encode())
 
 
 @contextlib.contextmanager
-def cluster_facts(encoder: FolderEncoder, output: str) -> Iterator[Callable[[], dict[str, str]]]:
+def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[], dict[str, str]]]:
     """What each node of a cluster must tell alike: the model, and whether it sees the output.
 
     A file is put into the output's folder, which each node reads, until the block ends.
     """
-    place = Place.parse(output)
     seen = place.below(f"_seen_by_nodes_{uuid.uuid4().hex}")
     with seen.written() as stream:
         stream.write(b"yes")

@@ -14,11 +14,10 @@ from typing import IO, cast
 import pyarrow as pa
 from pyarrow import fs
 
+from st_static.addresses import without_secrets
 from st_static.files import atomic
 
 _WILDCARDS = re.compile(r"[*?\[]")
-# What stands between `://` and `@`, or behind `?`, may be a secret.
-_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,10 @@ class Place:
         """A file in this folder."""
         return self.at(f"{self.path.rstrip('/')}/{name}")
 
+    def inside(self, path: str) -> str:
+        """The path, in this folder, of a file of the file system."""
+        return path[len(self.path.rstrip("/")) + 1 :]
+
     def info(self) -> fs.FileInfo:
         """Whether it is there, its size and its time."""
         return self.filesystem.get_file_info(self.path)
@@ -123,15 +126,14 @@ def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
     n_plain = next(n for n, part in enumerate(parts) if _WILDCARDS.search(part))
     folder = place.at(str(PurePosixPath(*parts[:n_plain])))
     pattern = parts[n_plain:]
-    return folder, [info for info in folder.files() if _fits(info.path, n_plain, pattern)]
+    files = ((PurePosixPath(info.path).parts[n_plain:], info) for info in folder.files())
+    return folder, [info for path, info in files if _fits(path, pattern)]
 
 
-def _fits(path: str, n_plain: int, pattern: tuple[str, ...]) -> bool:
-    """Whether the parts of a path behind the first few fit a pattern, part by part."""
-    parts = PurePosixPath(path).parts[n_plain:]
-    return len(parts) == len(pattern) and all(map(fnmatch.fnmatchcase, parts, pattern))
-
-
-def without_secrets(address: str) -> str:
-    """An address without what may be a user's name and password."""
-    return _SECRETS.sub("", address)
+def _fits(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether the parts of a path fit those of a pattern, where ** is any number of folders."""
+    if not path or not pattern:
+        return path == pattern
+    if pattern[0] == "**":
+        return _fits(path, pattern[1:]) or _fits(path[1:], pattern)
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and _fits(path[1:], pattern[1:])

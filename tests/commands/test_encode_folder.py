@@ -73,18 +73,41 @@ def test_each_file_becomes_one_with_the_same_columns_and_vectors(model, lake, tm
     assert "5 files written\n167 sentences" in capsys.readouterr().err
 
 
-def test_a_second_run_writes_what_is_missing_or_older_than_its_input(model, lake, tmp_path, capsys):
+def test_a_second_run_writes_what_is_missing_or_has_changed(model, lake, tmp_path, capsys):
     run(model, lake, tmp_path / "out")
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*.parquet")}
-    gone, old, *others = sorted(times)
+    gone, old, broken, *others = sorted(times)
     gone.unlink()
-    os.utime(old, ns=(0, 0))
+    broken.write_bytes(b"PAR1")
+    # Another file in its place, which is older than what was written.
+    changed = lake / old.relative_to(tmp_path / "out")
+    pq.write_table(pa.table({"id": [1], "text": ["a ship"]}), changed)
+    os.utime(changed, ns=(0, 0))
     capsys.readouterr()
     assert run(model, lake, tmp_path / "out") == 0
-    assert "2 files written, 3 there already" in capsys.readouterr().err
+    assert "3 files written, 2 there already" in capsys.readouterr().err
     assert gone.is_file()
-    assert old.stat().st_mtime_ns > 0
+    assert pq.read_table(old)["text"].to_pylist() == ["a ship"]
+    assert pq.read_schema(broken).names == ["id", "text", "embedding"]
     assert all(file.stat().st_mtime_ns == times[file] for file in others)
+
+
+def test_vectors_whose_input_is_gone_are_named(model, lake, tmp_path, capsys):
+    run(model, lake, tmp_path / "out")
+    (lake / "year=1" / "part-1.parquet").unlink()
+    capsys.readouterr()
+    assert run(model, lake, tmp_path / "out") == 0
+    assert "holds 1 more, whose input is gone, such as year=1/part-1.parquet" in (
+        capsys.readouterr().err
+    )
+    assert run(model, lake / "year=0" / "*.parquet", tmp_path / "some") == 0
+    assert "gone" not in capsys.readouterr().err
+
+
+def test_a_run_that_wrote_nothing_can_be_run_otherwise(model, lake, tmp_path, capsys):
+    assert run(model, lake, tmp_path / "out", "--column", "nope") == 1
+    assert "no column 'nope'" in capsys.readouterr().err
+    assert run(model, lake, tmp_path / "out") == 0
 
 
 def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tmp_path, capsys):
@@ -93,6 +116,8 @@ def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tm
     other = write_model(tmp_path / "other", seed=1)
     assert run(other, lake, tmp_path / "out") == 1
     assert "was written with another model: choose another folder" in capsys.readouterr().err
+    assert run(model, lake / "year=0", tmp_path / "out") == 1
+    assert "with another input:" in capsys.readouterr().err
     assert run(model, lake, tmp_path / "out", "--dtype", "float16") == 1
     assert "with another dtype:" in capsys.readouterr().err
     assert written(tmp_path / "out") == before
@@ -125,6 +150,9 @@ def test_rows_that_cannot_be_read_are_counted_or_end_the_run(model, lake, tmp_pa
 def test_wildcards_choose_files(model, lake, tmp_path):
     assert run(model, lake / "year=1" / "*-3.parquet", tmp_path / "out") == 0
     assert list(written(tmp_path / "out")) == ["part-3.parquet"]
+    pq.write_table(pa.table({"text": ["a"]}), lake / "top.parquet")
+    assert run(model, lake / "**" / "*[1p].parquet", tmp_path / "any") == 0
+    assert list(written(tmp_path / "any")) == ["top.parquet", "year=1/part-1.parquet"]
     assert run(model, f"file://{lake}/*/part-3.parquet", f"file://{tmp_path}/address") == 0
     assert list(written(tmp_path / "address")) == ["year=1/part-3.parquet"]
     assert run(model, lake / "*" / "part-[01].parquet", tmp_path / "two") == 0
