@@ -1,6 +1,10 @@
 """`st-static encode` of a folder of Parquet files, here and on a Ray cluster of two nodes."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +161,29 @@ def test_wildcards_choose_files(model, lake, tmp_path):
     assert list(written(tmp_path / "address")) == ["year=1/part-3.parquet"]
     assert run(model, lake / "*" / "part-[01].parquet", tmp_path / "two") == 0
     assert list(written(tmp_path / "two")) == ["year=0/part-0.parquet", "year=1/part-1.parquet"]
+
+
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
+    options = ["--engine", engine]
+    if engine == "ray":
+        options += ["--address", request.getfixturevalue("cluster").address]
+    texts = pa.array(["a ship sails " * 20] * 20_000)
+    for number in range(20):
+        pq.write_table(pa.table({"text": texts}), lake / f"large-{number}.parquet")
+    assert run(model, lake, tmp_path / "whole") == 0
+    output = tmp_path / "out"
+    arguments = ["encode", model, "--input", str(lake), "--output", str(output), *options]
+    process = subprocess.Popen([sys.executable, "-m", "st_static.cli", *arguments])
+    while process.poll() is None and len(list(output.glob("large-*.parquet"))) < 3:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    times = {file: file.stat().st_mtime_ns for file in output.rglob("*.parquet")}
+    assert 3 <= len(times) < 25
+    assert run(model, lake, output, *options) == 0
+    assert written(output) == written(tmp_path / "whole")
+    assert all(file.stat().st_mtime_ns == then for file, then in times.items())
 
 
 @pytest.fixture(scope="module")
