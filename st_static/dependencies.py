@@ -1,7 +1,7 @@
 """Packages of others: which extra brings what a job needs, and what their next release may drop.
 
-The base install encodes; the extras `build`, `eval`, `publish` and `onnx` bring what other jobs
-need.
+The base install encodes; the extras `build`, `eval`, `publish`, `onnx` and `cluster` bring what
+other jobs need.
 """
 
 from __future__ import annotations

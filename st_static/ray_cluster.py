@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import platform
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -187,6 +188,7 @@ def _version(package: str) -> str:
 
 def _check_answer(address: str | None) -> None:
     """Check that something answers at an address with a host: Ray itself would wait for minutes."""
+    address = address or os.environ.get("RAY_ADDRESS")
     if address is None or ":" not in address:
         return
     parts = urlsplit(address if "://" in address else f"ray://{address}")

@@ -97,6 +97,12 @@ def test_a_node_without_a_file_is_named(cluster: RayCluster, tmp_path: Path):
         cluster.check(facts)
 
 
+def test_an_address_of_the_environment_is_looked_at_first(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ValueError, match="Nothing answers at"), ray_cluster():
+        pass
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

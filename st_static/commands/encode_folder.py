@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from st_static.commands.options import CommandParser
+from st_static.hub_access import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def add_engine(parser: CommandParser) -> None:
     """Add the options of what runs the work."""
     parser.add_argument(
         "--engine",
-        choices=("processes", "ray"),
-        help="What encodes many files: processes is this machine, the default; ray a Ray cluster.",
+        choices=("ray",),
+        help="ray hands many files to a Ray cluster; by default this process encodes them.",
     )
     parser.add_argument(
         "--address",
@@ -34,8 +35,12 @@ def add_engine(parser: CommandParser) -> None:
 
 def names_many(source: str) -> bool:
     """Whether an input is a folder, a path with wildcards or an address, and not one file."""
+    from st_static.encode.places import WILDCARDS
+
     path = Path(source)
-    return path.is_dir() or "://" in source or ("*" in source and not path.exists())
+    if path.exists():
+        return path.is_dir()
+    return "://" in source or source.endswith("/") or bool(WILDCARDS.search(source))
 
 
 def refuse_engine(options: argparse.Namespace) -> None:
@@ -59,7 +64,7 @@ def encode_folder(options: argparse.Namespace) -> int:
     folders = FolderPair.find(options.input, options.output)
     ModelName.parse(options.model).require()
     encoder = FolderEncoder(
-        _whole(options.model),
+        whole_path(options.model),
         options.column,
         options.dtype,
         options.null,
@@ -80,8 +85,8 @@ def encode_folder(options: argparse.Namespace) -> int:
     print(summary(*total, seconds, options.on_error), file=sys.stderr)
     if gone := folders.without_source():
         print(
-            f"Warning: {options.output} holds {len(gone):,} more, whose input is gone, such as "
-            f"{gone[0]}. Remove what is not wanted.",
+            f"Warning: {folders.target.path} holds {len(gone):,} more, whose input is gone, such "
+            f"as {gone[0]}. Remove what is not wanted.",
             file=sys.stderr,
         )
     return 0
@@ -95,11 +100,6 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
     if options.address and options.engine != "ray":
         raise ValueError("--address is that of a Ray cluster: add --engine ray.")
-
-
-def _whole(model: str) -> str:
-    """A model's name that means the same for processes in other folders."""
-    return str(Path(model).absolute()) if Path(model).is_dir() else model
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,14 +10,13 @@ import pyarrow as pa
 from st_static.arguments import check_model_name, check_type
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import EMBEDDING
+from st_static.encode.loaded import loaded_encoder
 from st_static.encode.table_format import TableFormat
 from st_static.encode.unknown import Unknown, check_unknown
+from st_static.hub_access import whole_path
 from st_static.tokens.columns import Null, check_null
 
 Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
-
-# Models that a process keeps for the encoders that are sent to it.
-_KEPT_MODELS = 4
 
 
 class ArrowEncoder:
@@ -84,7 +82,7 @@ class ArrowEncoder:
             "threads": threads,
             "truncate_dim": truncate_dim,
         }
-        self._model = _whole(model)
+        self._model = whole_path(model)
         self.encoder = FastEncoder.from_pretrained(self._model, **self._options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,7 +90,7 @@ class ArrowEncoder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.encoder = _loaded(self._model, _version(self._model), **self._options)
+        self.encoder = loaded_encoder(self._model, **self._options)
 
     @property
     def field(self) -> pa.Field:
@@ -136,24 +134,3 @@ class ArrowEncoder:
                 f"The table has a column {self.output_column!r} already: name the vectors' column "
                 "with output_column=…, or leave that one out."
             )
-
-
-def _whole(model: str | Path) -> str:
-    """A model's name that means the same in other working directories."""
-    path = Path(model)
-    return str(path.resolve()) if path.is_dir() else str(model)
-
-
-def _version(model: str) -> tuple[int, int] | None:
-    """What changes when a folder is replaced by another model; None for the Hub's."""
-    path = Path(model)
-    if not path.is_dir():
-        return None
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns
-
-
-@functools.lru_cache(_KEPT_MODELS)
-def _loaded(model: str, version: tuple[int, int] | None, **options: Any) -> FastEncoder:
-    """A model, kept for the next encoder that is sent to this process."""
-    return FastEncoder.from_pretrained(model, **options)

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import SOURCE, Rows
+from st_static.encode.loaded import loaded_encoder
 from st_static.encode.places import Place, matching
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
@@ -88,7 +89,10 @@ class FolderEncoder:
 
     def encoder(self) -> FastEncoder:
         """The model, which a process loads once."""
-        return _loaded(self.model, self.dtype, self.threads)
+        # Without torch, an encoder's sums are rounded otherwise: with it from the first text on,
+        # what is written does not depend on what a process has encoded before.
+        importlib.import_module("torch")
+        return loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
 
     def __call__(self, pair: FilePair) -> FileReport:
         """Write all columns of a file and `embedding`, into a file that appears when it is whole.
@@ -97,11 +101,12 @@ class FolderEncoder:
             ValueError: The file cannot be read, or a row of it; names them.
         """
         source, target = pair
+        state = _state(source)  # before it is read: what replaces it later is another
         with source.read() as stream, target.written() as out:
             reader = TextReader(
                 stream, "parquet", self.column, self.null, self.on_error, True, source.path
             )
-            rows = _with_source(reader, _state(source))
+            rows = _with_source(reader, state)
             written = self.encoder().write(rows, out, "parquet", self.unknown)
         return FileReport(*written, reader.n_unread, reader.first_fault)
 
@@ -113,14 +118,6 @@ class FolderEncoder:
         return {"model": hash_of(read_static_model(self.model)), **options}
 
 
-@functools.lru_cache(1)
-def _loaded(model: str, dtype: Any, threads: int | None) -> FastEncoder:
-    # Without torch, an encoder's sums are rounded otherwise: with it from the first text on, what
-    # is written does not depend on what a process has encoded before.
-    importlib.import_module("torch")
-    return FastEncoder.from_pretrained(model, dtype=dtype, threads=threads)
-
-
 def hash_of(model: StaticModel) -> str:
     """A hash of all that decides about a model's vectors."""
     rest = (model.normalize, model.prompt, model.truncate_dim, model.segments)
@@ -128,7 +125,9 @@ def hash_of(model: StaticModel) -> str:
     digest.update(model.tokenizer.to_str().encode())
     arrays = [model.table, *((model.head.first, model.head.second) if model.head else ())]
     for array in arrays:
-        digest.update(np.ascontiguousarray(np.asarray(array)).data)
+        values = np.ascontiguousarray(array)
+        digest.update(f"{values.dtype} {values.shape}".encode())
+        digest.update(values.data)
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ from pyarrow import fs
 from st_static.addresses import without_secrets
 from st_static.files import atomic
 
-_WILDCARDS = re.compile(r"[*?\[]")
+WILDCARDS = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Place:
         if "://" not in name:
             return cls(fs.LocalFileSystem(), Path(name).absolute().as_posix())
         address, mark, options = name.partition("?")
-        wildcard = _WILDCARDS.search(address)
+        wildcard = WILDCARDS.search(address)
         # With wildcards an address is none: they are left out, and put back.
         plain = address[: wildcard.start()] if wildcard else address
         try:
@@ -120,10 +120,10 @@ def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
     Returns:
         The folder, and the files in it at any depth, sorted by path.
     """
-    if place.is_folder or not _WILDCARDS.search(place.path):
+    if place.is_folder or not WILDCARDS.search(place.path):
         return place, place.files()
     parts = PurePosixPath(place.path).parts
-    n_plain = next(n for n, part in enumerate(parts) if _WILDCARDS.search(part))
+    n_plain = next(n for n, part in enumerate(parts) if WILDCARDS.search(part))
     folder = place.at(str(PurePosixPath(*parts[:n_plain])))
     pattern = parts[n_plain:]
     files = ((PurePosixPath(info.path).parts[n_plain:], info) for info in folder.files())

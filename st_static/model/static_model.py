@@ -113,7 +113,7 @@ def read_static_model(
         table,
         modules.normalize,
         _default_prompt(config),
-        config.get("truncate_dim"),
+        _fewer(config.get("truncate_dim"), table.shape[1]),
         modules.segments,
         modules.head,
         folder.resolve().name if Path(model).is_dir() else str(model),
@@ -122,6 +122,11 @@ def read_static_model(
         config.get("similarity_fn_name") or "cosine",
         tuple(stated_languages(folder)),
     )
+
+
+def _fewer(truncate_dim: int | None, dimension: int) -> int | None:
+    """How many dimensions are kept; None if these are all."""
+    return truncate_dim if truncate_dim and truncate_dim < dimension else None
 
 
 def _download(

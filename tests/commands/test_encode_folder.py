@@ -163,11 +163,11 @@ def test_wildcards_choose_files(model, lake, tmp_path):
     assert list(written(tmp_path / "two")) == ["year=0/part-0.parquet", "year=1/part-1.parquet"]
 
 
-@pytest.mark.parametrize("engine", ["processes", "ray"])
+@pytest.mark.parametrize("engine", ["here", "ray"])
 def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
-    options = ["--engine", engine]
+    options = []
     if engine == "ray":
-        options += ["--address", request.getfixturevalue("cluster").address]
+        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster").address]
     texts = pa.array(["a ship sails " * 20] * 20_000)
     for number in range(20):
         pq.write_table(pa.table({"text": texts}), lake / f"large-{number}.parquet")
