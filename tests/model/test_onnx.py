@@ -486,11 +486,12 @@ CLS = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 0)])
     ("part", "value", "reason"),
     [
         ("normalizer", normalizers.Nmt(), "no normalizer Nmt"),
-        (
-            "pre_tokenizer",
-            pre_tokenizers.Whitespace(),
-            "Whitespace of JavaScript knows the letters",
-        ),
+        ("pre_tokenizer", pre_tokenizers.Whitespace(), "Whitespace of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Metaspace(), "Metaspace of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Digits(), "Digits of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Punctuation("isolated"), "Punctuation of JavaScript"),
+        ("pre_tokenizer", pre_tokenizers.Punctuation("removed"), "Punctuation of JavaScript"),
+        ("pre_tokenizer", pre_tokenizers.Split("-", "removed"), "Split of JavaScript splits"),
         ("pre_tokenizer", SPLIT, "Split is MergedWithPrevious"),
         ("post_processor", CLS, "adds special tokens"),
         ("model", models.Unigram([("a", 0.0)], 0, byte_fallback=True), "falls back to bytes"),
@@ -499,6 +500,30 @@ CLS = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 0)])
 def test_a_tokenizer_that_a_client_cannot_run_is_refused(part, value, reason):
     with pytest.raises(ValueError, match=f"cannot be run beside an ONNX file: .*{reason}"):
         check_tokenizer(changed(part, value))
+
+
+METASPACE = pre_tokenizers.Metaspace()
+SPLIT_PIECES = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("isolated"), METASPACE])
+
+
+@pytest.mark.parametrize(
+    ("piece", "splits", "refused"),
+    [
+        ("▁of", METASPACE, None),
+        ("of▁the", METASPACE, "Metaspace"),
+        ("▁", SPLIT_PIECES, None),
+        ("c++", SPLIT_PIECES, None),
+        ("▁?!", SPLIT_PIECES, "Punctuation"),
+    ],
+)
+def test_pieces_that_only_one_program_finds_are_refused(piece, splits, refused):
+    tokenizer = Tokenizer(models.Unigram([("[UNK]", 0.0), (piece, -1.0)], 0))
+    tokenizer.pre_tokenizer = splits
+    if refused is None:
+        check_tokenizer(tokenizer)
+    else:
+        with pytest.raises(ValueError, match=f"{refused} of JavaScript splits"):
+            check_tokenizer(tokenizer)
 
 
 def test_a_tokenizer_that_cuts_texts_is_refused_before_anything_is_written(tmp_path):
