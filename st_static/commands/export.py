@@ -37,8 +37,9 @@ def _parser() -> CommandParser:
 def run(arguments: Sequence[str]) -> int:
     """Run `export`."""
     options = _parser().read(arguments)
-    from st_static.model.onnx_export import export_onnx
+    from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
 
-    for file in export_onnx(options.model, options.quantize):
+    missing = [file for name in BESIDE_ONNX if not (file := options.model / name).exists()]
+    for file in [*export_onnx(options.model, options.quantize), *missing]:
         print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
     return 0

@@ -144,7 +144,7 @@ def _as_normalizers(part: Part) -> Iterator[Part]:
 
 
 def differing_pre_tokenizers(description: Part) -> list[Part]:
-    """The pre-tokenizers of a tokenizer.json in whose place `javascript_description` puts others."""
+    """The pre-tokenizers in whose place `javascript_description` puts others."""
     parts = flat(description["pre_tokenizer"], "pretokenizers")
     return [part for part in parts if list(_as_pre_tokenizers(part)) != [part]]
 

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from model2vec import StaticModel as Model2Vec
@@ -300,12 +303,46 @@ def test_what_a_user_put_there_is_not_overwritten(tmp_path, name):
         assert files_in(folder) == before
 
 
-def test_files_of_a_user_beside_a_head_stay_as_they_are(tmp_path):
-    folder = make_model(tmp_path / "model", "head")
-    (folder / "config.json").write_text("mine")
+@pytest.mark.parametrize("form", ["table", "head"])
+def test_files_of_a_user_that_clients_read_stay_as_they_are(tmp_path, form):
+    folder = make_model(tmp_path / "model", form)
+    mine = '{"model_type": "model2vec", "normalize": true, "mine": 1}'
+    (folder / "config.json").write_text(mine)
     export_onnx(folder)
-    assert (folder / "config.json").read_text() == "mine"
+    assert (folder / "config.json").read_text() == mine
     assert (folder / "tokenizer_config.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("form", ["table", "head"])
+def test_files_of_a_user_where_ours_go_are_refused_and_kept(tmp_path, form, name):
+    folder = make_model(tmp_path / "model", form)
+    (folder / name).write_text('{"model_type": "model2vec", "mine": 1}')
+    before = files_in(folder)
+    for write in (lambda: check_output(folder), lambda: make_model(folder, form)):
+        with pytest.raises(ValueError, match=rf"{name} was not written by st_static.*Move it away"):
+            write()
+    assert files_in(folder) == before
+
+
+@pytest.mark.parametrize("form", ["table", "head", "segments"])
+def test_our_own_files_for_clients_are_replaced(tmp_path, form):
+    folder = make_model(tmp_path / "model", form)
+    export_onnx(folder)
+    make_model(folder, "table")
+    assert files_in(folder) == files_in(make_model(tmp_path / "new"))
+
+
+def test_an_older_quantized_file_is_written_again(tmp_path):
+    folder = make_model(tmp_path / "model")
+    export_onnx(folder, quantize="int8")
+    other = make_model(tmp_path / "other", "not normalised")
+    shutil.copy(other / "modules.json", folder / "modules.json")
+    assert export_onnx(folder) == [folder / FLOAT, folder / INT8]
+    assert list(outdated(folder)) == []
+    (folder / INT8).write_bytes(b"mine")
+    assert export_onnx(folder) == [folder / FLOAT]
+    assert (folder / INT8).read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
@@ -380,6 +417,14 @@ def test_the_command_writes_and_says_how_much(tmp_path, capsys):
     assert [line.partition(": ")[0] for line in lines] == [f"{folder}/{FLOAT}", f"{folder}/{INT8}"]
 
 
+def test_the_command_names_what_it_writes_beside_them(tmp_path, capsys):
+    folder = make_model(tmp_path / "model", "head")
+    for names in ((FLOAT, "tokenizer.json", "config.json", "tokenizer_config.json"), (FLOAT,)):
+        assert main(["export", str(folder), "--onnx"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.partition(": ")[0] for line in lines] == [f"{folder}/{n}" for n in names]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -411,11 +456,65 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         export_onnx(folder)
 
 
-def test_a_model_of_an_older_release_is_told(tmp_path):
-    folder = make_model(tmp_path / "model")
-    (folder / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"There is no .*/config\.json.*Build it again"):
+def test_what_sentence_transformers_saved_can_be_exported_as_it_is_told(tmp_path, monkeypatch):
+    """The command of the message is run by a shell."""
+    model = SentenceTransformer(str(make_model(tmp_path / "model")), device="cpu")
+    with torch.no_grad():
+        model[0].embedding.weight *= -1
+    folder = tmp_path / "fine tuned"
+    model.save_pretrained(str(folder), create_model_card=False)
+    before = files_in(folder)
+    with pytest.raises(
+        ValueError, match="the name that sentence-transformers saves it by"
+    ) as error:
         export_onnx(folder)
+    assert files_in(folder) == before
+    command = re.search(r"python (-c '.*?' .*)\. If", str(error.value))[1]
+    subprocess.run(f"{sys.executable} {command}", shell=True, check=True, timeout=120)
+    new = tmp_path / "fine tuned-for-clients"
+    export_onnx(new)
+    expected = model.encode(["the old ships"])
+    np.testing.assert_allclose(Session(new, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_a_head_that_sentence_transformers_saved_is_exported(tmp_path):
+    """The table is in the model's own folder then."""
+    model = SentenceTransformer(str(make_model(tmp_path / "model", "head")), device="cpu")
+    folder = tmp_path / "saved"
+    model.save_pretrained(str(folder), create_model_card=False)
+    export_onnx(folder)
+    assert list(outdated(folder)) == []
+    expected = model.encode(["the old ships"])
+    np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_a_table_in_a_folder_of_its_own_is_exported(tmp_path):
+    """As sentence-transformers before 5.0 saves it."""
+    folder = make_model(tmp_path / "model")
+    expected = of_sentence_transformers(folder, ["the old ships"])
+    inner = folder / "0_StaticEmbedding"
+    inner.mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).rename(inner / name)
+    for name in ("config.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    modules = read_json(folder / "modules.json")
+    write_json(folder / "modules.json", [modules[0] | {"path": inner.name}, *modules[1:]])
+    export_onnx(folder)
+    assert list(outdated(folder)) == []
+    np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_what_model2vec_saved_is_exported(tmp_path):
+    model = Model2Vec.from_pretrained(make_model(tmp_path / "model"))
+    model.save_pretrained(tmp_path / "saved")
+    before = files_in(tmp_path / "saved")
+    export_onnx(tmp_path / "saved")
+    assert files_in(tmp_path / "saved").items() >= before.items()
+    vectors = Session(tmp_path / "saved", FLOAT)(["the old ships"])[0]
+    np.testing.assert_allclose(vectors, model.encode(["the old ships"]), atol=1e-6)
+    again = Model2Vec.from_pretrained(tmp_path / "saved").encode(["the old ships"])
+    np.testing.assert_allclose(vectors, again, atol=1e-6)
 
 
 def test_a_table_that_is_too_large_is_told(tmp_path, monkeypatch):
