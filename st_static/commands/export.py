@@ -40,6 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
 
     missing = [file for name in BESIDE_ONNX if not (file := options.model / name).exists()]
-    for file in [*export_onnx(options.model, options.quantize), *missing]:
+    for file in export_onnx(options.model, options.quantize):
         print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+    for file in missing:
+        print(file)
     return 0

@@ -34,6 +34,7 @@ from st_static.model.client_files import (
     write_client_files_for_onnx,
 )
 from st_static.model.client_tokenizer import check_tokenizer
+from st_static.model.export import RECORD_FILE
 from st_static.model.modules import CONFIG_FILE, TOKENIZER_FILE, read_modules
 from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
 from st_static.model.onnx_graph import build_graph
@@ -159,9 +160,12 @@ def _write_beside(folder: Path, model: StaticModel) -> None:
 
 def _how_to_rename(folder: Path) -> str:
     new = folder.with_name(f"{folder.name}-for-clients")
+    is_built = (folder / RECORD_FILE).is_file()
+    again = "If it is as it was built, build it again: complete stages are not run a second time. "
     return (
         f"{folder} holds its table under the name that sentence-transformers saves it by, which "
-        "clients of ONNX files do not expect beside a config.json. Write it to another folder, "
-        f"and export that one: {_RENAMING} {shlex.quote(str(folder))} {shlex.quote(str(new))}. If "
-        f"it has prompts, copy its {CONFIG_FILE} there, too."
+        f"clients of ONNX files do not expect beside a config.json. {again if is_built else ''}"
+        "Write a model that was trained further to another folder, and export that one: "
+        f"{_RENAMING} {shlex.quote(str(folder))} {shlex.quote(str(new))}. If it has prompts, copy "
+        f"its {CONFIG_FILE} there, too."
     )

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model2vec import StaticModel as Model2Vec
 from odd_texts import odd_texts
+from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -469,12 +470,22 @@ def test_what_sentence_transformers_saved_can_be_exported_as_it_is_told(tmp_path
     ) as error:
         export_onnx(folder)
     assert files_in(folder) == before
+    assert "build it again" not in str(error.value)
     command = re.search(r"python (-c '.*?' .*)\. If", str(error.value))[1]
     subprocess.run(f"{sys.executable} {command}", shell=True, check=True, timeout=120)
     new = tmp_path / "fine tuned-for-clients"
     export_onnx(new)
     expected = model.encode(["the old ships"])
     np.testing.assert_allclose(Session(new, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_a_model_of_an_older_release_is_told(tmp_path):
+    folder = make_model(tmp_path / "model")
+    table = load_file(folder / "model.safetensors")["embeddings"]
+    save_file({"embedding.weight": table}, folder / "model.safetensors")
+    (folder / "config.json").unlink()
+    with pytest.raises(ValueError, match="If it is as it was built, build it again"):
+        export_onnx(folder)
 
 
 def test_a_head_that_sentence_transformers_saved_is_exported(tmp_path):
