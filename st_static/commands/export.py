@@ -37,8 +37,11 @@ def _parser() -> CommandParser:
 def run(arguments: Sequence[str]) -> int:
     """Run `export`."""
     options = _parser().read(arguments)
-    from st_static.model.onnx_export import export_onnx
+    from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
 
+    missing = [file for name in BESIDE_ONNX if not (file := options.model / name).exists()]
     for file in export_onnx(options.model, options.quantize):
         print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+    for file in missing:
+        print(file)
     return 0

@@ -11,10 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, pre_tokenizers
 
-from st_static.model.javascript_tokenizer import Part, javascript_problems
-from st_static.tokens.boundaries import flat
+from st_static.model.javascript_tokenizer import (
+    Part,
+    differing_pre_tokenizers,
+    javascript_problems,
+)
+
+# They differ at U+0085 and U+FEFF only.
+_BY_WHITE_SPACE = ("BertPreTokenizer", "ByteLevel", "WhitespaceSplit")
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
@@ -38,11 +44,26 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
 
 def _problems_as_it_is(description: Part) -> Iterator[str]:
     """What is in the way where no other parts can be put in their place."""
-    for part in flat(description["pre_tokenizer"], "pretokenizers"):
-        if part["type"] == "Whitespace":
-            yield "the pre-tokenizer Whitespace of JavaScript knows the letters of ASCII only"
-        is_split = part["type"] == "Split" and part["behavior"] == "Removed"
-        if is_split and "String" in part["pattern"]:
-            yield "the pre-tokenizer Split of JavaScript keeps a text that it is to remove"
+    for part in differing_pre_tokenizers(description):
+        kind = part["type"]
+        if kind not in _BY_WHITE_SPACE and not _is_same_for_pieces(part, description["model"]):
+            yield f"the pre-tokenizer {kind} of JavaScript splits common texts otherwise"
     if description["truncation"]:
         yield "it cuts texts itself, and clients do so by other rules"
+
+
+def _is_same_for_pieces(part: Part, model: Part) -> bool:
+    """Whether a Unigram model has no piece that is found only where JavaScript does not split."""
+    if model["type"] != "Unigram":
+        return False
+    pieces = [piece for piece, _ in model["vocab"]]
+    if part["type"] == "Metaspace":
+        return not any(part["replacement"] in piece[1:] for piece in pieces)
+    if part["type"] == "Punctuation" and part["behavior"] == "Isolated":
+        return not any(_is_punctuation(piece.removeprefix("▁")) for piece in pieces)
+    return False
+
+
+def _is_punctuation(text: str) -> bool:
+    """Whether a text is of what the pre-tokenizer Punctuation takes for it, and of nothing else."""
+    return bool(text) and not pre_tokenizers.Punctuation("removed").pre_tokenize_str(text)

@@ -13,7 +13,12 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
-from st_static.model.client_files import CLIENT_FILES, PLAIN_TABLE, write_client_files
+from st_static.model.client_files import (
+    CLIENT_FILES,
+    PLAIN_TABLE,
+    is_our_client_file,
+    write_client_files,
+)
 from st_static.model.head import Head
 from st_static.model.modules import (
     BUILT_IN_FILES,
@@ -86,6 +91,8 @@ def _is_replaced(folder: Path, name: str) -> bool:
     """Whether a new model takes the place of a file or folder."""
     if name == ONNX_FOLDER:
         return any(is_ours(folder / file) for file in ONNX_FILES)
+    if name in CLIENT_FILES:
+        return is_our_client_file(folder / name)
     return name in (*_OWN_FILES, *MODEL_FOLDERS) or (name in ONNX_FILES and is_ours(folder / name))
 
 
@@ -100,6 +107,13 @@ def _check_names(folder: Path) -> None:
             f"A model has a file or folder of its own where {in_the_way[0]} is something else. "
             "Move it away, or choose another output."
         )
+    clients = [folder / name for name in CLIENT_FILES if (folder / name).exists()]
+    for file in clients:
+        if not is_our_client_file(file):
+            raise ValueError(
+                f"{file} was not written by st_static, and a model has a file of its own there. "
+                "Move it away, or choose another output."
+            )
 
 
 def export_model(

@@ -45,6 +45,8 @@ _PRE_TOKENIZERS = (
 # How text is split at a pattern, and whether what the pattern matches is what is kept.
 _SPLITS = (("Isolated", False), ("Removed", True), ("Removed", False))
 _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
+# Into what ByteLevel splits a text.
+_BYTE_LEVEL = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # What BERT's normaliser takes for Chinese, of the characters that JavaScript holds in two parts.
 _CHINESE = r"[\x{20000}-\x{2A6DF}\x{2A700}-\x{2B81F}\x{2B920}-\x{2CEAF}\x{2F800}-\x{2FA1F}]"
 
@@ -141,10 +143,26 @@ def _as_normalizers(part: Part) -> Iterator[Part]:
     yield part
 
 
+def differing_pre_tokenizers(description: Part) -> list[Part]:
+    """The pre-tokenizers in whose place `javascript_description` puts others."""
+    parts = flat(description["pre_tokenizer"], "pretokenizers")
+    return [part for part in parts if list(_as_pre_tokenizers(part)) != [part]]
+
+
 def _as_pre_tokenizers(part: Part) -> Iterator[Part]:
     """The pre-tokenizers that do in JavaScript what one does in Python."""
     kind = part["type"]
-    if kind == "Punctuation" and part["behavior"] != "Contiguous":
+    if kind in ("BertPreTokenizer", "WhitespaceSplit"):
+        # JavaScript has U+FEFF for white space, and not U+0085; in a pattern, it has Python's.
+        yield _split(r"\s+", "Removed")
+        if kind == "BertPreTokenizer":
+            yield _split(_PUNCTUATION, "Isolated")
+    elif kind == "ByteLevel" and part["use_regex"]:  # the same characters
+        if part["add_prefix_space"]:  # to the text, not to each word
+            yield {"type": "Replace", "pattern": {"Regex": r"\A[^ ]"}, "content": " $&"}
+        yield _split(_BYTE_LEVEL, "Removed", invert=True)
+        yield part | {"use_regex": False, "add_prefix_space": False}
+    elif kind == "Punctuation" and part["behavior"] != "Contiguous":
         yield _split(_PUNCTUATION, part["behavior"])
     elif kind == "Digits":  # JavaScript's are those of ASCII
         yield _split(r"\p{N}" if part["individual_digits"] else r"\p{N}+", "Isolated")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,15 +26,31 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_path
 from st_static.files import atomic
-from st_static.model.client_files import CLIENT_FILES, write_client_files_beside
+from st_static.model.client_files import (
+    CLIENT_FILES,
+    is_plain_table,
+    problems_of_client_files,
+    write_client_files,
+    write_client_files_for_onnx,
+)
 from st_static.model.client_tokenizer import check_tokenizer
-from st_static.model.modules import TOKENIZER_FILE, read_modules
-from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in
+from st_static.model.export import RECORD_FILE
+from st_static.model.modules import CONFIG_FILE, TOKENIZER_FILE, read_modules
+from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
 from st_static.model.onnx_graph import build_graph
 from st_static.model.static_model import StaticModel, read_static_model
 
+# What clients read beside ONNX files.
+BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
 # Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
+# Writes a plain table again, in our layout.
+_RENAMING = (
+    "python -c 'import sys; from st_static.model.export import export_model; "
+    "from st_static.model.static_model import read_static_model; m = read_static_model("
+    "sys.argv[1]); export_model(sys.argv[2], m.table, m.tokenizer, {}, m.table.dtype.name, "
+    "m.normalize)'"
+)
 
 
 def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> list[Path]:
@@ -42,15 +59,16 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     Args:
         model: The folder of a static model. Its own files stay as they are.
         quantize: Whether `onnx/model_quantized.onnx` is written, too: a quarter of the size, with
-            cosines to the exact vectors of more than 0.999.
+            cosines to the exact vectors of more than 0.999. One that st_static wrote there before
+            is written again in any case: it may be of an older table.
 
     Returns:
         The ONNX files.
 
     Raises:
         ValueError: The folder is not there, cannot be written, or holds no static model; a file
-            that st_static did not write is in the way; the tokenizer cannot be run elsewhere; or
-            the table is too large.
+            that st_static did not write is in the way; the tokenizer cannot be run elsewhere; the
+            table has a name that clients do not read; or it is too large.
         TypeError: The folder is neither a str nor a path.
 
     Example:
@@ -76,7 +94,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     _check_size(np.asarray(static.table))
     _write_beside(folder, static)
     (folder / ONNX_FOLDER).mkdir(exist_ok=True)
-    files = files_in(folder, quantize == "int8")
+    files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
     for file in files:
         with atomic(file) as temporary:
             temporary.write_bytes(_graph_of(file, static).SerializeToString())
@@ -90,7 +108,7 @@ def outdated(folder: Path) -> Iterator[str]:
         file = folder / name
         if file.is_file() and _read(file) != _graph_of(file, model):
             yield f"{name} is not of this model, or of another version of st_static"
-    for name in (TOKENIZER_FILE, *CLIENT_FILES):
+    for name in BESIDE_ONNX:
         if not (folder / name).is_file():
             yield f"There is no {name}, which clients of ONNX files read"
         elif name == TOKENIZER_FILE and not filecmp.cmp(folder / name, home / name, shallow=False):
@@ -119,18 +137,35 @@ def _check_size(table: NDArray[Any]) -> None:
 
 def _write_beside(folder: Path, model: StaticModel) -> None:
     """Write what clients read beside ONNX files, where it is not there already."""
+    for problem in problems_of_client_files(folder):
+        raise ValueError(f"{folder}: {problem}. Move it away, and one is written.")
     home = read_modules(folder).home
-    missing = [name for name in CLIENT_FILES if not (folder / name).exists()]
-    if missing and home.samefile(folder):
-        raise ValueError(
-            f"There is no {folder / missing[0]}: the model was not written by this version of "
-            "st_static. Build it again: complete stages are not run a second time."
-        )
     dimension = model.truncate_dim or model.table.shape[1]
-    write_client_files_beside(folder, model.tokenizer, dimension)
+    is_inside = not home.samefile(folder)
+    if is_inside or model.head or model.segments:
+        write_client_files_for_onnx(folder, model.tokenizer, dimension)
+    elif is_plain_table(folder):
+        write_client_files(folder, model.tokenizer, dimension, model.normalize)
+    else:
+        raise ValueError(_how_to_rename(folder))
+    if not is_inside:
+        return
     copy = folder / TOKENIZER_FILE
     if not copy.exists():
         with atomic(copy) as temporary:
             shutil.copyfile(home / TOKENIZER_FILE, temporary)
     elif not filecmp.cmp(copy, home / TOKENIZER_FILE, shallow=False):
         raise ValueError(f"{copy} is not the tokenizer of the model, {home / TOKENIZER_FILE}.")
+
+
+def _how_to_rename(folder: Path) -> str:
+    new = folder.with_name(f"{folder.name}-for-clients")
+    is_built = (folder / RECORD_FILE).is_file()
+    again = "If it is as it was built, build it again: complete stages are not run a second time. "
+    return (
+        f"{folder} holds its table under the name that sentence-transformers saves it by, which "
+        f"clients of ONNX files do not expect beside a config.json. {again if is_built else ''}"
+        "Write a model that was trained further to another folder, and export that one: "
+        f"{_RENAMING} {shlex.quote(str(folder))} {shlex.quote(str(new))}. If it has prompts, copy "
+        f"its {CONFIG_FILE} there, too."
+    )

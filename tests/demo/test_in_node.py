@@ -16,7 +16,7 @@ from demo_models import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder
@@ -35,6 +35,8 @@ PAIRS = [
     ("", "the dog"),
     ("qqq", "?!"),
 ]
+# White space in JavaScript or in Python, but not in both.
+RARE_SPACES = ["foo\x85bar", "\ufeffa", "the\ufeff dog", "a \x85 \x85\x85 b", "\x85", "\ufeff"]
 # A process is asked for each example, and node takes a moment to start.
 checked = settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
@@ -159,13 +161,38 @@ def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family,
     write_demo(tmp_path / "model", tmp_path / "demo")
     (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
     process = type(node("words"))(tmp_path / "demo")
-    texts = [text for text in odd_texts() if "\x85" not in text]
+    texts = [*odd_texts(), *RARE_SPACES]
     found = process.ask(what="ids", texts=texts)["value"]
     shares = process.ask(what="explain", first=SENTENCES[2], second=SENTENCES[11])["value"]
     process.stop()
     assert found == ids_in_python(tmp_path / "model", texts)
     expected = explain(as_on_the_page(tmp_path / "model"), SENTENCES[2], SENTENCES[11])
     assert shares["first"] == [word.text for word in expected.of_known_words().first]
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        pre_tokenizers.WhitespaceSplit(),
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.ByteLevel(add_prefix_space=True),
+    ],
+    ids=["white space", "BERT", "bytes"],
+)
+def test_white_space_is_that_of_python(splits, tmp_path, node):
+    """Where no normalizer has removed the characters before."""
+    texts = [*odd_texts(), *RARE_SPACES]
+    words = dict.fromkeys(word for t in texts for word, _ in splits.pre_tokenize_str(t))
+    vocabulary = {word: i for i, word in enumerate(["[UNK]", *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = splits
+    export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
+    process = type(node("words"))(tmp_path / "demo")
+    found = process.ask(what="ids", texts=texts)["value"]
+    process.stop()
+    assert found == ids_in_python(tmp_path / "model", texts)
 
 
 @pytest.mark.parametrize("direction", ["left", "right"])

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +13,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from model2vec import StaticModel as Model2Vec
 from odd_texts import odd_texts
+from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -300,12 +304,46 @@ def test_what_a_user_put_there_is_not_overwritten(tmp_path, name):
         assert files_in(folder) == before
 
 
-def test_files_of_a_user_beside_a_head_stay_as_they_are(tmp_path):
-    folder = make_model(tmp_path / "model", "head")
-    (folder / "config.json").write_text("mine")
+@pytest.mark.parametrize("form", ["table", "head"])
+def test_files_of_a_user_that_clients_read_stay_as_they_are(tmp_path, form):
+    folder = make_model(tmp_path / "model", form)
+    mine = '{"model_type": "model2vec", "normalize": true, "mine": 1}'
+    (folder / "config.json").write_text(mine)
     export_onnx(folder)
-    assert (folder / "config.json").read_text() == "mine"
+    assert (folder / "config.json").read_text() == mine
     assert (folder / "tokenizer_config.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("form", ["table", "head"])
+def test_files_of_a_user_where_ours_go_are_refused_and_kept(tmp_path, form, name):
+    folder = make_model(tmp_path / "model", form)
+    (folder / name).write_text('{"model_type": "model2vec", "mine": 1}')
+    before = files_in(folder)
+    for write in (lambda: check_output(folder), lambda: make_model(folder, form)):
+        with pytest.raises(ValueError, match=rf"{name} was not written by st_static.*Move it away"):
+            write()
+    assert files_in(folder) == before
+
+
+@pytest.mark.parametrize("form", ["table", "head", "segments"])
+def test_our_own_files_for_clients_are_replaced(tmp_path, form):
+    folder = make_model(tmp_path / "model", form)
+    export_onnx(folder)
+    make_model(folder, "table")
+    assert files_in(folder) == files_in(make_model(tmp_path / "new"))
+
+
+def test_an_older_quantized_file_is_written_again(tmp_path):
+    folder = make_model(tmp_path / "model")
+    export_onnx(folder, quantize="int8")
+    other = make_model(tmp_path / "other", "not normalised")
+    shutil.copy(other / "modules.json", folder / "modules.json")
+    assert export_onnx(folder) == [folder / FLOAT, folder / INT8]
+    assert list(outdated(folder)) == []
+    (folder / INT8).write_bytes(b"mine")
+    assert export_onnx(folder) == [folder / FLOAT]
+    assert (folder / INT8).read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
@@ -380,6 +418,14 @@ def test_the_command_writes_and_says_how_much(tmp_path, capsys):
     assert [line.partition(": ")[0] for line in lines] == [f"{folder}/{FLOAT}", f"{folder}/{INT8}"]
 
 
+def test_the_command_names_what_it_writes_beside_them(tmp_path, capsys):
+    folder = make_model(tmp_path / "model", "head")
+    for names in ((FLOAT, "tokenizer.json", "config.json", "tokenizer_config.json"), (FLOAT,)):
+        assert main(["export", str(folder), "--onnx"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.partition(": ")[0] for line in lines] == [f"{folder}/{n}" for n in names]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -411,11 +457,75 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         export_onnx(folder)
 
 
+def test_what_sentence_transformers_saved_can_be_exported_as_it_is_told(tmp_path, monkeypatch):
+    """The command of the message is run by a shell."""
+    model = SentenceTransformer(str(make_model(tmp_path / "model")), device="cpu")
+    with torch.no_grad():
+        model[0].embedding.weight *= -1
+    folder = tmp_path / "fine tuned"
+    model.save_pretrained(str(folder), create_model_card=False)
+    before = files_in(folder)
+    with pytest.raises(
+        ValueError, match="the name that sentence-transformers saves it by"
+    ) as error:
+        export_onnx(folder)
+    assert files_in(folder) == before
+    assert "build it again" not in str(error.value)
+    command = re.search(r"python (-c '.*?' .*)\. If", str(error.value))[1]
+    subprocess.run(f"{sys.executable} {command}", shell=True, check=True, timeout=120)
+    new = tmp_path / "fine tuned-for-clients"
+    export_onnx(new)
+    expected = model.encode(["the old ships"])
+    np.testing.assert_allclose(Session(new, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
 def test_a_model_of_an_older_release_is_told(tmp_path):
     folder = make_model(tmp_path / "model")
+    table = load_file(folder / "model.safetensors")["embeddings"]
+    save_file({"embedding.weight": table}, folder / "model.safetensors")
     (folder / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"There is no .*/config\.json.*Build it again"):
+    with pytest.raises(ValueError, match="If it is as it was built, build it again"):
         export_onnx(folder)
+
+
+def test_a_head_that_sentence_transformers_saved_is_exported(tmp_path):
+    """The table is in the model's own folder then."""
+    model = SentenceTransformer(str(make_model(tmp_path / "model", "head")), device="cpu")
+    folder = tmp_path / "saved"
+    model.save_pretrained(str(folder), create_model_card=False)
+    export_onnx(folder)
+    assert list(outdated(folder)) == []
+    expected = model.encode(["the old ships"])
+    np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_a_table_in_a_folder_of_its_own_is_exported(tmp_path):
+    """As sentence-transformers before 5.0 saves it."""
+    folder = make_model(tmp_path / "model")
+    expected = of_sentence_transformers(folder, ["the old ships"])
+    inner = folder / "0_StaticEmbedding"
+    inner.mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).rename(inner / name)
+    for name in ("config.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    modules = read_json(folder / "modules.json")
+    write_json(folder / "modules.json", [modules[0] | {"path": inner.name}, *modules[1:]])
+    export_onnx(folder)
+    assert list(outdated(folder)) == []
+    np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
+
+
+def test_what_model2vec_saved_is_exported(tmp_path):
+    model = Model2Vec.from_pretrained(make_model(tmp_path / "model"))
+    model.save_pretrained(tmp_path / "saved")
+    before = files_in(tmp_path / "saved")
+    export_onnx(tmp_path / "saved")
+    assert files_in(tmp_path / "saved").items() >= before.items()
+    vectors = Session(tmp_path / "saved", FLOAT)(["the old ships"])[0]
+    np.testing.assert_allclose(vectors, model.encode(["the old ships"]), atol=1e-6)
+    again = Model2Vec.from_pretrained(tmp_path / "saved").encode(["the old ships"])
+    np.testing.assert_allclose(vectors, again, atol=1e-6)
 
 
 def test_a_table_that_is_too_large_is_told(tmp_path, monkeypatch):
@@ -486,11 +596,12 @@ CLS = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 0)])
     ("part", "value", "reason"),
     [
         ("normalizer", normalizers.Nmt(), "no normalizer Nmt"),
-        (
-            "pre_tokenizer",
-            pre_tokenizers.Whitespace(),
-            "Whitespace of JavaScript knows the letters",
-        ),
+        ("pre_tokenizer", pre_tokenizers.Whitespace(), "Whitespace of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Metaspace(), "Metaspace of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Digits(), "Digits of JavaScript splits"),
+        ("pre_tokenizer", pre_tokenizers.Punctuation("isolated"), "Punctuation of JavaScript"),
+        ("pre_tokenizer", pre_tokenizers.Punctuation("removed"), "Punctuation of JavaScript"),
+        ("pre_tokenizer", pre_tokenizers.Split("-", "removed"), "Split of JavaScript splits"),
         ("pre_tokenizer", SPLIT, "Split is MergedWithPrevious"),
         ("post_processor", CLS, "adds special tokens"),
         ("model", models.Unigram([("a", 0.0)], 0, byte_fallback=True), "falls back to bytes"),
@@ -499,6 +610,30 @@ CLS = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 0)])
 def test_a_tokenizer_that_a_client_cannot_run_is_refused(part, value, reason):
     with pytest.raises(ValueError, match=f"cannot be run beside an ONNX file: .*{reason}"):
         check_tokenizer(changed(part, value))
+
+
+METASPACE = pre_tokenizers.Metaspace()
+SPLIT_PIECES = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("isolated"), METASPACE])
+
+
+@pytest.mark.parametrize(
+    ("piece", "splits", "refused"),
+    [
+        ("▁of", METASPACE, None),
+        ("of▁the", METASPACE, "Metaspace"),
+        ("▁", SPLIT_PIECES, None),
+        ("c++", SPLIT_PIECES, None),
+        ("▁?!", SPLIT_PIECES, "Punctuation"),
+    ],
+)
+def test_pieces_that_only_one_program_finds_are_refused(piece, splits, refused):
+    tokenizer = Tokenizer(models.Unigram([("[UNK]", 0.0), (piece, -1.0)], 0))
+    tokenizer.pre_tokenizer = splits
+    if refused is None:
+        check_tokenizer(tokenizer)
+    else:
+        with pytest.raises(ValueError, match=f"{refused} of JavaScript splits"):
+            check_tokenizer(tokenizer)
 
 
 def test_a_tokenizer_that_cuts_texts_is_refused_before_anything_is_written(tmp_path):

@@ -10,7 +10,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from st_static.files import read_json
-from st_static.model.client_files import CLIENT_CONFIG, PLAIN_TABLE
+from st_static.model.client_files import (
+    CLIENT_CONFIG,
+    PLAIN_TABLE,
+    is_plain_table,
+    problems_of_client_files,
+)
 from st_static.model.modules import (
     CONFIG_FILE,
     MODULES_FILE,
@@ -102,14 +107,15 @@ def _check_table(folder: Path) -> Iterator[str]:
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
         )
-    if table_folder(folder) == folder:
+    broken = list(problems_of_client_files(folder))
+    yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
+    if table_folder(folder) == folder and not broken:
         yield from _check_client_files(folder, model)
 
 
 def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
     """Whether config.json, which clients go by, tells what the table and the modules are."""
-    with safe_open(folder / TABLE_FILE, "np") as tensors:
-        is_plain = PLAIN_TABLE in tensors.keys()  # noqa: SIM118
+    is_plain = is_plain_table(folder)
     has_config = (folder / CLIENT_CONFIG).is_file()
     if is_plain and not has_config:
         yield (
@@ -121,19 +127,11 @@ def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
             f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
             f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
         )
-    elif has_config and _says_normalize(folder / CLIENT_CONFIG) != model.normalize:
+    elif has_config and bool(read_json(folder / CLIENT_CONFIG).get("normalize")) != model.normalize:
         yield (
             f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
             "Export the model again."
         )
-
-
-def _says_normalize(config: Path) -> bool | None:
-    """What Model2Vec reads of its file; None if that is broken."""
-    try:
-        return bool(read_json(config).get("normalize", False))
-    except (ValueError, AttributeError):
-        return None
 
 
 def table_dimension(folder: Path) -> int | None:

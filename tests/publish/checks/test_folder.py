@@ -255,11 +255,32 @@ def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Pat
     StaticModel.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("config", ['{"normalize": false}', "{}", "[true]", "broken"])
-def test_files_that_differ_about_normalisation_are_found(folder: Path, config: str) -> None:
+@pytest.mark.parametrize("normalize", ["false", "null"])
+def test_files_that_differ_about_normalisation_are_found(folder: Path, normalize: str) -> None:
+    config = f'{{"model_type": "model2vec", "normalize": {normalize}}}'
     (folder / "config.json").write_text(config)
     [problem] = problems_of(folder)
     assert problem.startswith("config.json and modules.json differ in whether vectors are scaled")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("config.json", "mine", "config.json is not JSON"),
+        ("config.json", "[true]", "config.json is not JSON"),
+        ("config.json", "{}", "config.json has the model_type None"),
+        ("config.json", '{"model_type": ["bert"]}', "config.json has the model_type ['bert']"),
+        ("tokenizer_config.json", "mine", "tokenizer_config.json is not JSON"),
+    ],
+)
+def test_files_that_no_client_reads_are_found(
+    folder: Path, name: str, content: str, problem: str
+) -> None:
+    (folder / name).write_text(content)
+    [found] = problems_of(folder)
+    assert found.startswith(problem)
+    with pytest.raises(ValueError, match=f"{re.escape(problem)}.*Move it away"):
+        export_onnx(folder)
 
 
 # -- card ------------------------------------------------------------------------------
