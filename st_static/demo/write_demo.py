@@ -17,6 +17,7 @@ from st_static.demo.model_files import (
     FOLDER,
     MODEL_FILES,
     check_model,
+    is_facts,
     write_model_files,
 )
 from st_static.model.replacement import check_output_folder, replacing
@@ -32,7 +33,11 @@ def check_demo_output(folder: Path) -> None:
     Raises:
         ValueError: It may not.
     """
-    check_output_folder(folder, FACTS_FILE, "a demo of st_static")
+    check_output_folder(folder, FACTS_FILE, "a demo of st_static", _is_facts_file)
+
+
+def _is_facts_file(path: Path) -> bool:
+    return path.is_file() and is_facts(path.read_bytes())
 
 
 def write_demo(

@@ -17,13 +17,16 @@ from pathlib import Path
 IsOwn = Callable[[Path, str], bool]
 
 
-def check_output_folder(folder: Path, record: str, kind: str) -> Path | None:
+def check_output_folder(
+    folder: Path, record: str, kind: str, is_record: Callable[[Path], bool] = Path.is_file
+) -> Path | None:
     """Check that something of ours may be written into a folder: new, empty, or of the same kind.
 
     Args:
         folder: Where to.
         record: A file that only folders of this kind have.
         kind: What is written, in words: `a model of st_static`.
+        is_record: Tells whether a path is such a file, where others write files of its name, too.
 
     Returns:
         The folder that would be replaced, where it is now; None if there is nothing to replace.
@@ -43,10 +46,10 @@ def check_output_folder(folder: Path, record: str, kind: str) -> Path | None:
     there = present(folder)
     if not there.is_dir() or not any(there.iterdir()):
         return None
-    if not (there / record).is_file():
+    if not is_record(there / record):
         raise ValueError(
-            f"The output folder {folder} holds something that is not {kind} (it has no {record}). "
-            "Choose another folder, or empty this one."
+            f"The output folder {folder} holds something that is not {kind} (it has no {record} "
+            "of st_static). Choose another folder, or empty this one."
         )
     return there
 

@@ -128,8 +128,27 @@ def test_a_folder_of_the_user_is_left_alone(model, tmp_path, capsys):
     before = sorted(tmp_path.rglob("*"))
     assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
     said = capsys.readouterr().err
-    assert "holds something that is not a demo of st_static (it has no model/model.json)" in said
+    assert (
+        "holds something that is not a demo of st_static (it has no model/model.json of st_static)"
+        in said
+    )
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"format": "layers-model"}', b'{"written_by": "me"}', b"[]", b"{", b"\xff", b"[" * 100_000],
+)
+def test_a_folder_is_no_demo_by_the_name_of_a_file_alone(content, model, tmp_path, capsys):
+    """TensorFlow.js, for one, writes a model/model.json."""
+    mine = {"model/model.json": content, "index.html": b"mine", "js/main.js": b"mine"}
+    for name, text in mine.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(text)
+    assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
+    assert "not a demo of st_static" in capsys.readouterr().err
+    there = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in there} == mine
 
 
 @pytest.mark.parametrize(
