@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from demo_models import DIMENSION, as_on_the_page, random_table, words_tokenizer, write_models
+from markdown_it import MarkdownIt
 from safetensors.numpy import load_file
 
 from st_static.cli import main
@@ -54,6 +56,17 @@ def test_the_page_is_a_static_space(model, tmp_path):
         "app_file": "index.html",
         "models": ["org/words"],
     }
+
+
+def test_the_space_shows_the_name_of_a_folder_as_it_is(model, tmp_path):
+    name = "<img src=x onerror=alert(1)> [a](b) `c` &lt; **d** _e_ ~~f~~ \\*\n\n# g"
+    shutil.copytree(model, tmp_path / name)
+    write_demo(tmp_path / name, tmp_path / "demo")
+    _, header, body = (tmp_path / "demo" / "README.md").read_text("utf-8").split("---\n")
+    assert yaml.safe_load(header)["title"] == f"{name} demo"
+    _, paragraph, _ = MarkdownIt("gfm-like", {"linkify": False}).parse(body)
+    shown = "".join(part.content for part in paragraph.children if part.type == "text")
+    assert shown.startswith(f"The static sentence encoder {' '.join(name.split())} runs on")
 
 
 def test_the_table_is_that_of_the_model_in_8_bits(models, tmp_path):

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, hf_hub_url
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    get_session,
+    hf_hub_url,
+    hf_raise_for_status,
+)
 from huggingface_hub.constants import HF_HUB_DOWNLOAD_TIMEOUT
 from huggingface_hub.errors import RepositoryNotFoundError
 from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
-from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from st_static.publish.checks.folder import ModelFile, is_written_here
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
