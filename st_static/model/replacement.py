@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from st_static.files import disk_full, is_disk_full
+
 IsOwn = Callable[[Path, str], bool]
 
 
@@ -90,6 +92,9 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
         folder: Where the model is to appear; a link to a folder stays one.
         is_own: Tells which paths in a folder, with slashes, are the model's own files and folders,
             of any form.
+
+    Raises:
+        OSError: The disk is full; names the folder.
     """
     folder = folder.resolve()
     partial, old = _beside(folder)
@@ -103,9 +108,11 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
             _link_others(folder, partial, is_own)
             folder.replace(old)
         partial.replace(folder)
-    except BaseException:
+    except BaseException as error:
         _recover(folder, is_own)
         _delete(partial)
+        if isinstance(error, Exception) and is_disk_full(error):
+            raise disk_full(str(folder)) from error
         raise
     _recover(folder, is_own)
 

@@ -164,6 +164,25 @@ def test_a_folder_is_no_demo_by_the_name_of_a_file_alone(content, model, tmp_pat
     assert {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in there} == mine
 
 
+@pytest.mark.parametrize("size", [1_000, 50_000])  # too little for the page; for the table
+def test_a_full_disk_is_told_in_a_line(size, tmp_path, capsys):
+    resource = pytest.importorskip("resource")
+    tokenizer = words_tokenizer()
+    export_model(tmp_path / "model", random_table(tokenizer, 1_000), tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    before = sorted(tmp_path.rglob("*"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        status = main(["demo", str(tmp_path / "model"), "--output", str(tmp_path / "demo")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    [said] = capsys.readouterr().err.splitlines()
+    assert status == 1
+    assert f"No space left on the disk of {tmp_path / 'demo'}: make room" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
