@@ -143,7 +143,11 @@ def _delete(folder: Path) -> None:
 
 
 def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
-    """Put all that is not the model's own into another folder, unless it is there already."""
+    """Put all that is not the model's own into another folder, unless it is there already.
+
+    Who may read and write a folder stays as it is.
+    """
+    folders = [(source, target)]
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
         place = target / name
@@ -151,9 +155,12 @@ def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
             continue
         if path.is_dir() and not path.is_symlink():
             place.mkdir(parents=True)  # in the model's own folder, of a form that is gone
+            folders.append((path, place))
             continue
         place.parent.mkdir(exist_ok=True)
         _link(path, place)
+    for path, place in folders:  # last, since nothing can be put into some
+        shutil.copymode(path, place)
 
 
 def _link(path: Path, place: Path) -> None:

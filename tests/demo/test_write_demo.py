@@ -136,6 +136,20 @@ def test_a_demo_is_replaced_and_what_is_beside_it_stays(models, tmp_path):
     assert (demo / "js" / "dom.js").read_bytes() == (PAGE / "js" / "dom.js").read_bytes()
 
 
+def test_folders_of_the_user_stay_as_private_as_they_are(model, tmp_path):
+    demo = tmp_path / "demo"
+    write_demo(model, demo)
+    modes = {".": 0o700, "mine": 0o700, "mine/deep": 0o710, "js/mine": 0o750}
+    for name in modes:
+        (demo / name).mkdir(parents=True, exist_ok=True)
+        (demo / name / "file.txt").write_text("mine")
+    for name, mode in modes.items():
+        (demo / name).chmod(mode)
+    write_demo(model, demo)
+    assert {name: (demo / name).stat().st_mode & 0o777 for name in modes} == modes
+    assert all((demo / name / "file.txt").read_text() == "mine" for name in modes)
+
+
 def test_a_folder_of_the_user_is_left_alone(model, tmp_path, capsys):
     (tmp_path / "index.html").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
