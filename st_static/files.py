@@ -49,10 +49,14 @@ def disk_full(name: str) -> OSError:
     return error
 
 
-def is_disk_full(error: OSError) -> bool:
+def is_disk_full(error: Exception) -> bool:
     """Whether an error says that there is no space left, or no more allowed."""
-    quota = getattr(errno, "EDQUOT", None)  # not on Windows
-    return error.errno in (errno.ENOSPC, errno.EFBIG, quota)
+    numbers = [errno.ENOSPC, errno.EFBIG]
+    if hasattr(errno, "EDQUOT"):  # not on Windows
+        numbers.append(errno.EDQUOT)
+    # shutil and safetensors raise errors of their own, with the system's words.
+    words = any(os.strerror(number) in str(error) for number in numbers)
+    return words or getattr(error, "errno", None) in numbers
 
 
 @contextmanager

@@ -26,6 +26,8 @@ FACTS_FILE = f"{FOLDER}/model.json"
 TOKENIZER_FILE = f"{FOLDER}/tokenizer.json"
 TABLE_FILE = f"{FOLDER}/table.safetensors"
 MODEL_FILES = (FACTS_FILE, TOKENIZER_FILE, TABLE_FILE)
+# TensorFlow.js and others write a file of this name, too, so ours says whose it is.
+_WRITTEN_BY = {"written_by": "st_static demo"}
 _SIMILARITIES = ("cosine", "dot")
 
 
@@ -59,6 +61,7 @@ def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> Non
     write_weights(folder / TABLE_FILE, _weights(model))
     loaded = (TOKENIZER_FILE, TABLE_FILE)
     facts = {
+        **_WRITTEN_BY,
         "name": model.name.rpartition("/")[2],
         "license": model.license,
         "languages": list(model.languages),
@@ -70,6 +73,15 @@ def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> Non
         "limits": limits(model),
     }
     write_json(folder / FACTS_FILE, facts)
+
+
+def is_facts(content: bytes) -> bool:
+    """Whether this is the content of a `FACTS_FILE` that `write_model_files` has written."""
+    try:
+        facts = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(facts, dict) and facts.items() >= _WRITTEN_BY.items()
 
 
 def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from st_static.demo.model_files import (
     FOLDER,
     MODEL_FILES,
     check_model,
+    is_facts,
     write_model_files,
 )
 from st_static.model.replacement import check_output_folder, replacing
@@ -32,7 +34,11 @@ def check_demo_output(folder: Path) -> None:
     Raises:
         ValueError: It may not.
     """
-    check_output_folder(folder, FACTS_FILE, "a demo of st_static")
+    check_output_folder(folder, FACTS_FILE, "a demo of st_static", _is_facts_file)
+
+
+def _is_facts_file(path: Path) -> bool:
+    return path.is_file() and is_facts(path.read_bytes())
 
 
 def write_demo(
@@ -90,10 +96,20 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
         **({"license": model.license} if model.license else {}),
         **({"models": [hub_id]} if hub_id else {}),
     }
-    about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else name
+    about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else _in_markdown(name)
     return (
         f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n"
         f"The static sentence encoder {about} runs on this page, in the browser: compare two "
         "texts, search in texts of your own, look for the nearest words, and see where the model "
         f"goes wrong. Written by `st-static demo`, st_static {__version__}.\n"
     )
+
+
+def _in_markdown(name: str) -> str:
+    r"""A name so that Markdown shows it as it is, in one line.
+
+    Example:
+        >>> print(_in_markdown("<b> x_1"))
+        \<b\> x\_1
+    """
+    return re.sub(r"([\\`*_\[\]<>&#!|~])", r"\\\1", " ".join(name.split()))

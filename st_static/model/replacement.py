@@ -14,16 +14,21 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from st_static.files import disk_full, is_disk_full
+
 IsOwn = Callable[[Path, str], bool]
 
 
-def check_output_folder(folder: Path, record: str, kind: str) -> Path | None:
+def check_output_folder(
+    folder: Path, record: str, kind: str, is_record: Callable[[Path], bool] = Path.is_file
+) -> Path | None:
     """Check that something of ours may be written into a folder: new, empty, or of the same kind.
 
     Args:
         folder: Where to.
         record: A file that only folders of this kind have.
         kind: What is written, in words: `a model of st_static`.
+        is_record: Tells whether a path is such a file, where others write files of its name, too.
 
     Returns:
         The folder that would be replaced, where it is now; None if there is nothing to replace.
@@ -43,10 +48,10 @@ def check_output_folder(folder: Path, record: str, kind: str) -> Path | None:
     there = present(folder)
     if not there.is_dir() or not any(there.iterdir()):
         return None
-    if not (there / record).is_file():
+    if not is_record(there / record):
         raise ValueError(
-            f"The output folder {folder} holds something that is not {kind} (it has no {record}). "
-            "Choose another folder, or empty this one."
+            f"The output folder {folder} holds something that is not {kind} (it has no {record} "
+            "of st_static). Choose another folder, or empty this one."
         )
     return there
 
@@ -87,6 +92,9 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
         folder: Where the model is to appear; a link to a folder stays one.
         is_own: Tells which paths in a folder, with slashes, are the model's own files and folders,
             of any form.
+
+    Raises:
+        OSError: The disk is full; names the folder.
     """
     folder = folder.resolve()
     partial, old = _beside(folder)
@@ -100,9 +108,11 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
             _link_others(folder, partial, is_own)
             folder.replace(old)
         partial.replace(folder)
-    except BaseException:
+    except BaseException as error:
         _recover(folder, is_own)
         _delete(partial)
+        if isinstance(error, Exception) and is_disk_full(error):
+            raise disk_full(str(folder)) from error
         raise
     _recover(folder, is_own)
 
@@ -133,7 +143,11 @@ def _delete(folder: Path) -> None:
 
 
 def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
-    """Put all that is not the model's own into another folder, unless it is there already."""
+    """Put all that is not the model's own into another folder, unless it is there already.
+
+    Who may read and write a folder stays as it is.
+    """
+    folders = [(source, target)]
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
         place = target / name
@@ -141,9 +155,12 @@ def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
             continue
         if path.is_dir() and not path.is_symlink():
             place.mkdir(parents=True)  # in the model's own folder, of a form that is gone
+            folders.append((path, place))
             continue
         place.parent.mkdir(exist_ok=True)
         _link(path, place)
+    for path, place in folders:  # last, since nothing can be put into some
+        shutil.copymode(path, place)
 
 
 def _link(path: Path, place: Path) -> None:

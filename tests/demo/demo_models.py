@@ -120,7 +120,7 @@ def random_table(tokenizer: Tokenizer, dimension: int = DIMENSION, seed: int = 0
 def write_models(folder: Path) -> dict[str, Path]:
     """Write a model of each form."""
     rng = np.random.default_rng(1)
-    head = Head(rng.normal(size=(24, DIMENSION)) / 4, rng.normal(size=(DIMENSION, 24)) / 4)
+    head = Head(rng.normal(size=(23, DIMENSION)) / 4, rng.normal(size=(DIMENSION, 23)) / 4)
     segments = (Segment(10, 1.0), Segment(6, 0.5))
     forms = {
         "words": (words_tokenizer(), {}),

@@ -287,6 +287,21 @@ def test_the_page_fits_a_phone(scheme, show):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_the_heat_map_shows_is_said_in_full_over_maps_of_any_size(width, show):
+    page = show(viewport={"width": width, "height": 844})
+    caption, table = page.locator("#heat-map caption span"), page.locator("#heat-map table")
+    page.fill("#first", "dog")
+    page.fill("#second", "the")
+    assert caption.bounding_box()["height"] < 50  # no more than two lines
+    assert table.bounding_box()["width"] < 120
+    page.fill("#second", SENTENCES[0] * 5)
+    before = caption.bounding_box()
+    page.evaluate("document.getElementById('heat-map').scrollLeft = 1e6")
+    assert table.bounding_box()["x"] < -100
+    assert caption.bounding_box() == before
+
+
 def test_opened_as_a_file_the_page_says_what_to_do(browser, demos):
     page = browser.new_page()
     page.goto((demos["words"] / "index.html").as_uri())

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from demo_models import DIMENSION, as_on_the_page, random_table, words_tokenizer, write_models
+from markdown_it import MarkdownIt
 from safetensors.numpy import load_file
 
 from st_static.cli import main
@@ -54,6 +56,17 @@ def test_the_page_is_a_static_space(model, tmp_path):
         "app_file": "index.html",
         "models": ["org/words"],
     }
+
+
+def test_the_space_shows_the_name_of_a_folder_as_it_is(model, tmp_path):
+    name = "<img src=x onerror=alert(1)> [a](b) `c` &lt; **d** _e_ ~~f~~ \\*\n\n# g"
+    shutil.copytree(model, tmp_path / name)
+    write_demo(tmp_path / name, tmp_path / "demo")
+    _, header, body = (tmp_path / "demo" / "README.md").read_text("utf-8").split("---\n")
+    assert yaml.safe_load(header)["title"] == f"{name} demo"
+    _, paragraph, _ = MarkdownIt("gfm-like", {"linkify": False}).parse(body)
+    shown = "".join(part.content for part in paragraph.children if part.type == "text")
+    assert shown.startswith(f"The static sentence encoder {' '.join(name.split())} runs on")
 
 
 def test_the_table_is_that_of_the_model_in_8_bits(models, tmp_path):
@@ -123,12 +136,64 @@ def test_a_demo_is_replaced_and_what_is_beside_it_stays(models, tmp_path):
     assert (demo / "js" / "dom.js").read_bytes() == (PAGE / "js" / "dom.js").read_bytes()
 
 
+def test_folders_of_the_user_stay_as_private_as_they_are(model, tmp_path):
+    demo = tmp_path / "demo"
+    write_demo(model, demo)
+    modes = {".": 0o700, "mine": 0o700, "mine/deep": 0o710, "js/mine": 0o750}
+    for name in modes:
+        (demo / name).mkdir(parents=True, exist_ok=True)
+        (demo / name / "file.txt").write_text("mine")
+    for name, mode in modes.items():
+        (demo / name).chmod(mode)
+    write_demo(model, demo)
+    assert {name: (demo / name).stat().st_mode & 0o777 for name in modes} == modes
+    assert all((demo / name / "file.txt").read_text() == "mine" for name in modes)
+
+
 def test_a_folder_of_the_user_is_left_alone(model, tmp_path, capsys):
     (tmp_path / "index.html").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
     said = capsys.readouterr().err
-    assert "holds something that is not a demo of st_static (it has no model/model.json)" in said
+    assert (
+        "holds something that is not a demo of st_static (it has no model/model.json of st_static)"
+        in said
+    )
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"format": "layers-model"}', b'{"written_by": "me"}', b"[]", b"{", b"\xff", b"[" * 100_000],
+)
+def test_a_folder_is_no_demo_by_the_name_of_a_file_alone(content, model, tmp_path, capsys):
+    """TensorFlow.js, for one, writes a model/model.json."""
+    mine = {"model/model.json": content, "index.html": b"mine", "js/main.js": b"mine"}
+    for name, text in mine.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(text)
+    assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
+    assert "not a demo of st_static" in capsys.readouterr().err
+    there = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in there} == mine
+
+
+@pytest.mark.parametrize("size", [1_000, 50_000])  # too little for the page; for the table
+def test_a_full_disk_is_told_in_a_line(size, tmp_path, capsys):
+    resource = pytest.importorskip("resource")
+    tokenizer = words_tokenizer()
+    export_model(tmp_path / "model", random_table(tokenizer, 1_000), tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    before = sorted(tmp_path.rglob("*"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        status = main(["demo", str(tmp_path / "model"), "--output", str(tmp_path / "demo")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    [said] = capsys.readouterr().err.splitlines()
+    assert status == 1
+    assert f"No space left on the disk of {tmp_path / 'demo'}: make room" in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from st_static.arguments import as_path
-from st_static.demo.model_files import FACTS_FILE
+from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic
 from st_static.model.notes import CARD_FILE, NOTES_END
@@ -98,10 +98,12 @@ def _check_space(space: Repository) -> None:
     """
     with explained(space.repo_id):
         files = retried(space.files)
-    if FACTS_FILE not in files and files - _TEMPLATE:
+        is_demo = FACTS_FILE in files and is_facts(retried(lambda: space.content(FACTS_FILE)))
+    if not is_demo and files - _TEMPLATE:
         raise ValueError(
             f"The Space {space.repo_id} holds something that is not a demo of st_static (it has no "
-            f"{FACTS_FILE}). Rename it on the Hub, or publish without --demo. Nothing was uploaded."
+            f"{FACTS_FILE} of st_static). Rename it on the Hub, or publish without --demo. Nothing "
+            "was uploaded."
         )
 
 

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    get_session,
+    hf_hub_url,
+    hf_raise_for_status,
+)
+from huggingface_hub.constants import HF_HUB_DOWNLOAD_TIMEOUT
 from huggingface_hub.errors import RepositoryNotFoundError
 from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
+from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from st_static.publish.checks.folder import ModelFile, is_written_here
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
@@ -125,6 +134,14 @@ class Repository:
             return {entry.path for entry in entries if isinstance(entry, RepoFile)}
         except RepositoryNotFoundError:
             return set()
+
+    def content(self, path: str) -> bytes:
+        """The content of a file on main."""
+        url = hf_hub_url(self.repo_id, path, repo_type=self._kind, endpoint=self.api.endpoint)
+        headers = build_hf_headers(token=self.api.token)
+        response = get_session().get(url, headers=headers, timeout=HF_HUB_DOWNLOAD_TIMEOUT)
+        hf_raise_for_status(response)
+        return response.content
 
     def tags(self) -> dict[str, str]:
         """The commit of each tag."""

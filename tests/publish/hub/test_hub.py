@@ -780,8 +780,9 @@ def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
     assert capsys.readouterr().out.count("The same files are there already") == 2
     assert (folder / "README.md").read_bytes() == card
     assert len(space_history(hub)) == len(history(hub)) == 1
-    older = {"model/model.json": b"{}", "js/old.js": b"", "mine.txt": b"", "index.html": b"old"}
-    hub.repositories[DEMO].fill(older)
+    facts = {"model/model.json": b'{"written_by": "st_static demo"}'}
+    older = {"js/old.js": b"", "mine.txt": b"", "index.html": b"old"}
+    hub.repositories[DEMO].fill(facts | older)
     assert main(command) == 0
     files = space_history(hub)[0].files
     assert "js/old.js" not in files
@@ -841,6 +842,35 @@ def test_a_space_that_holds_something_else_is_left_alone(
     assert REPO not in hub.repositories
     assert len(space_history(hub)) == 1
     assert (folder / "README.md").read_bytes() == before
+
+
+def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
+    hub.fail(f"GET /{DEMO}/resolve/", status=503)
+    with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
+        publish_with_demo(folder, REPO)
+    assert client.waits == [1.0]
+    assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
+    assert REPO not in hub.repositories
+    assert len(space_history(hub)) == 1
+
+
+def test_a_space_that_cannot_be_looked_into_is_left_alone(
+    hub: Hub, client: Client, folder: Path
+) -> None:
+    publish_with_demo(folder, REPO)
+    hub.fail(f"GET /{DEMO}/resolve/", status=403)
+    with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
+        publish_with_demo(folder, REPO)
+    assert len(space_history(hub)) == 1
+
+
+def test_the_demo_of_a_private_model_is_known_again(hub: Hub, client: Client, folder: Path) -> None:
+    for _ in range(2):
+        publish_with_demo(folder, REPO, private=True)
+    assert len(space_history(hub)) == 1
 
 
 def test_a_new_space_may_hold_what_the_hub_puts_there(
