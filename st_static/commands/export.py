@@ -38,10 +38,13 @@ def run(arguments: Sequence[str]) -> int:
     """Run `export`."""
     options = _parser().read(arguments)
     from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
+    from st_static.model.static_model import read_static_model
 
     missing = [file for name in BESIDE_ONNX if not (file := options.model / name).exists()]
     for file in export_onnx(options.model, options.quantize):
         print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
     for file in missing:
         print(file)
+    if prompt := read_static_model(options.model).prompt:
+        print(f"The graph has no prompts: put the default one, {prompt!r}, before each text.")
     return 0

@@ -17,12 +17,11 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
 from st_static.arguments import as_path
 from st_static.files import atomic
@@ -68,7 +67,8 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     Raises:
         ValueError: The folder is not there, cannot be written, or holds no static model; a file
             that st_static did not write is in the way; the tokenizer cannot be run elsewhere; the
-            table has a name that clients do not read; or it is too large.
+            table has a name that clients do not read, or numbers that are not finite; or it is too
+            large.
         TypeError: The folder is neither a str nor a path.
 
     Example:
@@ -91,7 +91,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     check_onnx(folder, quantize or True)
     static = read_static_model(folder)
     check_tokenizer(static.tokenizer)
-    _check_size(np.asarray(static.table))
+    _check_numbers(static)
     _write_beside(folder, static)
     (folder / ONNX_FOLDER).mkdir(exist_ok=True)
     files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
@@ -127,7 +127,11 @@ def _read(file: Path) -> onnx.ModelProto | None:
         return None
 
 
-def _check_size(table: NDArray[Any]) -> None:
+def _check_numbers(model: StaticModel) -> None:
+    table = np.asarray(model.table)
+    weights = [table, model.head.first, model.head.second] if model.head else [table]
+    if not all(np.isfinite(array).all() for array in weights):
+        raise ValueError("The model holds numbers that are not finite. Build it again.")
     if table.nbytes > _MAX_TABLE_BYTES:
         raise ValueError(
             f"The table has {table.nbytes:,} bytes, but an ONNX file holds up to "

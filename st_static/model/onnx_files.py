@@ -11,6 +11,8 @@ from st_static.dependencies import needed_by, require_packages
 ONNX_FOLDER = "onnx"
 # The model as it is, and with its table in int8, under the names that transformers.js asks for.
 ONNX_FILES = (f"{ONNX_FOLDER}/model.onnx", f"{ONNX_FOLDER}/model_quantized.onnx")
+# By the name that transformers.js has for how the table is stored.
+FILE_OF_DTYPE = dict(zip(("fp32", "q8"), ONNX_FILES, strict=True))
 PRODUCER = "st_static"
 # A file begins with its version and its producer.
 _BEGINNING = 64

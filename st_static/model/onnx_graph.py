@@ -5,7 +5,8 @@
 | `input_ids` | [B, T], int64 | as the model's tokenizer gives them, without special tokens |
 | `attention_mask` | [B, T], int64 | 1 for a token, 0 for padding |
 | `last_hidden_state` | [B, T, D] | the vector of each token |
-| `sentence_embedding` | [B, D] | what `SentenceTransformer` gives; zeros without a known word |
+| `sentence_embedding` | [B, D] | what `SentenceTransformer` gives without a prompt; zeros without \
+a known word |
 
 Many clients take the mean of `last_hidden_state` over the tokens, whatever else there is. Behind a
 head or segments that mean would be another vector: there each token has `sentence_embedding`, of

@@ -113,7 +113,7 @@ def read_static_model(
         table,
         modules.normalize,
         _default_prompt(config),
-        _fewer(config.get("truncate_dim"), table.shape[1]),
+        _truncate_dim(config, table.shape[-1]),
         modules.segments,
         modules.head,
         folder.resolve().name if Path(model).is_dir() else str(model),
@@ -122,11 +122,6 @@ def read_static_model(
         config.get("similarity_fn_name") or "cosine",
         tuple(stated_languages(folder)),
     )
-
-
-def _fewer(truncate_dim: int | None, dimension: int) -> int | None:
-    """How many dimensions are kept; None if these are all."""
-    return truncate_dim if truncate_dim and truncate_dim < dimension else None
 
 
 def _download(
@@ -203,6 +198,12 @@ def _token_ids(description: dict[str, Any]) -> Iterator[int]:
     vocabulary = description["model"]["vocab"]
     yield from vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
     yield from (token["id"] for token in description["added_tokens"])
+
+
+def _truncate_dim(config: dict[str, Any], width: int) -> int | None:
+    """How many dimensions are kept; None if all are, as where the config names more."""
+    kept: int | None = config.get("truncate_dim")
+    return kept if kept and kept < width else None
 
 
 def _default_prompt(config: dict[str, Any]) -> str:

@@ -528,6 +528,46 @@ def test_what_model2vec_saved_is_exported(tmp_path):
     np.testing.assert_allclose(vectors, again, atol=1e-6)
 
 
+@pytest.mark.parametrize("form", ["table", "head"])
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_numbers_that_are_not_finite_are_told_before_anything_is_written(tmp_path, form, quantize):
+    tokenizer = make_tokenizer()
+    table = make_table(tokenizer.get_vocab_size())
+    if form == "table":
+        table[7, 3] = np.nan
+        head = None
+    else:
+        head = replace(HEAD, first=np.full_like(HEAD.first, np.inf))
+    export_model(tmp_path / "model", table, tokenizer, {}, head=head)
+    before = files_in(tmp_path / "model")
+    with pytest.raises(ValueError, match="numbers that are not finite"):
+        export_onnx(tmp_path / "model", quantize)
+    assert files_in(tmp_path / "model") == before
+
+
+def test_more_dimensions_than_there_are_are_all(tmp_path):
+    folder = make_model(tmp_path / "model")
+    file = folder / "config_sentence_transformers.json"
+    write_json(file, read_json(file) | {"truncate_dim": D + 9})
+    export_onnx(folder)
+    [shape] = [
+        [dimension.dim_value for dimension in output.type.tensor_type.shape.dim]
+        for output in onnx.load(folder / FLOAT).graph.output
+        if output.name == "sentence_embedding"
+    ]
+    assert shape[-1] == D
+    assert read_static_model(folder).truncate_dim is None
+
+
+def test_the_command_says_which_prompt_the_graph_leaves_out(tmp_path, capsys):
+    folder = make_model(tmp_path / "model")
+    file = folder / "config_sentence_transformers.json"
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    write_json(file, read_json(file) | prompts)
+    assert main(["export", str(folder), "--onnx"]) == 0
+    assert "put the default one, 'query: ', before each text" in capsys.readouterr().out
+
+
 def test_a_table_that_is_too_large_is_told(tmp_path, monkeypatch):
     folder = make_model(tmp_path / "model")
     monkeypatch.setattr(onnx_export, "_MAX_TABLE_BYTES", 1_000)

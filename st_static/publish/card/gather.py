@@ -17,7 +17,7 @@ from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE, own_files
-from st_static.model.onnx_files import ONNX_FILES
+from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts, ResultEntry
@@ -94,7 +94,7 @@ def _bytes_in_memory(model: StaticModel) -> int:
 def _parts(folder: Path, model: StaticModel) -> dict[str, Any]:
     """What a model has beside its table."""
     onnx = ""
-    for dtype, name in zip(("fp32", "q8"), ONNX_FILES, strict=True):
+    for dtype, name in FILE_OF_DTYPE.items():
         onnx = dtype if (folder / name).is_file() else onnx
     return {"head_units": model.head.units if model.head else 0, "onnx": onnx}
 

@@ -12,6 +12,7 @@ from st_static.files import read_json
 from st_static.languages import languages_of_record
 from st_static.model.export import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
 from st_static.publish.checks.record import check_conversion, check_recipe, teacher_id
@@ -20,6 +21,7 @@ from st_static.publish.checks.weights import table_dimension
 # A link to a file of the repository, and what an example in the card loads.
 _LINK = re.compile(r"\]\((?![\w+.-]+:|[#/])([^)\s#]+)[^)]*\)")
 _LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
+_DTYPE = re.compile(r"""AutoModel\.from_pretrained\([^)]*dtype: ["'](\w+)["']""")
 _DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
 
 
@@ -51,6 +53,9 @@ def _check_references(card: str, names: Collection[str]) -> Iterator[str]:
     linked = {unquote(link) for link in _LINK.findall(card)}
     for link in sorted(linked - set(names)):
         yield f"{CARD_FILE} links to {link}, which is not there. {_AGAIN}"
+    for dtype in sorted(set(_DTYPE.findall(card)) & FILE_OF_DTYPE.keys()):
+        if (file := FILE_OF_DTYPE[dtype]) not in names:
+            yield f"{CARD_FILE} says to load {dtype}, but there is no {file}. {_AGAIN}"
     for name in sorted(names):
         if name.startswith("figures/") and name not in linked and name not in card:
             yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."

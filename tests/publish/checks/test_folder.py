@@ -480,6 +480,16 @@ def test_onnx_files_that_cannot_be_compared_are_not_published(
     assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'
 
 
+def test_a_card_that_promises_an_onnx_file_is_found(folder: Path) -> None:
+    program = 'await AutoModel.from_pretrained("ORG/ours-256", { dtype: "q8" });'
+    (folder / "README.md").write_text(f"{CARD}\n{program}\n")
+    export_onnx(folder)
+    [problem] = problems_of(folder)
+    assert problem.startswith("README.md says to load q8, but there is no onnx/model_quantized")
+    export_onnx(folder, quantize="int8")
+    check_folder(folder)
+
+
 def test_other_files_for_onnx_are_not_part_of_a_model(folder: Path) -> None:
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model_fp16.onnx").write_bytes(b"")
