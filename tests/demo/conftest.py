@@ -1,15 +1,10 @@
-"""Demo pages of models of every form, node to run their modules, and a server to show them."""
+"""Demo pages of models of every form, and node to run their modules."""
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -74,23 +69,3 @@ def node(demos):
     yield process
     for one in started.values():
         one.stop()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_) -> None:
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder on a web server."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
