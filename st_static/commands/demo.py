@@ -42,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     files = write_demo(options.model, options.output, texts)
     size = sum((options.output / file).stat().st_size for file in files)
     print(f"{options.output}: {len(files)} files, {size / 1e6:.1f} MB")
-    command = shlex.join(["python", "-m", "http.server", "-d", str(options.output)])
+    # By itself it would serve all machines around.
+    server = ["python", "-m", "http.server", "--bind", "127.0.0.1"]
+    command = shlex.join([*server, "-d", str(options.output)])
     print(f"Look at it: {command}, then open http://localhost:8000")
     return 0

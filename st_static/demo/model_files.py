@@ -60,15 +60,16 @@ def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> Non
     (folder / TOKENIZER_FILE).write_text(json.dumps(description, ensure_ascii=False), "utf-8")
     write_weights(folder / TABLE_FILE, _weights(model))
     loaded = (TOKENIZER_FILE, TABLE_FILE)
+    settings = _settings(model, description)
     facts = {
         **_WRITTEN_BY,
         "name": model.name.rpartition("/")[2],
         "license": model.license,
         "languages": list(model.languages),
         "tokens": len(model.table),
-        "dimension": min(model.table.shape[1], model.truncate_dim or model.table.shape[1]),
+        "dimension": settings["truncate_dim"] or model.table.shape[1],
         "bytes": {file: (folder / file).stat().st_size for file in loaded},
-        "settings": _settings(model, description),
+        "settings": settings,
         "examples": shown_first(model, texts),
         "limits": limits(model),
     }
@@ -104,7 +105,8 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
             {"width": dimensions.stop - dimensions.start, "length": length}
             for dimensions, length in Scaling(model).segments
         ],
-        "truncate_dim": model.truncate_dim,
+        # Models may name more dimensions than they have: all are kept then.
+        "truncate_dim": model.truncate_dim and min(model.truncate_dim, model.table.shape[1]),
         "similarity": model.similarity_fn_name,
         "continuation": description["model"].get("continuing_subword_prefix"),
         "word_begin": next((marks[part["type"]] for part in parts if part["type"] in marks), None),

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from demo_models import HTML, SENTENCES, as_on_the_page, odd_texts
-from page_server import served
+from demo_server import served
 
 from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder

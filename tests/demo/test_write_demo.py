@@ -38,7 +38,7 @@ def test_the_command_writes_a_page_and_says_how_to_look_at_it(model, tmp_path, c
     size = sum(path.stat().st_size for path in files)
     assert first == f"{demo}: {len(files)} files, {size / 1e6:.1f} MB"
     assert second == (
-        f"Look at it: python -m http.server -d {demo}, then open http://localhost:8000"
+        f"Look at it: python -m http.server --bind 127.0.0.1 -d {demo}, then open http://localhost:8000"
     )
     assert {path.name for path in demo.iterdir()} == {
         *(path.name for path in PAGE.iterdir()),
@@ -83,6 +83,18 @@ def test_the_table_is_that_of_the_model_in_8_bits(models, tmp_path):
     assert facts["bytes"] == sizes
 
 
+def test_a_model_that_keeps_more_dimensions_than_it_has_keeps_all(tmp_path):
+    folder = write_models(tmp_path / "models")["words"]
+    config = json.loads((folder / "config_sentence_transformers.json").read_text("utf-8"))
+    for named, kept in ((DIMENSION + 44, DIMENSION), (DIMENSION - 4, DIMENSION - 4), (None, None)):
+        config["truncate_dim"] = named
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+        write_demo(folder, tmp_path / "demo")
+        facts = facts_of(tmp_path / "demo")
+        assert facts["settings"]["truncate_dim"] == kept
+        assert facts["dimension"] == (kept or DIMENSION)
+
+
 def test_the_page_asks_for_nothing_that_it_does_not_bring(model, tmp_path):
     """Whatever a module imports, and the page links, is a file beside it."""
     write_demo(model, tmp_path / "demo")
@@ -94,7 +106,11 @@ def test_the_page_asks_for_nothing_that_it_does_not_bring(model, tmp_path):
     linked = re.findall(r'(?:href|src)="([^"]+)"', page)
     assert len(linked) == 3
     assert all((tmp_path / "demo" / name).is_file() for name in linked)
-    assert "default-src 'self'" in page
+    policy = re.search(r'content="(default-src [^"]+)"', page)[1]
+    assert policy.split("; ")[:2] == [
+        "default-src 'self'",
+        "connect-src 'self' https://*.hf.co https://*.huggingface.co",  # the Hub's storage
+    ]
     assert "<script>" not in page
 
 

@@ -1,4 +1,4 @@
-"""A web server for a folder."""
+"""A web server for demo pages."""
 
 from __future__ import annotations
 
