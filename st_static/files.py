@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import threading
@@ -40,6 +41,15 @@ def atomic(path: Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what `atomic` left of a file when its process was killed.
+
+    To be called where nobody else writes the file.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def disk_full(name: str) -> OSError:

@@ -13,6 +13,7 @@ from st_static.files import (
     read_arrays,
     read_json,
     read_table,
+    remove_leftovers,
     write_arrays,
     write_json,
     write_table,
@@ -104,3 +105,14 @@ def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
     with pytest.raises(OSError, match=r"^No space left on the disk of .*/file: make room"):
         fill()
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+    for name in ("a[1]", ".a[1].12-34.tmp", ".a[1].notes.tmp", ".b.12-34.tmp"):
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path / "a[1]")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".a[1].notes.tmp",
+        ".b.12-34.tmp",
+        "a[1]",
+    ]

@@ -106,7 +106,7 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
             for dimensions, length in Scaling(model).segments
         ],
         # Models may name more dimensions than they have: all are kept then.
-        "truncate_dim": model.truncate_dim and min(model.truncate_dim, model.table.shape[1]),
+        "truncate_dim": model.truncate_dim,
         "similarity": model.similarity_fn_name,
         "continuation": description["model"].get("continuing_subword_prefix"),
         "word_begin": next((marks[part["type"]] for part in parts if part["type"] in marks), None),

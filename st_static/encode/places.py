@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from st_static.addresses import without_secrets
-from st_static.files import atomic
+from st_static.files import atomic, remove_leftovers
 
 WILDCARDS = re.compile(r"[*?\[]")
 
@@ -100,6 +100,7 @@ class Place:
         if self.is_local:
             path = Path(self.path)
             path.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path)
             with atomic(path) as temporary, temporary.open("wb") as stream:
                 yield stream
             return
