@@ -16,7 +16,8 @@ from st_static.distill.build_result import BuildResult
 from st_static.distill.progress import unit_of
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
-from st_static.model.export import RECORD_FILE, own_files
+from st_static.model.export import own_files
+from st_static.model.modules import RECORD_FILE
 from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces
 
 _SPEED_SENTENCES = 20_000

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -91,7 +90,8 @@ class FolderEncoder:
         """The model, which a process loads once."""
         # Without torch, an encoder's sums are rounded otherwise: with it from the first text on,
         # what is written does not depend on what a process has encoded before.
-        importlib.import_module("torch")
+        import torch  # noqa: F401
+
         return loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
 
     def __call__(self, pair: FilePair) -> FileReport:

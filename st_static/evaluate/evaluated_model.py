@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
-from st_static.model.export import RECORD_FILE, is_own
+from st_static.model.export import is_own
+from st_static.model.modules import RECORD_FILE
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
 

@@ -25,6 +25,7 @@ from st_static.model.modules import (
     CODE_FILES,
     CONFIG_FILE,
     MODEL_FOLDERS,
+    RECORD_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
     Segment,
@@ -37,7 +38,6 @@ from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, is_o
 from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.vectors import in_format
 
-RECORD_FILE = "st_static.json"
 PCA_FILE = "sentence_pca.safetensors"
 # All else in a model's folder is not ours.
 _OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)

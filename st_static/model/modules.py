@@ -30,6 +30,8 @@ MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 TABLE_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
+# How the model was made.
+RECORD_FILE = "st_static.json"
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"

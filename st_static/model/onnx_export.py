@@ -33,8 +33,7 @@ from st_static.model.client_files import (
     write_client_files_for_onnx,
 )
 from st_static.model.client_tokenizer import check_tokenizer
-from st_static.model.export import RECORD_FILE
-from st_static.model.modules import CONFIG_FILE, TOKENIZER_FILE, read_modules
+from st_static.model.modules import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, read_modules
 from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
 from st_static.model.onnx_graph import build_graph
 from st_static.model.static_model import StaticModel, read_static_model

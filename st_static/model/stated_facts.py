@@ -10,7 +10,7 @@ import yaml
 
 from st_static.files import read_json
 from st_static.languages import languages_of_record
-from st_static.model.export import RECORD_FILE
+from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE
 
 FILES = (RECORD_FILE, CARD_FILE)

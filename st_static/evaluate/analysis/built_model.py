@@ -13,9 +13,8 @@ from tokenizers import Tokenizer
 from st_static.distill.work_directory import Selected, WorkDirectory
 from st_static.evaluate.task_languages import languages_of_model
 from st_static.files import read_json
-from st_static.model.export import RECORD_FILE
 from st_static.model.head import Head
-from st_static.model.modules import TOKENIZER_FILE, table_folder
+from st_static.model.modules import RECORD_FILE, TOKENIZER_FILE, table_folder
 from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged

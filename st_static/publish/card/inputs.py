@@ -13,7 +13,7 @@ from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json
 from st_static.hub_access import check_repo_id
 from st_static.languages import languages_of_record
-from st_static.model.export import RECORD_FILE
+from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 from st_static.publish.card.identity import check_same_model, identity

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from st_static.files import read_json
 from st_static.languages import languages_of_record
-from st_static.model.export import RECORD_FILE
+from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from st_static.evaluate.evaluated_model import hash_files
-from st_static.model.export import RECORD_FILE, own_files
-from st_static.model.modules import TABLE_FILE, TOKENIZER_FILE
+from st_static.model.export import own_files
+from st_static.model.modules import RECORD_FILE, TABLE_FILE, TOKENIZER_FILE
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 _MARK = re.compile(r"<!-- st_static: model=([0-9a-f]+) -->")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from st_static.arguments import as_path
 from st_static.model.client_files import CLIENT_FILES
-from st_static.model.export import PCA_FILE, RECORD_FILE
-from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE
+from st_static.model.export import PCA_FILE
+from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE, RECORD_FILE
 from st_static.model.notes import CARD_FILE
 from st_static.model.onnx_files import ONNX_FILES
 from st_static.publish.checks.card_format import check_card, check_results_file
