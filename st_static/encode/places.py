@@ -17,6 +17,7 @@ from pyarrow import fs
 from st_static.addresses import without_secrets
 from st_static.files import atomic, remove_leftovers
 
+_RETRY = "retry_limit_seconds=10"
 WILDCARDS = re.compile(r"[*?\[]")
 
 
@@ -45,12 +46,15 @@ class Place:
         wildcard = WILDCARDS.search(address)
         # With wildcards an address is none: they are left out, and put back.
         plain = address[: wildcard.start()] if wildcard else address
+        if address.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in options:
+            # Else it tries for a quarter of an hour.
+            mark, options = "?", f"{options}&{_RETRY}" if options else _RETRY
         try:
             filesystem, path = fs.FileSystem.from_uri(plain + mark + options)
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(
-                f"Expected a path or an address such as s3://bucket/folder, but got "
-                f"{without_secrets(name)}."
+                f"{without_secrets(name)} cannot be opened ({without_secrets(str(error))}): "
+                "expected a path, or an address such as s3://bucket/folder."
             ) from error
         # Arrow drops a slash at the end of an address.
         slash = "/" if wildcard and plain.endswith("/") else ""

@@ -214,7 +214,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input {0}/*.csv --output {0}/o", "end with .parquet, but {0}/*.csv has none"),
         ("--input {0} --output {0}/o --address local", "add --engine ray"),
         ("--input {0}/in.csv --output {0}/o.npy --engine ray", "--engine is for many files"),
-        ("--input xyz://k:s/e@c@a/b --output {0}/o", "s3://bucket/folder, but got xyz://a/b."),
+        ("--input xyz://k:s/e@c@a/b --output {0}/o", "xyz://a/b cannot be opened"),
         ("--input {0}/none.csv --output {0}/o.npy", "none.csv does not exist"),
         ("--input {0}/in.csv --output {0}/o.npy --keep", "--keep needs a table"),
         ("--input {0}/in.csv --output {0}/o.npy --column body", "no column 'body' in"),
