@@ -286,7 +286,7 @@ def what_differs(
     kinds = {
         "without a known word": has_no_word,
         "of more than 512 words": is_long & ~has_no_word,
-        "others": ~is_long & ~has_no_word,
+        "other": ~is_long & ~has_no_word,
     }
     said = []
     for kind, members in kinds.items():

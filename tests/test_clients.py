@@ -96,7 +96,7 @@ def test_what_differs_is_told_by_kind(clients: ModuleType) -> None:
     with_nan = np.where(expected.any(axis=1, keepdims=True), expected, np.nan)
     assert row(with_nan) == f"{begin} yes | 0e+00 | 1 without a known word: NaN |"
     assert row(expected[::-1]) == (
-        f"{begin} yes | 1e+00 | 1 without a known word, 1 of more than 512 words, 2 others |"
+        f"{begin} yes | 1e+00 | 1 without a known word, 1 of more than 512 words, 2 other |"
     )
     assert row(expected[:, :1]) == f"{begin} yes | shape (4, 1) | all |"
     assert row("KeyError: 'x'") == f"{begin} no: `KeyError: 'x'` | | |"
