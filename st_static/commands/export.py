@@ -12,6 +12,11 @@ from st_static.dependencies import needed_by
 
 class _Parser(CommandParser):
     def check_values(self, options: Any) -> None:
+        """Check that something is to be written, and that it has the options given.
+
+        Raises:
+            UsageError: Nothing is.
+        """
         if not options.onnx:
             what = "--quantize is of ONNX files" if options.quantize else "Nothing to write"
             raise UsageError(f"{what}: give --onnx.")

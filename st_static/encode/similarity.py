@@ -15,7 +15,10 @@ Measure = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float3
 
 
 def _distances(p: float) -> Measure:
+    """The measure that is larger the smaller the distance by the p-norm is."""
+
     def negative_distances(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Negative distances of all pairs of vectors, [n, D] and [m, D] -> [n, m]."""
         import torch  # which other measures do not need
 
         distances = torch.cdist(torch.from_numpy(a), torch.from_numpy(b), p)

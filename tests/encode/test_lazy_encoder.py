@@ -205,4 +205,6 @@ assert "torch" in sys.modules
 
 
 def test_torch_is_loaded_when_it_pays(folders):
-    subprocess.run([sys.executable, "-c", COUNT, str(folders["table"])], check=True)
+    command = [sys.executable, "-c", COUNT, str(folders["table"])]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

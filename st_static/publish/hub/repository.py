@@ -123,9 +123,9 @@ class Repository:
         return sha
 
     def _info(self, revision: str) -> ModelInfo | SpaceInfo:
-        info = self.api.repo_info(self.repo_id, revision=revision, repo_type=self._kind)
-        assert isinstance(info, (ModelInfo, SpaceInfo))
-        return info
+        if self._kind == "space":
+            return self.api.space_info(self.repo_id, revision=revision)
+        return self.api.model_info(self.repo_id, revision=revision)
 
     def files(self) -> set[str]:
         """The paths of the files on main; none where there is no repository."""
