@@ -94,7 +94,7 @@ class Build(_Build):
             return super()._vocabulary(folder)
         shards, teacher = self.work.sentence_shards(), self.teacher.tokenizer
         pieces, config = self.find(shards, teacher, self.vocabulary), self.vocabulary
-        return write_piece_vocabulary(folder, shards, teacher, pieces, config, self.config.workers)
+        return write_piece_vocabulary(folder, shards, teacher, pieces, config, self.engine)
 
 
 def scores(model: Path, tasks: list[str], languages: list[str], data: Path) -> list[str]:

@@ -20,6 +20,7 @@ from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import training_device
+from st_static.distill.engines import Processes
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import resolve_components
@@ -115,6 +116,7 @@ class _Build:
         self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
         check_output(self.output)
         check_onnx(present(self.output), config.export.onnx)
+        self.engine = Processes(config.workers)
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
@@ -186,18 +188,18 @@ class _Build:
         require_disk(folder, self.corpus.text_bytes(), "The sentences of the corpus")
         config, languages = self.config, languages_of(self.config.language)
         warn_without_rules(languages)
-        figures = write_sentences(self.corpus, folder, config.sentences, config.workers, languages)
+        figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
         warn_of_other_language(sentence_shards(folder), config.language)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:
-        shards, config, workers = self.work.sentence_shards(), self.vocabulary, self.config.workers
+        shards, config, engine = self.work.sentence_shards(), self.vocabulary, self.engine
         teacher = self.teacher.tokenizer
         if config.units == "pieces":
-            learnt = learn_pieces(folder, shards, config, workers)
-            return write_piece_vocabulary(folder, shards, teacher, learnt, config, workers)
+            learnt = learn_pieces(folder, shards, config, engine)
+            return write_piece_vocabulary(folder, shards, teacher, learnt, config, engine)
         pieces = teacher_pieces(teacher, config.normalization)
-        return write_vocabulary(folder, shards, teacher, pieces, config, workers)
+        return write_vocabulary(folder, shards, teacher, pieces, config, engine)
 
     def _selection(self, folder: Path) -> Figures:
         config, limit = self.config, self.teacher.max_tokens
@@ -206,7 +208,7 @@ class _Build:
             folder,
             self.work,
             config.selection,
-            config.workers,
+            self.engine,
             languages_of(config.language),
             None if limit is None else limit - around,
         )

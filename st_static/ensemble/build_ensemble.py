@@ -16,6 +16,7 @@ from st_static.distill.agreement import cosine_agreement
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import sentence_shards, split_sentences, write_sentences
+from st_static.distill.engines import Processes
 from st_static.distill.stages import Figures, locked, run_stage
 from st_static.distill.teacher import Teacher
 from st_static.encode.encoder import Encoder
@@ -156,7 +157,7 @@ def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
 
 
 def _write_sentences(corpus: Corpus, config: EnsembleConfig, folder: Path) -> Figures:
-    return write_sentences(corpus, folder, config.sentences, config.workers)
+    return write_sentences(corpus, folder, config.sentences, Processes(config.workers))
 
 
 def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:

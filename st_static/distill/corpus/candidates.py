@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.corpus.workers import map_shards
+from st_static.distill.engines import Engine, map_shards
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.chunks import split_chunks
@@ -251,7 +251,7 @@ def write_candidates(
     folder: Path,
     finder_files: FinderFiles,
     plan: CandidatePlan,
-    workers: int,
+    engine: Engine,
 ) -> list[Pairs]:
     """Summarise every sentence shard, in processes, and map the summaries into memory.
 
@@ -260,13 +260,13 @@ def write_candidates(
         folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
         finder_files: What finds words.
         plan: Which sentences are candidates.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
     """
     first = offsets_of(np.array([read_table(path).num_rows for path in shards])).tolist()
     files = [folder / f"candidates-{number:05d}.arrow" for number in range(len(shards))]
     items = [item for item in zip(shards, first, files, strict=False) if not item[2].exists()]
     summarise = functools.partial(_write_candidates, finder_files=finder_files, plan=plan)
-    for _ in map_shards(summarise, items, workers, "candidates", len(items)):
+    for _ in map_shards(summarise, items, engine, "candidates", len(items)):
         pass
     return [Pairs(*(c.to_numpy() for c in read_table(file).columns)) for file in files]
 

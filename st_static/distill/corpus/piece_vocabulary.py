@@ -24,7 +24,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.distill.corpus.vocabulary import count_shards, write_tokenizers
-from st_static.distill.corpus.workers import map_shards
+from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures
 from st_static.files import read_table
@@ -96,7 +96,7 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
 
 
 def frequent_words(
-    folder: Path, shards: Sequence[Path], config: VocabularyConfig, workers: int
+    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
 ) -> dict[str, int]:
     """Words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
 
@@ -107,9 +107,9 @@ def frequent_words(
         folder: Where the counts of shards go meanwhile.
         shards: The sentence shards.
         config: Size, least count and normalisation.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
     """
-    counts = count_shards(shards, workers, folder, config.normalization, _LETTER)
+    counts = count_shards(shards, engine, folder, config.normalization, _LETTER)
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
     marked = [WORD_BEGIN + word for word in counts["text"].to_pylist()]
     spaced = pc.match_substring_regex(pa.array(marked, pa.string()), _SPACED_WORD)
@@ -150,11 +150,11 @@ def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
     return merged
 
 
-def count_pieces(shards: Sequence[Path], tokenizer: Tokenizer, workers: int) -> NDArray[np.int64]:
+def count_pieces(shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine) -> NDArray[np.int64]:
     """How often each token occurs in the corpus, [V]."""
     count = functools.partial(_count_shard, tokenizer=tokenizer.to_str())
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
-    for counts in map_shards(count, shards, workers, "piece counts", len(shards)):
+    for counts in map_shards(count, shards, engine, "piece counts", len(shards)):
         total += counts
     return total
 
@@ -177,7 +177,7 @@ def write_piece_vocabulary(
     teacher: Tokenizer,
     pieces: Mapping[str, float],
     config: VocabularyConfig,
-    workers: int,
+    engine: Engine,
 ) -> Figures:
     """The stage: keep the pieces that the corpus uses, and make the student's tokenizer of them.
 
@@ -187,7 +187,7 @@ def write_piece_vocabulary(
         teacher: The teacher's tokenizer, which is kept beside the student's.
         pieces: Pieces with the logarithms of their probabilities; see `learn_pieces`.
         config: Size, least count and normalisation.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
 
     Returns:
         How many pieces and tokens there are.
@@ -196,7 +196,7 @@ def write_piece_vocabulary(
         ValueError: The corpus uses none of the pieces.
     """
     tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
-    counts = count_pieces(shards, tokenizer, workers)[len(SPECIAL_TOKENS) :]
+    counts = count_pieces(shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
     words = choose_used(pieces, counts, config)
     scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
@@ -210,7 +210,7 @@ def write_piece_vocabulary(
 
 
 def learn_pieces(
-    folder: Path, shards: Sequence[Path], config: VocabularyConfig, workers: int
+    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
 ) -> dict[str, float]:
     """The pieces and frequent words of a corpus, with the logarithms of their probabilities.
 
@@ -218,7 +218,7 @@ def learn_pieces(
         folder: Where the counts of shards go meanwhile.
         shards: The sentence shards.
         config: Size, least count and normalisation.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
     """
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
     sample, share = sample_texts(shards, n_characters)
@@ -231,7 +231,7 @@ def learn_pieces(
     seconds = duration(time.perf_counter() - start)
     logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
     ids_of = ChunkTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
-    words = frequent_words(folder, shards, config, workers)
+    words = frequent_words(folder, shards, config, engine)
     return add_words(pieces, words, len(ids_of(texts).values) / share)
 
 

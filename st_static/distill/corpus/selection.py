@@ -33,6 +33,7 @@ from st_static.distill.corpus.further_texts import (
     draw_spans,
 )
 from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.engines import Engine
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_table
@@ -54,7 +55,7 @@ def write_selection(
     folder: Path,
     work: WorkDirectory,
     config: SelectionConfig,
-    workers: int,
+    engine: Engine,
     languages: Sequence[str] = (),
     max_tokens: int | None = None,
 ) -> Figures:
@@ -64,7 +65,7 @@ def write_selection(
         folder: Where the stage's files go.
         work: The stages before: sentences and vocabulary.
         config: How they are chosen.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
         languages: Tags of the corpus's languages; without any, it is English.
         max_tokens: Most tokens of a passage, without special ones; None is any number.
 
@@ -79,7 +80,7 @@ def write_selection(
     keys = np.concatenate([read_table(path)["key"].to_numpy() for path in shards])
     plan = _plan(counts, keys, config)
     require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
-    candidates = write_candidates(shards, folder, _finder_files(work), plan, workers)
+    candidates = write_candidates(shards, folder, _finder_files(work), plan, engine)
     pairs = select(by_word_range(candidates), len(keys), config)
     held_out = np.flatnonzero(keys >= plan.held_out_from)
     count = _token_counter(work.teacher_tokenizer_file)

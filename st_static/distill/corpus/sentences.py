@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from st_static.distill.corpus.config import SentencesConfig
 from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.splitting import split_paragraphs
-from st_static.distill.corpus.workers import map_shards
+from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
 from st_static.files import read_json, read_table, write_json, write_table
 from st_static.languages import is_english
@@ -151,7 +151,7 @@ def write_sentences(
     documents: Iterable[str],
     folder: Path,
     config: SentencesConfig,
-    workers: int,
+    engine: Engine,
     languages: Sequence[str] = (),
 ) -> Figures:
     """Split, filter and deduplicate documents into shards of distinct sentences.
@@ -163,7 +163,7 @@ def write_sentences(
         documents: The corpus.
         folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
         config: Which sentences are kept.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
         languages: Tags of the corpus's languages; without any, it is English.
 
     Returns:
@@ -179,7 +179,7 @@ def write_sentences(
     blocks = islice(in_blocks(documents, BLOCK_CHARACTERS), len(done), None)
     split = functools.partial(split_block, config=config, languages=languages)
     for number, (table, counts) in enumerate(
-        map_shards(split, blocks, workers, "sentences"), len(done)
+        map_shards(split, blocks, engine, "sentences"), len(done)
     ):
         new = seen.add(table["key"].to_numpy())
         table = table.filter(pa.array(new))

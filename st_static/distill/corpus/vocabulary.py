@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from st_static.distill.corpus.config import VocabularyConfig
-from st_static.distill.corpus.workers import map_shards
+from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
 from st_static.files import read_table, write_table
@@ -103,7 +103,7 @@ def _write_counts(item: tuple[Path, Path], pattern: str | None) -> None:
 
 def count_shards(
     shards: Sequence[Path],
-    workers: int,
+    engine: Engine,
     folder: Path,
     normalization: Normalization,
     pattern: str | None = None,
@@ -112,7 +112,7 @@ def count_shards(
 
     Args:
         shards: The sentence shards.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
         folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
             all are removed at the end.
         normalization: What becomes of a text before it is split.
@@ -125,13 +125,13 @@ def count_shards(
     files = [folder / f"counts-{number:05d}.arrow" for number in range(len(shards))]
     missing = [item for item in zip(shards, files, strict=True) if not item[1].exists()]
     write = functools.partial(_write_counts, pattern=pattern)
-    for _ in map_shards(write, missing, workers, "word counts", len(missing)):
+    for _ in map_shards(write, missing, engine, "word counts", len(missing)):
         pass
     chunks = _merge_stream(map(read_table, files)).combine_chunks()
     starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)
     parts = [chunks.slice(start, _CHUNKS_AT_A_TIME) for start in starts]
     count = functools.partial(words_of_chunks, normalization=normalization)
-    words = _merge_stream(map_shards(count, parts, workers, "words", len(parts)))
+    words = _merge_stream(map_shards(count, parts, engine, "words", len(parts)))
     for file in files:
         file.unlink()
     return words.sort_by([("count", "descending"), ("text", "ascending")])
@@ -178,7 +178,7 @@ def write_vocabulary(
     teacher: Tokenizer,
     pieces: Iterable[str],
     config: VocabularyConfig,
-    workers: int,
+    engine: Engine,
 ) -> Figures:
     """The stage: count words, choose the vocabulary, and make the student's tokenizer.
 
@@ -188,7 +188,7 @@ def write_vocabulary(
         teacher: The teacher's tokenizer, which is kept beside the student's.
         pieces: The teacher's word pieces, in the student's spelling.
         config: Size, least count and kind of pieces.
-        workers: Processes; 0 is one per processor.
+        engine: What runs the parts.
 
     Returns:
         How many words and tokens there are.
@@ -197,7 +197,7 @@ def write_vocabulary(
         ValueError: The corpus offers too few words, or the disk is too small.
     """
     require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
-    counts = count_shards(shards, workers, folder, config.normalization)
+    counts = count_shards(shards, engine, folder, config.normalization)
     words = choose_words(counts, config)
     vocabulary = words["text"].to_pylist()
     chosen = choose_pieces(vocabulary, pieces, counts["text"], config)

@@ -10,6 +10,7 @@ from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import split_paragraphs
+from st_static.distill.engines import Processes
 
 TEXTS = {
     "en": "We walked along the river until it got dark. Nobody had thought of bringing a lamp. The "
@@ -42,7 +43,7 @@ def warnings(
 ) -> list[str]:
     """What is said of these documents."""
     folder.mkdir(exist_ok=True)
-    write_sentences(documents, folder, SentencesConfig(), 1, treated_as)
+    write_sentences(documents, folder, SentencesConfig(), Processes(1), treated_as)
     warn_of_other_language(sentence_shards(folder), language)
     assert all(record.levelno == logging.WARNING for record in caplog.records)
     return [record.getMessage() for record in caplog.records]

@@ -26,6 +26,7 @@ from st_static.distill.corpus.piece_vocabulary import (
     write_piece_vocabulary,
 )
 from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
@@ -169,7 +170,7 @@ def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) 
     for text in JAPANESE:
         for index in tokenizer.encode(text).ids:
             expected[index] += 1
-    np.testing.assert_array_equal(count_pieces(shards, tokenizer, 1), expected)
+    np.testing.assert_array_equal(count_pieces(shards, tokenizer, Processes(1)), expected)
 
 
 def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
@@ -190,7 +191,7 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     shards = write_shards(tmp_path, [texts[:7], texts[7:]])
 
     def words_of(**options: int) -> dict[str, int]:
-        return frequent_words(tmp_path, shards, replace(CONFIG, **options), 1)
+        return frequent_words(tmp_path, shards, replace(CONFIG, **options), Processes(1))
 
     words = words_of(min_count=3)
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
@@ -224,17 +225,17 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
     monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
     monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
     shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
-    learnt = learn_pieces(tmp_path, shards, replace(CONFIG, size=80), 1)
+    learnt = learn_pieces(tmp_path, shards, replace(CONFIG, size=80), Processes(1))
     tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
-    n_tokens = count_pieces(shards, tokenizer, 1).sum()
+    n_tokens = count_pieces(shards, tokenizer, Processes(1)).sum()
     assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
 
 
 def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path) -> None:
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
-    learnt = learn_pieces(tmp_path, shards, CONFIG, 1)
-    figures = write_piece_vocabulary(tmp_path, shards, teacher, learnt, CONFIG, 1)
+    learnt = learn_pieces(tmp_path, shards, CONFIG, Processes(1))
+    figures = write_piece_vocabulary(tmp_path, shards, teacher, learnt, CONFIG, Processes(1))
     words = read_table(tmp_path / "words.arrow")
     student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert figures["words"] == len(words) == student.get_vocab_size() - 2

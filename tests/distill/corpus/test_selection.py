@@ -29,6 +29,7 @@ from st_static.distill.corpus.candidates import (
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.selection import by_word_range, gather_selected, select
 from st_static.distill.corpus.sentences import sentence_key, split_sentences
+from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
@@ -410,7 +411,7 @@ def candidate_files(
 ) -> tuple[list[Pairs], dict[str, bytes]]:
     folder = shards[0].parent
     files = FinderFiles(folder / "words.arrow", folder / "student.json", folder / "teacher.json")
-    pairs = write_candidates(shards, folder, files, setting.plan(CONFIG), workers)
+    pairs = write_candidates(shards, folder, files, setting.plan(CONFIG), Processes(workers))
     return pairs, {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
 
 

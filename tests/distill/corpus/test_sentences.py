@@ -22,6 +22,7 @@ from st_static.distill.corpus.sentences import (
     split_sentences,
     write_sentences,
 )
+from st_static.distill.engines import Processes
 from st_static.files import read_json, read_table
 
 CONFIG = SentencesConfig()
@@ -273,7 +274,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_sentences_are_distinct_across_shards_and_counted(tmp_path: Path) -> None:
     twice = [*documents(12), *(text.upper() for text in documents(12))]
-    figures = write_sentences(twice, tmp_path, CONFIG, workers=1)
+    figures = write_sentences(twice, tmp_path, CONFIG, Processes(1))
     sentences = written(tmp_path)
     assert len(sentence_shards(tmp_path)) > 3
     assert len({text.lower() for text in sentences}) == len(sentences) == 12 + 4 + 12
@@ -286,7 +287,7 @@ def test_sentences_are_distinct_across_shards_and_counted(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("small_blocks")
 def test_counts_are_stored_with_every_shard_and_add_up(tmp_path: Path) -> None:
-    figures = write_sentences(documents(30), tmp_path, CONFIG, workers=1)
+    figures = write_sentences(documents(30), tmp_path, CONFIG, Processes(1))
     stored = [read_json(path.with_suffix(".json")) for path in sentence_shards(tmp_path)]
     assert len(stored) > 3
     assert {name: sum(counts[name] for counts in stored) for name in figures} == figures
@@ -298,8 +299,8 @@ def test_counts_are_stored_with_every_shard_and_add_up(tmp_path: Path) -> None:
 def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    one = write_sentences(documents(40), tmp_path / "one", CONFIG, workers=1)
-    two = write_sentences(documents(40), tmp_path / "two", CONFIG, workers=2)
+    one = write_sentences(documents(40), tmp_path / "one", CONFIG, Processes(1))
+    two = write_sentences(documents(40), tmp_path / "two", CONFIG, Processes(2))
     assert one == two
     assert len(sentence_shards(tmp_path / "one")) > 5
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "two")
@@ -315,14 +316,14 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()
     resumed.mkdir()
-    figures = write_sentences(documents(40), whole, CONFIG, workers=1)
+    figures = write_sentences(documents(40), whole, CONFIG, Processes(1))
     for n_documents in (3, 15, 30):
         with pytest.raises(RuntimeError, match="power"):
-            write_sentences(broken_after(documents(40), n_documents), resumed, CONFIG, workers=1)
+            write_sentences(broken_after(documents(40), n_documents), resumed, CONFIG, Processes(1))
         assert len(sentence_shards(resumed)) < len(sentence_shards(whole))
     before = {path: path.stat().st_mtime_ns for path in sentence_shards(resumed)}
     assert len(before) > 3
-    assert write_sentences(documents(40), resumed, CONFIG, workers=1) == figures
+    assert write_sentences(documents(40), resumed, CONFIG, Processes(1)) == figures
     assert shard_bytes(resumed) == shard_bytes(whole)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -330,19 +331,19 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_a_shard_without_its_counts_is_written_again(tmp_path: Path) -> None:
     """A kill may come between the two files of a shard."""
-    write_sentences(documents(40), tmp_path, CONFIG, workers=1)
+    write_sentences(documents(40), tmp_path, CONFIG, Processes(1))
     before = shard_bytes(tmp_path)
     last = sentence_shards(tmp_path)[-1]
     last.with_suffix(".json").unlink()
     last.write_bytes(b"of another time")
-    write_sentences(documents(40), tmp_path, CONFIG, workers=1)
+    write_sentences(documents(40), tmp_path, CONFIG, Processes(1))
     assert shard_bytes(tmp_path) == before
 
 
 def test_the_number_of_remembered_keys_is_bounded(tmp_path: Path, small_blocks: None) -> None:
     """With a small memory a sentence may come again, but never from the same block."""
     config = SentencesConfig(max_remembered=20)
-    figures = write_sentences(documents(30) * 2, tmp_path, config, workers=1)
+    figures = write_sentences(documents(30) * 2, tmp_path, config, Processes(1))
     assert 30 + 4 + 30 < figures["kept"] < 2 * 3 * 30
     for shard in sentence_shards(tmp_path):
         texts = read_table(shard)["text"].to_pylist()
@@ -352,7 +353,7 @@ def test_the_number_of_remembered_keys_is_bounded(tmp_path: Path, small_blocks: 
 @pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])
 def test_a_corpus_without_any_sentence_is_an_error(tmp_path: Path, texts: list[str]) -> None:
     with pytest.raises(ValueError, match=r"no sentence that passes the filter.*corpus\.\*"):
-        write_sentences(texts, tmp_path, CONFIG, workers=1)
+        write_sentences(texts, tmp_path, CONFIG, Processes(1))
 
 
 @pytest.mark.parametrize(("languages", "is_named"), [([], True), (["en"], True), (["ja"], False)])
@@ -360,7 +361,7 @@ def test_where_no_english_is_found_the_option_is_named(
     tmp_path: Path, languages: list[str], is_named: bool
 ) -> None:
     with pytest.raises(ValueError, match="1 of too few words") as error:
-        write_sentences(["猫。"], tmp_path, CONFIG, 1, languages)
+        write_sentences(["猫。"], tmp_path, CONFIG, Processes(1), languages)
     assert str(error.value).endswith("needs --language.") == is_named
 
 

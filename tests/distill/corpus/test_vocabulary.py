@@ -24,6 +24,7 @@ from st_static.distill.corpus.vocabulary import (
     merge_counts,
     single_characters,
 )
+from st_static.distill.engines import Processes
 from st_static.files import write_table
 from st_static.tokens.tokenizer import ENGLISH, are_continuations, build_tokenizer, split_words
 
@@ -125,7 +126,7 @@ def test_shards_are_counted_in_the_order_of_frequency_then_alphabet(
     tmp_path: Path, workers: int
 ) -> None:
     shards = [["b a c", "d b"], [], ["a b c e"], ["f f f f"]]
-    counts = count_shards(write_shards(tmp_path, shards), workers, tmp_path, ENGLISH)
+    counts = count_shards(write_shards(tmp_path, shards), Processes(workers), tmp_path, ENGLISH)
     assert counts.to_pydict() == {
         "text": ["f", "b", "a", "c", "d", "e"],
         "count": [4, 3, 2, 2, 1, 1],
@@ -137,7 +138,7 @@ def test_the_cut_into_shards_makes_no_difference(tmp_path: Path, cut: int) -> No
     sentences = split_sentences(read_docstrings(["json"]))[:200]
     whole = table_of(reference_counts(sentences))
     shards = [sentences[start::cut] for start in range(cut)]
-    counts = count_shards(write_shards(tmp_path, shards), 1, tmp_path, ENGLISH)
+    counts = count_shards(write_shards(tmp_path, shards), Processes(1), tmp_path, ENGLISH)
     assert counts.to_pydict() == whole.to_pydict()
 
 
@@ -156,8 +157,8 @@ def test_counting_that_was_interrupted_goes_on(
 
     monkeypatch.setattr(vocabulary, "count_chunks", interrupt_third)
     with pytest.raises(KeyboardInterrupt):
-        count_shards(shards, 1, tmp_path, ENGLISH)
-    counts = count_shards(shards, 1, tmp_path, ENGLISH)
+        count_shards(shards, Processes(1), tmp_path, ENGLISH)
+    counts = count_shards(shards, Processes(1), tmp_path, ENGLISH)
     assert counted == [2, 0, 1, 1, 1]
     assert dict(zip(*counts.to_pydict().values(), strict=True))["b"] == 3
     assert sorted(tmp_path.iterdir()) == shards

@@ -1,0 +1,71 @@
+"""What runs the parts of a stage: processes of this machine, or a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from joblib import Parallel, delayed
+
+from st_static.distill.progress import bar
+from st_static.processors import n_processors
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Runs the parts of a stage, in any order; a stage's files must not depend on it."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many parts run at the same time."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply a picklable function to items, and yield the results as they come.
+
+        Items are taken as they are needed, so that a stream of them never fills the memory.
+        """
+
+
+class Processes:
+    """Processes of this machine.
+
+    Args:
+        workers: How many; 0 is one per processor, 1 works in this process.
+    """
+
+    def __init__(self, workers: int = 0) -> None:
+        self._workers = workers
+
+    @property
+    def n_workers(self) -> int:
+        """How many parts run at the same time."""
+        return self._workers or n_processors()
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """As `Engine.map`."""
+        parallel = Parallel(n_jobs=self.n_workers, return_as="generator")
+        yield from parallel(delayed(function)(item) for item in items)
+
+
+def map_shards(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    engine: Engine,
+    label: str,
+    total: int | None = None,
+) -> Iterator[Result]:
+    """Apply a function to a corpus's shards, with a progress bar; the results come in any order.
+
+    Args:
+        function: A picklable function of one item.
+        items: The items, possibly a generator.
+        engine: What runs it.
+        label: What the progress bar says.
+        total: Number of items, where it is known.
+    """
+    with bar(label, total, "shard") as progress:
+        for result in engine.map(function, items):
+            progress.update()
+            yield result
