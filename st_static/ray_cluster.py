@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
+from st_static.ray_actors import TRIES, Actors, cause_of, first_line
 
 with needed_by("The engine ray", "cluster"):
     import ray
@@ -26,7 +27,6 @@ Result = TypeVar("Result")
 
 _ANSWER_SECONDS = 5  # of an address
 _CHECK_SECONDS = 120  # of a node, which may have to start Python and import torch
-_TRIES = 3
 # Tasks that wait at a node, so that none is idle between two.
 _AHEAD = 2
 # What must be the same on all nodes, or they make other bytes.
@@ -34,12 +34,16 @@ _PACKAGES = ("st-static", "numpy", "pyarrow", "tokenizers", "torch")
 
 
 @contextlib.contextmanager
-def ray_cluster(address: str | None = None) -> Iterator[RayCluster]:
+def ray_cluster(
+    address: str | None = None, processors: int = 1, on_gpus: bool = True
+) -> Iterator[RayCluster]:
     """Connect to a cluster, or start one on this machine, until the block ends.
 
     Args:
         address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
             `ray://HOST:PORT` are others. By default what RAY_ADDRESS says, or else a new one.
+        processors: How many each actor takes without a GPU.
+        on_gpus: Whether actors take GPUs where there are some.
 
     Raises:
         ValueError: Nothing answers there, or it is no Ray cluster.
@@ -51,11 +55,11 @@ def ray_cluster(address: str | None = None) -> Iterator[RayCluster]:
         )
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"There is no Ray cluster at {_shown(address)}: {_first_line(error)}. Start one with "
+            f"There is no Ray cluster at {_shown(address)}: {first_line(error)}. Start one with "
             "ray start --head, or say --address local."
         ) from error
     try:
-        yield RayCluster(context.dashboard_url or "")
+        yield RayCluster(context.dashboard_url or "", processors, on_gpus)
     finally:
         ray.shutdown()
 
@@ -65,10 +69,22 @@ class RayCluster:
 
     Args:
         dashboard: Where its dashboard is, "" if it has none.
+        processors: How many each actor takes without a GPU.
+        on_gpus: Whether actors take GPUs where there are some.
     """
 
-    def __init__(self, dashboard: str) -> None:
-        self.dashboard = dashboard
+    def __init__(self, dashboard: str, processors: int = 1, on_gpus: bool = True) -> None:
+        self.dashboard, self._processors, self._on_gpus = dashboard, processors, on_gpus
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at the same time."""
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def n_gpus(self) -> int:
+        """How many GPUs actors can have."""
+        return int(ray.cluster_resources().get("GPU", 0)) if self._on_gpus else 0
 
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
         """Check that all nodes have the same Python, packages and further facts as this process.
@@ -104,14 +120,12 @@ class RayCluster:
             ) from error
         except RayError as error:
             raise ValueError(
-                f"The node {name} cannot take part: {_first_line(_cause(error))}. It needs "
+                f"The node {name} cannot take part: {first_line(cause_of(error))}. It needs "
                 "st_static and all files under the same paths."
             ) from error
         return facts
 
-    def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item], processors: int = 1
-    ) -> Iterator[Result]:
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a function to items on all nodes, and yield the results as they come.
 
         Where a process or a node dies, its items are done again elsewhere.
@@ -119,15 +133,14 @@ class RayCluster:
         Args:
             function: A picklable function of one item.
             items: The items.
-            processors: How many each task takes.
 
         Raises:
             ValueError: An item ended its process three times; or what the function raises. What is
                 under way elsewhere ends first.
         """
-        task = ray.remote(num_cpus=processors, max_retries=_TRIES - 1)(_called)
+        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_called)
         sent = ray.put(function)
-        n_waiting = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)) // processors)
+        n_waiting = _AHEAD * self.n_workers
         left = iter(items)
         waiting = {task.remote(sent, item): item for item in itertools.islice(left, n_waiting)}
         try:
@@ -140,6 +153,31 @@ class RayCluster:
         finally:
             for reference in waiting:  # those that have not begun; none is stopped in between
                 ray.cancel(reference, force=False)
+
+    def map_on_devices(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """The same by actors, each with a GPU; where there is none, with processors.
+
+        An actor gets the function once, with all that it loads, and an item whenever it is free. An
+        item whose actor dies, or that raises an error, is done again, three times at most.
+
+        Raises:
+            ValueError: An item failed three times, or no node has room for an actor.
+        """
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
+        room = [
+            int(node.get("GPU", 0) if self.n_gpus else node.get("CPU", 0) // self._processors)
+            for node in nodes
+        ]
+        if not sum(room):
+            raise ValueError(
+                f"No node has {self._processors} processors, which each process of the teacher "
+                "takes: set workers to fewer."
+            )
+        with contextlib.closing(Actors(function, sum(room), resources)) as actors:
+            yield from actors.map(items)
 
 
 def _called(function: Callable[[Item], Result], item: Item) -> Result:
@@ -155,18 +193,12 @@ def _result(reference: Any, item: Any) -> Any:
     try:
         return ray.get(reference)
     except RayTaskError as error:
-        raise _cause(error) from None
+        raise cause_of(error) from None
     except (WorkerCrashedError, RayError) as error:
         raise ValueError(
-            f"A process died {_TRIES} times over {item}: {_first_line(error)}. What is complete is "
+            f"A process died {TRIES} times over {item}: {first_line(error)}. What is complete is "
             "kept; run the command again when the cause is mended."
         ) from error
-
-
-def _cause(error: RayError) -> BaseException:
-    """What a task raised itself."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, BaseException) else error
 
 
 def _on_node(node_id: str) -> Any:
@@ -204,7 +236,3 @@ def _check_answer(address: str | None) -> None:
 def _shown(address: str | None) -> str:
     """An address without a secret."""
     return without_secrets(address or "the address in RAY_ADDRESS, or on this machine")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -119,12 +118,12 @@ def build_in_small_shards(config: BuildConfig) -> None:
     os.setsid()
     from joblib.externals.loky import get_reusable_executor
 
-    from st_static.distill import checkpoints
     from st_static.distill import pipeline as recipe
+    from st_static.distill import teacher_shards
     from st_static.distill.corpus import sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
-    checkpoints._SHORTEST = checkpoints._LONGEST = 0.0  # after every batch
+    teacher_shards._LEAST_TOKENS = 1  # a shard is a batch
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()
@@ -132,6 +131,4 @@ def build_in_small_shards(config: BuildConfig) -> None:
 
 def with_batch_tokens(teacher: Teacher, batch_tokens: int) -> Teacher:
     """The same teacher with another batch size."""
-    other = copy.copy(teacher)
-    other.batch_tokens = batch_tokens
-    return other
+    return Teacher(teacher.model, teacher.prompt, batch_tokens)

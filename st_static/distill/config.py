@@ -228,7 +228,13 @@ class BuildConfig:
             that is not named is treated as English.
         seed: Seed of the sentences that the PCA sees and of training. Held-out sentences and
             candidates are drawn by a hash of their text, the same with any seed.
-        workers: Processes for the corpus stages; 0 is one per processor.
+        workers: Processes for the corpus stages; 0 is one per processor. With the engine `ray`,
+            which has as many as the cluster has processors, those that each process of the teacher
+            takes where there is no GPU; 0 is one.
+        engine: What runs the corpus stages and the teacher: processes of this machine, or a Ray
+            cluster, whose nodes all see `work_dir` and the text. The model is the same.
+        address: Of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
+            what RAY_ADDRESS says, or a new one on this machine.
         questions: After the build, answered by searching the corpus with the new model.
 
     Example:
@@ -242,6 +248,8 @@ class BuildConfig:
     language: str | list[str] | None = None
     seed: int = 0
     workers: int = 0
+    engine: Literal["processes", "ray"] = "processes"
+    address: str | None = None
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sentences: SentencesConfig = field(default_factory=SentencesConfig)
@@ -259,6 +267,10 @@ class BuildConfig:
         check_language(self.language)
         require(
             self.workers >= 0, f"workers must be positive, or 0 for all, but it is {self.workers}."
+        )
+        require(
+            self.address is None or self.engine == "ray",
+            "address is that of a Ray cluster: set engine to ray, too.",
         )
         output, work_dir = Path(self.output).resolve(), Path(self.work_dir).resolve()
         require(
@@ -303,7 +315,7 @@ class BuildConfig:
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""
         recipe = asdict(self)
-        for key in ("output", "work_dir", "workers", "questions"):
+        for key in ("output", "work_dir", "workers", "engine", "address", "questions"):
             del recipe[key]
         for section in ("corpus", "pairs"):
             patterns = getattr(self, section).patterns

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.queues import Queue
+from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
@@ -27,16 +32,23 @@ class Engine(Protocol):
         Items are taken as they are needed, so that a stream of them never fills the memory.
         """
 
+    def map_on_devices(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """The same in processes that keep the function, and a teacher with it: one for each GPU."""
+
 
 class Processes:
     """Processes of this machine.
 
     Args:
         workers: How many; 0 is one per processor, 1 works in this process.
+        gpus: The GPUs that a teacher runs on, as CUDA_VISIBLE_DEVICES names them; with fewer than
+            two, it runs in this process.
     """
 
-    def __init__(self, workers: int = 0) -> None:
-        self._workers = workers
+    def __init__(self, workers: int = 0, gpus: Sequence[str] = ()) -> None:
+        self._workers, self._gpus = workers, gpus
 
     @property
     def n_workers(self) -> int:
@@ -47,6 +59,46 @@ class Processes:
         """As `Engine.map`."""
         parallel = Parallel(n_jobs=self.n_workers, return_as="generator")
         yield from parallel(delayed(function)(item) for item in items)
+
+    def map_on_devices(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """As `Engine.map_on_devices`.
+
+        Raises:
+            ValueError: A process died.
+        """
+        if len(self._gpus) < 2:
+            yield from map(function, items)
+            return
+        spawning = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        gpus = spawning.Queue()
+        for gpu in self._gpus:
+            gpus.put(gpu)
+        with ProcessPoolExecutor(len(self._gpus), spawning, _take, (function, gpus)) as pool:
+            waiting = [pool.submit(_call, item) for item in items]
+            try:
+                for done in as_completed(waiting):
+                    yield done.result()
+            except BrokenProcessPool as error:
+                raise ValueError(
+                    "A process of a GPU died. What is complete is kept: run the build again."
+                ) from error
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+_taken: list[Callable[[Any], Any]] = []  # by a process that keeps a GPU
+
+
+def _take(function: Callable[[Any], Any], gpus: Queue[str]) -> None:
+    # Before CUDA is asked for anything; the function loads its teacher when it is first called.
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
+    _taken.append(function)
+
+
+def _call(item: Any) -> Any:
+    return _taken[0](item)
 
 
 def map_shards(

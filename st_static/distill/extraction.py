@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
-from st_static.distill.checkpoints import Clock, checkpoints
-from st_static.distill.pieces import vectors_alone
-from st_static.distill.progress import bar
+from st_static.distill.engines import Engine
+from st_static.distill.pieces import TokensAlone
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.teacher import (
     Teacher,
@@ -27,9 +26,17 @@ from st_static.distill.teacher import (
     padded_tokens,
     token_batches,
 )
+from st_static.distill.teacher_shards import (
+    Shard,
+    ShardFiles,
+    cut_shards,
+    merge_sums,
+    run_shards,
+    summed,
+)
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
-from st_static.files import Arrays, create_array, read_arrays, write_arrays
+from st_static.files import Arrays, create_array, read_arrays
 from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
@@ -37,7 +44,6 @@ from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
 logger = logging.getLogger(__name__)
 
 _SUMS_FILE = "sums.safetensors"
-_ALONE_FILE = "alone.safetensors"
 
 
 class Prepared(NamedTuple):
@@ -191,55 +197,85 @@ def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice],
     return batches, padded_tokens(batches, lengths)
 
 
-def extract(
-    teacher: Teacher,
-    tokenizer: Tokenizer,
-    selected: Selected,
-    folder: Path,
-    clock: Clock = time.monotonic,
-) -> WordSums:
-    """Run the teacher over all selected sentences.
+class Texts(Protocol):
+    """What the teacher reads: a work directory, which other processes can open, too."""
 
-    What is done is written about twice a minute, and when it is interrupted; an interrupted run
-    goes on from there.
+    @property
+    def selected(self) -> Selected:
+        """The sentences, [S]."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The student's tokenizer."""
+
+
+class SentenceShards:
+    """The teacher's pass over the selected sentences, in shards.
+
+    A shard gives `sentences`, the vectors of its sentences, and the arrays of `WordVectors`.
 
     Args:
         teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        selected: The sentences, [S].
+        texts: What it reads.
+    """
+
+    def __init__(self, teacher: Teacher, texts: Texts) -> None:
+        self._teacher, self._texts = teacher, texts
+
+    def cut(self) -> list[Shard]:
+        """All shards."""
+        return cut_shards(*sentence_batches(self._teacher, self._texts.selected))
+
+    def __call__(self, shard: Shard) -> Arrays:
+        """Run the teacher over one shard."""
+        texts = self._texts
+        encoded = list(
+            encode_batches(self._teacher, texts.tokenizer, texts.selected, shard.batches)
+        )
+        words = (part for batch in encoded for part in batch.words)
+        vectors = np.concatenate([batch.sentences for batch in encoded])
+        return {"sentences": vectors, **summed(words, self._teacher.token_dimension)._asdict()}
+
+
+def extract(teacher: Teacher, texts: Texts, folder: Path, engine: Engine) -> WordSums:
+    """Run the teacher over all selected sentences.
+
+    Each shard leaves a file; an interrupted run goes on with those that are missing.
+
+    Args:
+        teacher: The teacher.
+        texts: The sentences, [S], and the student's tokenizer.
         folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
-        clock: Tells the seconds from one checkpoint to the next.
+        engine: What runs it.
 
     Returns:
         The sums over all sentences.
     """
-    batches, tokens = sentence_batches(teacher, selected)
-    state = _State(folder, WordSums(tokenizer.get_vocab_size(), teacher.token_dimension))
-    file, shape = folder / SENTENCE_VECTORS_FILE, (len(selected.lengths), teacher.dimension)
-    begun = state.done > 0
-    vectors = np.load(file, mmap_mode="r+") if begun else create_array(file, np.float16, shape)
+    work, files = SentenceShards(teacher, texts), ShardFiles(folder, "shard")
+    shards = work.cut()
+    if not (folder / _SUMS_FILE).exists():
+        run_shards(work, shards, files, engine, "teacher")
+        _gather_sentences(folder, teacher.dimension, shards, files)
+        n_tokens, paths = texts.tokenizer.get_vocab_size(), [files.of(shard) for shard in shards]
+        merge_sums(paths, n_tokens, teacher.token_dimension, engine).save(folder / _SUMS_FILE)
+    files.remove(shards)  # only here, for else a kill in between would lose them
+    return WordSums.load(folder / _SUMS_FILE)
 
-    def write() -> None:
-        """Write what is done."""
-        vectors.flush()  # before it is told how far they are whole
-        state.write()
 
-    encoded = encode_batches(teacher, tokenizer, selected, batches[state.done :])
-    with (
-        bar("teacher", sum(tokens), "token", initial=sum(tokens[: state.done])) as progress,
-        checkpoints(write, clock) as checkpoint,
-    ):
-        for batch in encoded:
-            # All of a batch or nothing: a sum does not tell what was added to it twice, or half.
-            with checkpoint.whole():
-                vectors[batches[state.done]] = batch.sentences
-                state.add(batch.words)
-            progress.update(tokens[state.done - 1])
-    return state.sums
+def _gather_sentences(
+    folder: Path, dimension: int, shards: Sequence[Shard], files: ShardFiles
+) -> None:
+    """Write the sentence vectors of all shards into one file."""
+    file, shape = folder / SENTENCE_VECTORS_FILE, (shards[-1].rows.stop, dimension)
+    vectors = create_array(file, np.float16, shape)
+    for shard in shards:
+        with safe_open(files.of(shard), framework="numpy") as arrays:
+            vectors[shard.rows] = arrays.get_tensor("sentences")
+    vectors.flush()
 
 
 def extract_table(
-    folder: Path, teacher: Teacher, work: WorkDirectory
+    folder: Path, teacher: Teacher, work: WorkDirectory, engine: Engine
 ) -> tuple[NDArray[np.float32], Figures]:
     """The stage: the teacher's vector of every token, and of every selected sentence.
 
@@ -249,6 +285,7 @@ def extract_table(
         folder: Where the stage's files go, the sentence vectors among them.
         teacher: The teacher.
         work: The stages before: vocabulary and selection.
+        engine: What runs the teacher.
 
     Returns:
         The word table [V, d], zero for special tokens; how much the teacher read.
@@ -257,17 +294,13 @@ def extract_table(
         ValueError: The disk is too small.
     """
     selected, tokenizer = work.selected, work.tokenizer
-    n_tokens, dimension = tokenizer.get_vocab_size(), teacher.dimension
-    # Sentence vectors in float16. In float32: the sums, their next checkpoint, the vectors of
-    # tokens alone and the table.
-    needed = 2 * len(selected.lengths) * dimension + 4 * 4 * n_tokens * dimension
-    require_disk(folder, needed, "The teacher's vectors")
-    sums = extract(teacher, tokenizer, selected, folder)
+    require_disk(folder, _bytes_needed(teacher, work), "The teacher's vectors")
+    sums = extract(teacher, work, folder, engine)
     table = sums.means()
     alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
     names = [str(tokenizer.id_to_token(int(i))) for i in alone]
     normalization = Normalization.of(tokenizer)
-    table[alone] = vectors_alone(teacher, names, normalization, folder / _ALONE_FILE)
+    table[alone] = _vectors_alone(TokensAlone(teacher, names, normalization), folder, engine)
     # Of the means, not of each sentence's vectors: the layers are linear, and a mean of vectors
     # goes through them as they do. Their bias would turn rows of zeros into vectors.
     known = has_vector(table)
@@ -281,27 +314,20 @@ def extract_table(
     }
 
 
-class _State:
-    """The sums of the batches that are done; read from their file, if there is one."""
+def _vectors_alone(work: TokensAlone, folder: Path, engine: Engine) -> NDArray[np.float32]:
+    files = ShardFiles(folder, "alone")
+    run_shards(work, work.shards, files, engine, "teacher, word pieces")
+    return work.gather(read_arrays(files.of(shard)) for shard in work.shards)
 
-    def __init__(self, folder: Path, sums: WordSums) -> None:
-        self.file = folder / _SUMS_FILE
-        self.sums = sums
-        self.done = 0
-        saved = read_arrays(self.file) if self.file.exists() else {}
-        # Without this key, they were left by a version that cut other batches.
-        if "batches_done" in saved:
-            sums.sums, sums.counts = saved["sums"], saved["counts"]
-            self.done = int(saved["batches_done"])
 
-    def add(self, words: Iterable[WordVectors]) -> None:
-        """Add the words of the next batch."""
-        for part in words:
-            self.sums.add(part)
-        self.done += 1
-
-    def write(self) -> None:
-        """Write the sums, and how many batches they hold."""
-        arrays: Arrays = {"sums": self.sums.sums, "counts": self.sums.counts}
-        arrays["batches_done"] = np.array(self.done)
-        write_arrays(self.file, arrays)
+def _bytes_needed(teacher: Teacher, work: WorkDirectory) -> int:
+    """What the stage writes: vectors of sentences and words, in shards and merged."""
+    selected, n_tokens = work.selected, work.tokenizer.get_vocab_size()
+    words = selected.words
+    shards = SentenceShards(teacher, work).cut()
+    edges = [words.offsets[[shard.rows.start, shard.rows.stop]] for shard in shards]
+    in_shards = sum(len(np.unique(words.values[start:stop])) for start, stop in edges)
+    sentences = 2 * len(selected.lengths) * teacher.dimension  # float16, and all else float32
+    # Of tokens the sums, the vectors of tokens alone and the table.
+    tokens = 4 * (in_shards + 3 * n_tokens) * max(teacher.token_dimension, teacher.dimension)
+    return 2 * sentences + tokens

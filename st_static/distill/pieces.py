@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -13,10 +11,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
 
-from st_static.distill.checkpoints import Clock, checkpoints
-from st_static.distill.progress import bar
 from st_static.distill.teacher import Teacher, is_out_of_memory, padded_tokens, token_batches
-from st_static.files import read_arrays, write_arrays
+from st_static.distill.teacher_shards import Shard, cut_shards
+from st_static.files import Arrays
 from st_static.tokens.tokenizer import (
     CONTINUATION,
     ENGLISH,
@@ -66,11 +63,7 @@ def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -
 
 
 def vectors_alone(
-    teacher: Teacher,
-    tokens: Sequence[str],
-    normalization: Normalization = ENGLISH,
-    file: Path | None = None,
-    clock: Clock = time.monotonic,
+    teacher: Teacher, tokens: Sequence[str], normalization: Normalization = ENGLISH
 ) -> NDArray[np.float32]:
     """The teacher's vectors for tokens of the student on their own, between special tokens.
 
@@ -78,43 +71,51 @@ def vectors_alone(
         teacher: The teacher.
         tokens: Words, pieces and characters of the student, [n].
         normalization: What became of the student's text before it was split.
-        file: Where what is done is written about twice a minute, and when it is interrupted; an
-            interrupted run goes on from there.
-        clock: Tells the seconds from one checkpoint to the next.
 
     Returns:
         The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
         know any of its characters.
     """
-    rows = _teacher_ids(teacher, tokens, normalization)
-    known = np.array(sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i])))
-    if not len(known):
-        return np.zeros((len(rows), teacher.token_dimension), dtype=np.float32)
-    n_special = sum(map(len, teacher.surroundings()))
-    lengths = np.array([len(rows[i]) for i in known]) + n_special
-    batches = token_batches(lengths, teacher.batch_tokens)
-    sizes = padded_tokens(batches, lengths)
-    vectors, done = np.zeros((len(rows), teacher.token_dimension), dtype=np.float32), 0
-    if file and file.exists():
-        saved = read_arrays(file)
-        vectors, done = saved["vectors"], int(saved["batches_done"])
+    alone = TokensAlone(teacher, tokens, normalization)
+    return alone.gather(map(alone, alone.shards))
 
-    def write() -> None:
-        """Write what is done."""
-        if file:
-            write_arrays(file, {"vectors": vectors, "batches_done": np.array(done)})
 
-    with (
-        bar("teacher, word pieces", sum(sizes), "token", initial=sum(sizes[:done])) as progress,
-        checkpoints(write, clock) as checkpoint,
-    ):
-        for batch in batches[done:]:
-            encoded = _encode_halving(teacher, [rows[i] for i in known[batch]])
-            with checkpoint.whole():
-                vectors[known[batch]] = encoded
-                done += 1
-            progress.update(sizes[done - 1])
-    return vectors
+class TokensAlone:
+    """The work of `vectors_alone` in shards, of which each gives `vectors` of its texts.
+
+    Args:
+        teacher: The teacher.
+        tokens: Words, pieces and characters of the student, [n].
+        normalization: What became of the student's text before it was split.
+
+    Attributes:
+        shards: All the work; its texts are the tokens that the teacher knows, by length.
+    """
+
+    def __init__(
+        self, teacher: Teacher, tokens: Sequence[str], normalization: Normalization = ENGLISH
+    ) -> None:
+        self._teacher = teacher
+        rows = _teacher_ids(teacher, tokens, normalization)
+        self._shape = len(rows), teacher.token_dimension
+        self._known = sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i]))
+        self._rows = [rows[i] for i in self._known]
+        lengths = np.array([len(row) for row in self._rows], dtype=np.int64)
+        lengths += sum(map(len, teacher.surroundings()))
+        batches = token_batches(lengths, teacher.batch_tokens)
+        self.shards = cut_shards(batches, padded_tokens(batches, lengths))
+
+    def __call__(self, shard: Shard) -> Arrays:
+        """Run the teacher over one shard."""
+        parts = [_encode_halving(self._teacher, self._rows[batch]) for batch in shard.batches]
+        return {"vectors": np.concatenate(parts)}
+
+    def gather(self, parts: Iterable[Arrays]) -> NDArray[np.float32]:
+        """The vectors of all tokens, [n, h], from those of all shards in their order."""
+        vectors = np.zeros(self._shape, dtype=np.float32)
+        if self._known:
+            vectors[self._known] = np.concatenate([part["vectors"] for part in parts])
+        return vectors
 
 
 def _teacher_ids(

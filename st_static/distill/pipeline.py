@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 
 from st_static.arguments import check_type
+from st_static.distill.build_engine import BuildEngine, build_engine, with_absolute_paths
 from st_static.distill.build_result import BuildResult, BuiltStage
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
@@ -20,7 +22,6 @@ from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import training_device
-from st_static.distill.engines import Processes
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import resolve_components
@@ -75,8 +76,7 @@ def build(config: BuildConfig) -> BuildResult:
         `examples/build_on_your_documents.py` is a whole program.
     """
     start = time.perf_counter()
-    run = _Build(config)
-    with locked(run.work.path):
+    with _running(config) as run:
         run.run()
     return BuildResult(run.output, run.work, run.stages, time.perf_counter() - start)
 
@@ -93,42 +93,55 @@ def select_sentences(config: BuildConfig) -> BuildResult:
     Raises:
         ValueError: As `build`.
     """
-    run = _Build(config)
-    with locked(run.work.path):
+    with _running(config) as run:
         run.run_corpus_stages()
     return BuildResult(run.output, run.work, run.stages)
+
+
+@contextlib.contextmanager
+def _running(config: BuildConfig) -> Iterator[_Build]:
+    """A build that can run: its work directory is locked, and its engine there."""
+    check_type(
+        config,
+        BuildConfig,
+        "a BuildConfig",
+        "Make one: BuildConfig(corpus=CorpusConfig(files=…)); a recipe's file is built with "
+        "st-static build.",
+    )
+    if config.engine == "ray":
+        config = with_absolute_paths(config)
+    with build_engine(config) as engine:
+        run = _Build(config, engine)
+        with locked(run.work.path):
+            engine.check(run.work.path, run.teacher)
+            yield run
 
 
 class _Build:
     """One run of a recipe: knows each stage's folder and hands it to the next."""
 
-    def __init__(self, config: BuildConfig) -> None:
-        check_type(
-            config,
-            BuildConfig,
-            "a BuildConfig",
-            "Make one: BuildConfig(corpus=CorpusConfig(files=…)); a recipe's file is built with "
-            "st-static build.",
-        )
+    def __init__(self, config: BuildConfig, engine: BuildEngine) -> None:
         self.config = config
         self.work = WorkDirectory(Path(config.work_dir))
         self.output = Path(config.output)
         self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
         check_output(self.output)
         check_onnx(present(self.output), config.export.onnx)
-        self.engine = Processes(config.workers)
+        self.engine = engine.engine
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
             self.corpus.require()
         training_device(config.distillation)  # is it here? Not only after the teacher's pass
         self.pairs = given_pairs(config.pairs)
-        self.teacher = Teacher.load(config.teacher, languages_of(config.language))
+        self.teacher = Teacher.load(
+            config.teacher, languages_of(config.language), engine.teacher_on
+        )
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
         )
         config = replace(config, vocabulary=self.vocabulary)
-        self.tables = WordTables(config, self.teacher, self.work, self.pairs)
+        self.tables = WordTables(config, self.teacher, self.work, self.pairs, self.engine)
         dims = config.distillation.matryoshka_dims
         if dims and max(dims) > dimension:
             raise ValueError(

@@ -87,6 +87,7 @@ def teacher_key(teacher: Teacher) -> Key:
         "dtype": str(teacher.dtype),
         "prompt": teacher.prompt,
         "batch_tokens": teacher.batch_tokens,
+        "sums": "by shard",
     }
 
 

@@ -5,7 +5,9 @@ Dense layers after the pooling must be linear; `teacher_modules` checks what it 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +62,7 @@ class Teacher:
         self, model: SentenceTransformer, prompt: str | None = None, batch_tokens: int = 4096
     ) -> None:
         self.model = model.eval()
+        self.loaded_by: TeacherConfig | None = None
         self.prompt = _default_prompt(model) if prompt is None else prompt
         self.batch_tokens = batch_tokens
         self.transformer = transformer_of(model)
@@ -81,23 +84,43 @@ class Teacher:
             self._truncating.enable_truncation(self.max_tokens)
 
     @classmethod
-    def load(cls, config: TeacherConfig, languages: Sequence[str] | None = None) -> Teacher:
+    def load(
+        cls,
+        config: TeacherConfig,
+        languages: Sequence[str] | None = None,
+        workers_on: str | None = None,
+    ) -> Teacher:
         """Load a teacher as a recipe describes it, and try it.
+
+        It may be sent to other processes, which load the same weights themselves.
 
         Args:
             config: The recipe's section on the teacher.
             languages: The languages in which it is tried on paraphrases, none being English; null
                 is not at all.
+            workers_on: The kind of device that other processes run it on, if only they do; its
+                number format is chosen for that.
 
         Raises:
             ValueError: It cannot be loaded, has other weights or values than expected, is of an
                 unfit kind, or does not understand a language.
         """
-        teacher = cls(load_modules(config), config.prompt, config.batch_tokens)
+        here = config if workers_on is None else replace(config, device="cpu")
+        teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
         check_teacher(teacher, config, languages)
-        teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
+        device = torch.device(workers_on) if workers_on else teacher.model.device
+        teacher.model.to(dtype=choose_dtype(config.dtype, device))
         check_finite(teacher)
+        name: Any = str(teacher.dtype).removeprefix("torch.")
+        # A process with a GPU finds it; on a cluster, others see none.
+        elsewhere = None if workers_on == "cuda" else config.device
+        teacher.loaded_by = replace(config, dtype=name, device=elsewhere, expect=None)
         return teacher
+
+    def __reduce__(self) -> Any:
+        if self.loaded_by is None:
+            raise TypeError("Only a teacher that Teacher.load gave can be sent to other processes.")
+        return _load_again, (self.loaded_by, self.fingerprint())
 
     @property
     def dimension(self) -> int:
@@ -202,6 +225,18 @@ class Teacher:
             if dense.linear.bias is not None:
                 vectors = vectors + dense.linear.bias.detach().float().cpu().numpy()
         return vectors
+
+
+@functools.lru_cache(maxsize=1)
+def _load_again(config: TeacherConfig, fingerprint: str) -> Teacher:
+    """A teacher that another process has loaded and tried, once in this process."""
+    teacher = Teacher(load_modules(config), config.prompt, config.batch_tokens)
+    teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
+    if teacher.fingerprint() != fingerprint:
+        raise ValueError(
+            f"The teacher {config.model!r} has other weights here than where the build was started."
+        )
+    return teacher
 
 
 def _default_prompt(model: SentenceTransformer) -> str:

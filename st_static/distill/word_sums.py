@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from st_static.files import read_arrays, write_arrays
 
 
 class WordVectors(NamedTuple):
@@ -25,8 +28,9 @@ class WordVectors(NamedTuple):
 class WordSums:
     """Sums of word vectors; adding is associative and commutative, up to rounding.
 
-    Batches are added in the order of the sentences, so that the same sentences give the same
-    bytes, also after an interruption. A batch that was halved may round differently.
+    Batches are added in the order of the sentences within a shard, and shards in their order, so
+    that the same sentences give the same bytes, whatever process ran which. A batch that was halved
+    may round differently.
 
     Args:
         n_tokens: Rows, one for each token id of the student, V.
@@ -53,3 +57,15 @@ class WordSums:
         counts = np.maximum(self.counts, 1).astype(np.float32)
         means: NDArray[np.float32] = self.sums / counts[:, None]
         return means
+
+    def save(self, file: Path) -> None:
+        """Write sums and counts, atomically."""
+        write_arrays(file, {"sums": self.sums, "counts": self.counts})
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """The sums that `save` wrote."""
+        saved = read_arrays(file)
+        sums = cls(*saved["sums"].shape)
+        sums.sums, sums.counts = saved["sums"], saved["counts"]
+        return sums

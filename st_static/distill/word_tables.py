@@ -20,6 +20,7 @@ from st_static.distill.distillation import (
     sentence_ids,
     training_device,
 )
+from st_static.distill.engines import Engine
 from st_static.distill.extraction import extract_table
 from st_static.distill.pairs.mining import mined_pairs
 from st_static.distill.pairs.training import PairIds, Start, check_batches, fine_tune
@@ -50,12 +51,19 @@ class WordTables:
         teacher: Its teacher.
         work: The stages before.
         pairs: Pairs that were given, for the fine-tuning; None mines them.
+        engine: What runs the teacher.
     """
 
     def __init__(
-        self, config: BuildConfig, teacher: Teacher, work: WorkDirectory, pairs: pa.Table | None
+        self,
+        config: BuildConfig,
+        teacher: Teacher,
+        work: WorkDirectory,
+        pairs: pa.Table | None,
+        engine: Engine,
     ) -> None:
         self.config, self.teacher, self.work, self.pairs = config, teacher, work, pairs
+        self.engine = engine
 
     def check(self) -> None:
         """Check that there are enough texts to train on; not only after the teacher's pass.
@@ -72,7 +80,7 @@ class WordTables:
 
     def extraction(self, folder: Path) -> Figures:
         """Means of the teacher's vectors of each word (paper section 2.1)."""
-        table, figures = extract_table(folder, self.teacher, self.work)
+        table, figures = extract_table(folder, self.teacher, self.work, self.engine)
         table[self._silent] = 0
         return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
 

@@ -55,7 +55,8 @@ class Selected(NamedTuple):
 class WorkDirectory:
     """The stages of one build: their folders, and typed reads of what is in them.
 
-    Tables are read again with each call; the tokenizer and the selection are kept.
+    Tables are read again with each call; the tokenizer and the selection are kept, by each process
+    that it is sent to.
 
     Args:
         path: The recipe's `work_dir`, which may hold other builds' stages, too.
@@ -65,6 +66,10 @@ class WorkDirectory:
     def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
         self.path = path
         self.hashes = dict(hashes or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the files itself.
+        return {"path": self.path, "hashes": self.hashes}
 
     @classmethod
     def of_record(cls, path: Path, stages: Mapping[str, Mapping[str, Any]]) -> Self:

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -21,7 +20,7 @@ from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import SOURCE, Rows
 from st_static.encode.loaded import loaded_encoder
-from st_static.encode.places import Place, matching
+from st_static.encode.places import Place, matching, seen_by_others
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
 from st_static.model.static_model import StaticModel, read_static_model
@@ -241,13 +240,8 @@ def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[],
 
     A file is put into the output's folder, which each node reads, until the block ends.
     """
-    seen = place.below(f"_seen_by_nodes_{uuid.uuid4().hex}")
-    with seen.written() as stream:
-        stream.write(b"yes")
-    try:
+    with seen_by_others(place) as seen:
         yield functools.partial(_facts, encoder, seen)
-    finally:
-        place.filesystem.delete_file(seen.path)
 
 
 def _facts(encoder: FolderEncoder, seen: Place) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,6 +118,18 @@ class Place:
                 source_filesystem=fs.LocalFileSystem(),
                 destination_filesystem=self.filesystem,
             )
+
+
+@contextmanager
+def seen_by_others(folder: Place) -> Iterator[Place]:
+    """A file in a folder, until the block ends: other machines that read it see the folder."""
+    seen = folder.below(f"_seen_by_nodes_{uuid.uuid4().hex}")
+    with seen.written() as stream:
+        stream.write(b"yes")
+    try:
+        yield seen
+    finally:
+        folder.filesystem.delete_file(seen.path)
 
 
 def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:

@@ -1,31 +1,47 @@
 """Word and sentence vectors from one pass: by hand, by a slow loop, through faults."""
 
 import logging
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from small_build import model_bytes, with_batch_tokens
+from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
+from st_static.distill import extraction, teacher_shards
 from st_static.distill.alignment import WordBags
+from st_static.distill.engines import Processes
 from st_static.distill.extraction import (
+    SentenceShards,
     extract,
     extract_rows,
     prepare,
     sum_tokens,
 )
-from st_static.distill.pieces import vectors_alone
+from st_static.distill.pieces import TokensAlone, vectors_alone
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_shards import (
+    Shard,
+    ShardFiles,
+    cut_shards,
+    merge_sums,
+    run_shards,
+    summed,
+)
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
-from st_static.files import write_arrays
+from st_static.files import read_arrays, write_arrays
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import ENGLISH, build_tokenizer
+from st_static.tokens.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 
@@ -40,6 +56,13 @@ def select(teacher: Teacher, texts: list[str], words: list[list[int]]) -> Select
         lengths=np.array(lengths, dtype=np.int32)[order],
         words=Ragged(ids, offsets_of(np.array([len(words[i]) for i in order]))),
     )
+
+
+class Texts(NamedTuple):
+    """What the teacher reads, in memory."""
+
+    selected: Selected
+    tokenizer: Tokenizer
 
 
 def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.ndarray]:
@@ -81,7 +104,7 @@ class Stub(Teacher):
 def test_three_words_by_hand(make_model, golden_tokenizer, tmp_path):
     teacher = Stub(make_model(), batch_tokens=16)
     selected = select(teacher, GOLDEN, GOLDEN_WORDS)
-    sums = extract(teacher, golden_tokenizer, selected, tmp_path)
+    sums = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes())
     assert sums.counts.tolist() == [0, 0, 2, 2, 2]
     np.testing.assert_allclose(
         sums.means(),
@@ -113,7 +136,7 @@ def test_three_words_by_a_slow_loop_over_plain_transformers(
     }
     teacher = Teacher(make_model(), batch_tokens=16)
     selected = select(teacher, GOLDEN, GOLDEN_WORDS)
-    means = extract(teacher, golden_tokenizer, selected, tmp_path).means()
+    means = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes()).means()
     for word, vectors in expected.items():
         np.testing.assert_allclose(means[word], sum(vectors) / len(vectors), atol=1e-5)
     vectors = np.load(tmp_path / SENTENCE_VECTORS_FILE)
@@ -298,13 +321,9 @@ def test_a_memory_limit_holds_for_words_alone_too(teachers, monkeypatch):
 
 # -- going on --------------------------------------------------------------------------
 
-SECONDS_A_BATCH = 10.0
-# Checkpoints are 25 seconds apart: three batches are done by then.
-BATCHES_BETWEEN = 3
-
 
 class Counted:
-    """Counts the teacher's runs, by which the clock goes; may look on, or end it all, at one."""
+    """Counts the teacher's runs; may look on, or end it all, at one."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.runs = 0
@@ -318,12 +337,11 @@ class Counted:
 
         patch.setattr(Teacher, "forward", counted)
 
-    def clock(self) -> float:
-        return SECONDS_A_BATCH * self.runs
-
 
 @pytest.fixture
 def counted(monkeypatch):
+    """Counts the runs of a teacher, whose shards have two batches or so."""
+    monkeypatch.setattr(teacher_shards, "_LEAST_TOKENS", 60)
     return Counted(monkeypatch)
 
 
@@ -331,11 +349,12 @@ def counted(monkeypatch):
 def extract_into(make_model, student, sentences, wanted_words, counted):
     """Runs the whole extraction, or the rest of it, into a folder."""
     teacher = Teacher(make_model(), batch_tokens=40)
-    selected = select(teacher, sentences, wanted_words)
+    texts = Texts(select(teacher, sentences, wanted_words), student)
 
-    def extract_into(folder: Path) -> WordSums:
+    def extract_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
-        return extract(teacher, student, selected, folder, counted.clock)
+        extract(teacher, texts, folder, Processes(1))
+        return SentenceShards(teacher, texts).cut()
 
     return extract_into
 
@@ -344,14 +363,15 @@ def extract_into(make_model, student, sentences, wanted_words, counted):
 def pieces_into(teachers, counted):
     """Runs the teacher over words on their own, or over the rest of them."""
     teacher = with_batch_tokens(teachers["byte_level"], 30)
-    words = [f"keeper{i}" for i in range(40)]
+    alone = TokensAlone(teacher, [f"keeper{i}" for i in range(40)])
 
-    def pieces_into(folder: Path) -> None:
+    def pieces_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
-        vectors = vectors_alone(
-            teacher, words, ENGLISH, folder / "alone.safetensors", counted.clock
-        )
+        files = ShardFiles(folder, "alone")
+        run_shards(alone, alone.shards, files, Processes(1), "pieces")
+        vectors = alone.gather(read_arrays(files.of(shard)) for shard in alone.shards)
         np.save(folder / "vectors.npy", vectors)
+        return alone.shards
 
     return pieces_into
 
@@ -361,27 +381,30 @@ def work(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_kill_loses_no_more_than_the_time_between_two_checkpoints(work, counted, tmp_path):
+def test_a_kill_loses_the_shard_that_was_under_way(work, counted, tmp_path):
     def snapshot() -> None:
         """What a kill at this moment would leave."""
         shutil.copytree(tmp_path / "whole", tmp_path / f"killed-{counted.runs}")
 
     counted.before = snapshot
-    work(tmp_path / "whole")
+    shards = work(tmp_path / "whole")
     counted.before = lambda: None
     whole, n_batches = model_bytes(tmp_path / "whole"), counted.runs
-    assert n_batches >= 3 * BATCHES_BETWEEN
+    ends = np.cumsum([len(shard.batches) for shard in shards])
+    assert len(shards) >= 4
+    assert ends[-1] == n_batches > len(shards)
     for n_done in range(n_batches):
         counted.runs = 0
         work(tmp_path / f"killed-{n_done}")
-        assert counted.runs == n_batches - n_done // BATCHES_BETWEEN * BATCHES_BETWEEN
+        assert counted.runs == n_batches - max(ends[ends <= n_done], default=0)
         assert model_bytes(tmp_path / f"killed-{n_done}") == whole
 
 
 @pytest.mark.parametrize("n_done", [0, 1, 4, 8])
-def test_an_interrupt_loses_the_batch_that_was_under_way(work, counted, tmp_path, n_done):
-    work(tmp_path / "whole")
-    n_batches, counted.runs = counted.runs, 0
+def test_an_interrupt_keeps_all_whole_shards(work, counted, tmp_path, n_done):
+    shards = work(tmp_path / "whole")
+    ends = np.cumsum([len(shard.batches) for shard in shards])
+    counted.runs = 0
 
     def interrupt() -> None:
         if counted.runs == n_done:
@@ -392,45 +415,47 @@ def test_an_interrupt_loses_the_batch_that_was_under_way(work, counted, tmp_path
         work(tmp_path / "resumed")
     counted.before, counted.runs = lambda: None, 0
     work(tmp_path / "resumed")
-    assert counted.runs == n_batches - n_done
+    assert counted.runs == ends[-1] - max(ends[ends <= n_done], default=0)
     assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
     counted.runs = 0
     work(tmp_path / "resumed")
     assert counted.runs == 0
 
 
-@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
-def test_a_batch_that_is_half_added_up_is_not_written(
-    extract_into, counted, tmp_path, monkeypatch, n_done
+@pytest.mark.parametrize("step", ["_gather_sentences", "merge_sums"])
+def test_an_interrupt_of_merging_keeps_all_shards(
+    extract_into, counted, tmp_path, monkeypatch, step
 ):
     extract_into(tmp_path / "whole")
-    counted.runs = 0
-    add = WordSums.add
 
-    def add_and_interrupt(self, words):
-        add(self, words)
-        if counted.runs > n_done:
-            raise KeyboardInterrupt
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(WordSums, "add", add_and_interrupt)
+        patch.setattr(extraction, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
             extract_into(tmp_path / "resumed")
+    counted.runs = 0
     extract_into(tmp_path / "resumed")
+    assert counted.runs == 0
     assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
 
 
-def test_sums_of_a_version_that_cut_other_batches_are_not_gone_on_with(
-    extract_into, counted, tmp_path
-):
-    sums = extract_into(tmp_path / "whole")
-    n_batches, counted.runs = counted.runs, 0
-    (tmp_path / "old").mkdir()
-    old = {"sums": sums.sums, "counts": sums.counts, "done": np.array(6)}
-    write_arrays(tmp_path / "old" / "sums.safetensors", old)
-    extract_into(tmp_path / "old")
-    assert counted.runs == n_batches
-    assert model_bytes(tmp_path / "old") == model_bytes(tmp_path / "whole")
+def test_an_interrupt_of_tidying_up_loses_nothing(extract_into, counted, tmp_path, monkeypatch):
+    extract_into(tmp_path / "whole")
+
+    def remove_one(files: ShardFiles, shards: list[Shard]) -> None:
+        files.of(shards[0]).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardFiles, "remove", remove_one)
+        with pytest.raises(KeyboardInterrupt):
+            extract_into(tmp_path / "resumed")
+    counted.runs = 0
+    extract_into(tmp_path / "resumed")
+    assert counted.runs == 0
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
 
 
 class RecordedBar:
@@ -438,6 +463,7 @@ class RecordedBar:
 
     def __init__(self, label: str, total: int, unit: str, initial: int = 0) -> None:
         self.label, self.total, self.unit, self.steps = label, total, unit, [initial]
+        self.postfix = ""
 
     def __enter__(self):
         return self
@@ -448,39 +474,93 @@ class RecordedBar:
     def update(self, n: int) -> None:
         self.steps.append(n)
 
+    def set_postfix_str(self, text: str) -> None:
+        self.postfix = text
 
-@pytest.mark.parametrize("module", ["extraction", "pieces"])
-def test_the_bar_goes_by_padded_tokens(
-    extract_into, pieces_into, counted, tmp_path, monkeypatch, module
-):
+
+def test_the_bar_goes_by_padded_tokens(work, counted, tmp_path, monkeypatch):
     """Short sentences come first: their number would promise an end that is far too near."""
-    work = {"extraction": extract_into, "pieces": pieces_into}[module]
+    shards = work(tmp_path / "whole")
+    sizes = [shard.tokens for shard in shards]
+    n_first = sum(len(shard.batches) for shard in shards[:2])
     bars: list[RecordedBar] = []
 
     def recorded(*arguments: object, **options: object) -> RecordedBar:
         bars.append(RecordedBar(*arguments, **options))
         return bars[-1]
 
-    monkeypatch.setattr(f"st_static.distill.{module}.bar", recorded)
-    sizes: list[int] = []
-    forward = Teacher.forward
-
-    def sized(self, input_ids, attention_mask):
-        sizes.append(input_ids.numel())
-        if len(sizes) == 4 and len(bars) == 1:
+    def interrupt() -> None:
+        if counted.runs == n_first and len(bars) == 1:
             raise KeyboardInterrupt
-        return forward(self, input_ids, attention_mask)
 
-    monkeypatch.setattr(Teacher, "forward", sized)
+    monkeypatch.setattr(teacher_shards, "bar", recorded)
+    counted.before, counted.runs = interrupt, 0
     with pytest.raises(KeyboardInterrupt):
-        work(tmp_path)
-    del sizes[3]
-    work(tmp_path)
+        work(tmp_path / "resumed")
+    work(tmp_path / "resumed")
     first, second = bars
     assert first.unit == second.unit == "token"
-    assert first.steps == [0, *sizes[:3]]
-    assert second.steps == [sum(sizes[:3]), *sizes[3:]]
-    assert first.total == second.total == sum(sizes) == sum(second.steps)
+    assert first.steps == [0, *sizes[:2]]
+    assert second.steps == [sum(sizes[:2]), *sizes[2:]]
+    assert first.total == second.total == sum(sizes)
+    assert re.fullmatch(rf"2/{len(shards)} shards, [\d,]+ sentences/s", first.postfix)
+    assert second.postfix.startswith(f"{len(shards)}/{len(shards)} shards")
+
+
+# -- shards ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 50_000), max_size=200))
+def test_shards_are_runs_of_whole_batches(tokens):
+    batches = [slice(i, i + 1) for i in range(len(tokens))]
+    shards = cut_shards(batches, tokens)
+    assert [batch for shard in shards for batch in shard.batches] == batches
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    for shard in shards:
+        rows = range(shard.rows.start, shard.rows.stop)
+        assert shard.tokens == sum(tokens[row] for row in rows)
+        assert sum(tokens[row] for row in rows[:-1]) < 65_536
+    assert all(shard.tokens >= 65_536 for shard in shards[:-1])
+
+
+def test_large_work_has_larger_shards():
+    tokens = [4096] * 100_000
+    shards = cut_shards([slice(i, i + 1) for i in range(len(tokens))], tokens)
+    assert 1000 <= len(shards) <= 1024
+
+
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(0, 30), max_size=8, unique=True), min_size=1, max_size=4),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 12),
+)
+def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_a_time):
+    """Of batches in shards, each of some words; expected by adding one vector after the other."""
+    rng = np.random.default_rng(len(words))
+    folder, files, expected = tmp_path_factory.mktemp("sums"), [], WordSums(31, 3)
+    for number, shard in enumerate(words):
+        parts = []
+        for batch in shard:
+            vectors = rng.standard_normal((len(batch), 3)).astype(np.float32)
+            counts = rng.integers(1, 9, len(batch))
+            parts.append(WordVectors(np.array(batch, dtype=np.int64), vectors, counts))
+        total = WordSums(31, 3)
+        for part in parts:
+            for word, vector, count in zip(*part, strict=True):
+                total.sums[word] += vector
+                total.counts[word] += count
+        expected.sums += total.sums
+        expected.counts += total.counts
+        files.append(folder / f"{number}.safetensors")
+        write_arrays(files[-1], summed(parts, 3)._asdict())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teacher_shards, "_BYTES_AT_A_TIME", 4 * 3 * n_at_a_time)
+        merged = merge_sums(files, 31, 3, Processes(1))
+    np.testing.assert_array_equal(merged.sums, expected.sums)
+    np.testing.assert_array_equal(merged.counts, expected.counts)
 
 
 # -- sums ------------------------------------------------------------------------------

@@ -1,0 +1,102 @@
+"""The engine of a build, as its recipe names it, and what its machines must have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.engines import Engine, Processes
+from st_static.distill.teacher import Teacher
+from st_static.encode.places import Place, seen_by_others
+
+logger = logging.getLogger(__name__)
+
+
+class BuildEngine(NamedTuple):
+    """What runs a build.
+
+    Attributes:
+        engine: Runs the parts of stages.
+        teacher_on: The kind of device that other processes run the teacher on; None if this one
+            does.
+        check: Checks that all machines can take part, from the work directory and the teacher;
+            raises a ValueError that names one that cannot.
+    """
+
+    engine: Engine
+    teacher_on: str | None
+    check: Callable[[Path, Teacher], None]
+
+
+@contextlib.contextmanager
+def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
+    """The engine that a recipe names, until the block ends.
+
+    Raises:
+        ValueError: There is no such cluster, or not with the devices that the teacher needs.
+    """
+    if config.engine == "processes":
+        engine = Processes(config.workers, _gpus(config.teacher))
+        yield BuildEngine(engine, None, lambda work_dir, teacher: None)
+        return
+    from st_static.ray_cluster import ray_cluster
+
+    on_gpus = config.teacher.device != "cpu"
+    with ray_cluster(config.address, config.workers or 1, on_gpus) as cluster:
+        if cluster.dashboard:
+            logger.info("Ray's dashboard: http://%s", cluster.dashboard)
+
+        def check(work_dir: Path, teacher: Teacher) -> None:
+            with seen_by_others(Place.parse(str(work_dir))) as seen:
+                cluster.check(functools.partial(_facts, seen, teacher))
+
+        yield BuildEngine(cluster, _device_on_cluster(config.teacher, cluster.n_gpus), check)
+
+
+def with_absolute_paths(config: BuildConfig) -> BuildConfig:
+    """A recipe whose files other processes find, whatever folder they run in."""
+    teacher, corpus = config.teacher, config.corpus
+    if Path(teacher.model).is_dir():
+        teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
+    files = [str(Path(pattern).absolute()) for pattern in corpus.patterns]
+    corpus = replace(corpus, files=files or None)
+    work_dir = str(Path(config.work_dir).absolute())
+    return replace(config, work_dir=work_dir, teacher=teacher, corpus=corpus)
+
+
+def _gpus(teacher: TeacherConfig) -> list[str]:
+    """The GPUs of this machine that a teacher runs on."""
+    if teacher.device not in (None, "cuda") or not torch.cuda.is_available():
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else list(map(str, range(torch.cuda.device_count())))
+
+
+def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
+    if teacher.device not in (None, "cpu", "cuda"):
+        raise ValueError(
+            f"teacher.device is {teacher.device}, but on a cluster it is cpu or cuda; each process "
+            "of the teacher gets one GPU."
+        )
+    if teacher.device == "cuda" and not n_gpus:
+        raise ValueError("teacher.device is cuda, but no node of the Ray cluster has a GPU.")
+    return "cuda" if n_gpus else "cpu"
+
+
+def _facts(seen: Place, teacher: Teacher) -> dict[str, str]:
+    """What each machine must tell alike; unpickling the teacher has checked its weights."""
+    sees = "" if seen.info().is_file else "out"
+    return {
+        "the work directory": f"with{sees} access",
+        "the processor's instructions": torch.backends.cpu.get_cpu_capability(),
+        "the teacher": teacher.fingerprint(),
+    }
