@@ -23,11 +23,11 @@ _START_SECONDS = 300  # until one of the actors has room on a node, and what it 
 class _Keeper:
     """Keeps a function in a process of its own."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
+    _function: Callable[[Any], Any]
 
-    def device(self, has_gpu: bool) -> str:
-        """What it runs on, once it is there."""
+    def start(self, sent: list[Any], has_gpu: bool) -> str:
+        """Take the function, by its reference in a list, and tell which kind of GPU there is."""
+        (self._function,) = ray.get(sent)
         if not has_gpu:
             return ""
         import torch
@@ -92,8 +92,9 @@ class Actors(Generic[Item, Result]):
             ray.kill(actor)
 
     def _start(self) -> None:
-        actor = self._keeper.remote(self._sent)
-        self._waiting[actor.device.remote("num_gpus" in self._resources)] = actor, None
+        actor = self._keeper.remote()
+        has_gpu = "num_gpus" in self._resources
+        self._waiting[actor.start.remote([self._sent], has_gpu)] = actor, None
 
     def _hand_out(self, actor: Any) -> None:
         task = self._left.popleft()
@@ -126,14 +127,16 @@ class Actors(Generic[Item, Result]):
 
     def _take_back(self, actor: Any, task: _Task[Item] | None, error: RayError) -> None:
         """Let an item that failed be done again, by another actor if its own died."""
-        if isinstance(error, RayActorError):
-            self._start()
-        else:
-            self._idle.append(actor)
         if task is None:
             self._failed_starts += 1
             if self._failed_starts == TRIES:
                 raise ValueError(f"An actor cannot be started: {first_line(cause_of(error))}.")
+        if task and not isinstance(error, RayActorError):
+            self._idle.append(actor)
+        else:
+            ray.kill(actor)
+            self._start()
+        if task is None:
             return
         task.failures += 1
         if task.failures < TRIES:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,21 +10,31 @@ import pytest
 pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
 
 import ray
+from ray import cloudpickle
 from ray.cluster_utils import Cluster
 
 from st_static.ray_cluster import RayCluster, ray_cluster
 
+# The nodes cannot import it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Connected to two nodes on this machine, with a processor each."""
+def nodes():
+    """Two nodes on this machine, with a processor each."""
     nodes = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
     nodes.add_node(num_cpus=1)
+    yield nodes
+    nodes.shutdown()
+
+
+@pytest.fixture
+def cluster(nodes: Cluster):
+    """Connected to them."""
     with ray_cluster(nodes.address) as connected:
         yield connected
-    nodes.shutdown()
 
 
 def test_all_results_come_whatever_their_order(cluster: RayCluster):
@@ -95,6 +106,99 @@ def test_a_node_without_a_file_is_named(cluster: RayCluster, tmp_path: Path):
 
     with pytest.raises(ValueError, match="cannot take part: There is no file"):
         cluster.check(facts)
+
+
+class Loaded:
+    """A function that notes in a folder where it is unpickled, and fails as items say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __setstate__(self, state: dict[str, Path]) -> None:
+        self.__dict__ = state
+        (self.folder / f"loaded-{os.getpid()}").touch()
+
+    def __call__(self, item: str) -> str:
+        name, _, fate = item.partition(" ")
+        with (self.folder / name).open("a") as tries:
+            tries.write("x")
+        tried = len((self.folder / name).read_text())
+        if fate == "dies" or (fate == "dies once" and tried == 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fate == "fails" or (fate == "fails twice" and tried < 3):
+            raise OSError(f"No space left for {name}")
+        return name
+
+    def loaded(self) -> int:
+        """How many processes have it."""
+        return len(list(self.folder.glob("loaded-*")))
+
+    def tries(self, name: str) -> int:
+        """How often an item was tried."""
+        return len((self.folder / name).read_text())
+
+
+def test_actors_load_what_they_keep_once(cluster: RayCluster, tmp_path: Path):
+    function, names = Loaded(tmp_path), [f"shard{number}" for number in range(20)]
+    assert sorted(cluster.map_on_devices(function, names)) == sorted(names)
+    assert function.loaded() <= 2  # one for each processor
+    assert list(cluster.map_on_devices(function, [])) == []
+
+
+def test_the_item_of_a_dead_actor_is_done_by_another(cluster: RayCluster, tmp_path: Path):
+    function = Loaded(tmp_path)
+    items = ["a", "b dies once", "c", "d", "e dies once", "f"]
+    assert sorted(cluster.map_on_devices(function, items)) == list("abcdef")
+    assert [function.tries(name) for name in "abcdef"] == [1, 2, 1, 1, 2, 1]
+    assert function.loaded() <= 4
+
+
+def test_an_item_that_fails_is_tried_again(cluster: RayCluster, tmp_path: Path):
+    function = Loaded(tmp_path)
+    assert sorted(cluster.map_on_devices(function, ["a fails twice", "b"])) == ["a", "b"]
+    assert function.tries("a") == 3
+    assert function.loaded() <= 2  # the actor lives on
+
+
+@pytest.mark.parametrize(
+    ("fate", "reason"), [("fails", "No space left for b"), ("dies", "The actor died")]
+)
+def test_an_item_that_fails_three_times_is_named(
+    cluster: RayCluster, tmp_path: Path, fate: str, reason: str
+):
+    function, done = Loaded(tmp_path), []
+    with pytest.raises(ValueError, match=rf"b {fate} failed 3 times: {reason}.*All other work"):
+        done.extend(cluster.map_on_devices(function, ["a", f"b {fate}", "c"]))
+    assert function.tries("b") == 3
+    assert "a" in done
+
+
+def test_an_actor_that_cannot_start_is_told(cluster: RayCluster, tmp_path: Path):
+    class Broken(Loaded):
+        def __setstate__(self, state: dict[str, Path]) -> None:
+            raise ValueError("The teacher has other weights")
+
+    with pytest.raises(ValueError, match=r"An actor cannot be started: .*other weights"):
+        list(cluster.map_on_devices(Broken(tmp_path), ["a"]))
+
+
+def test_actors_that_no_node_has_room_for(cluster: RayCluster):
+    greedy = RayCluster("", processors=2)
+    with pytest.raises(ValueError, match=r"No node has 2 processors.*set workers to fewer"):
+        list(greedy.map_on_devices(str, [1]))
+    assert list(cluster.map_on_devices(str, [1])) == ["1"]
+
+
+def test_the_work_of_a_lost_node_goes_to_the_rest(nodes: Cluster, tmp_path: Path):
+    with ray_cluster(nodes.address) as cluster:
+        lost = nodes.add_node(num_cpus=1)
+        nodes.wait_for_nodes()
+        function, names = Loaded(tmp_path), [f"shard{number}" for number in range(30)]
+        results = cluster.map_on_devices(function, names)
+        done = [next(results)]
+        nodes.remove_node(lost, allow_graceful=False)
+        done.extend(results)
+    assert sorted(done) == sorted(names)
 
 
 def test_an_address_of_the_environment_is_looked_at_first(monkeypatch):

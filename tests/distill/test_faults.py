@@ -1,4 +1,7 @@
-"""`kill -9` at random moments of a build, and a re-run: the model must be the same to the byte."""
+"""`kill -9` at random moments of a build, and a re-run: the model must be the same to the byte.
+
+On a Ray cluster, of an actor, of the driver, and of a node.
+"""
 
 import multiprocessing
 import os
@@ -93,15 +96,19 @@ def wait_for(stage: str, n_changes: int, process: BaseProcess, work_dir: Path) -
         time.sleep(0.001)
 
 
-def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
-    start: Start, tmp_path: Path
-) -> None:
-    teacher = save_tiny_teacher(tmp_path / "teacher")
-    corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> tuple[Path, Path]:
+    """A teacher, and a corpus."""
+    folder = tmp_path_factory.mktemp("sources")
+    corpus = write_corpus(folder / "corpus.txt", n_sentences=3000)
+    return save_tiny_teacher(folder / "teacher"), corpus
 
+
+def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
+    start: Start, sources: tuple[Path, Path], tmp_path: Path
+) -> None:
     def config(name: str) -> BuildConfig:
-        folder = tmp_path / name
-        config = small_config(teacher, corpus, folder, workers=2)
+        config = small_config(*sources, tmp_path / name, workers=2)
         training = replace(config.distillation, max_steps=60, eval_steps=4, schedule="linear")
         return replace(config, distillation=training)
 
@@ -117,3 +124,54 @@ def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
         assert not Path(killed.output).exists()
     finish(start(killed))
     assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
+
+
+def actors() -> list[int]:
+    """The processes that keep a teacher."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may end meanwhile
+            if b"_Keeper" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes as Linux lists them")
+def test_deaths_on_a_cluster_leave_the_same_bytes(
+    start: Start, sources: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False}
+    nodes = Cluster(initialize_head=True, head_node_args=head)
+    lost = nodes.add_node(num_cpus=1)
+    whole = small_config(*sources, tmp_path / "whole", workers=1)
+    killed = small_config(*sources, tmp_path / "killed", workers=1)
+    killed = replace(killed, engine="ray", address=nodes.address)
+    work_dir = Path(killed.work_dir)
+    try:
+        finish(start(whole))
+
+        process = start(killed)
+        wait_for("extraction", 3, process, work_dir)
+        os.kill(actors()[0], signal.SIGKILL)
+        wait_for("extraction", 6, process, work_dir)
+        kill(process)
+        assert not Path(killed.output).exists()
+        kept = {path: time_ for path, time_ in files_of("extraction", work_dir) if is_shard(path)}
+        assert len(kept) > 1
+
+        process = start(killed)
+        wait_for("extraction", 3, process, work_dir)
+        nodes.remove_node(lost, allow_graceful=False)
+        states = dict(files_of("extraction", work_dir))
+        assert states.items() >= kept.items() or not states  # none was written again
+        finish(process)
+    finally:
+        nodes.shutdown()
+    assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
+
+
+def is_shard(path: Path) -> bool:
+    return path.name.startswith("shard-")
