@@ -1,0 +1,111 @@
+"""Processes of one machine: results in any order, a process for each GPU."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
+
+from st_static.distill import build_engine, teacher_shards
+from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.engines import Processes
+from st_static.distill.pipeline import build
+
+
+def gpu_of(item: int) -> tuple[int, str, int]:
+    """What a process sees, which takes its time so that both get items."""
+    time.sleep(0.05)
+    return item, os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
+
+
+def die(item: int) -> None:
+    os._exit(1)
+
+
+def fail(item: int) -> None:
+    raise OSError(f"No space left for {item}")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_items_of_a_stream_are_all_done(workers: int):
+    assert sorted(Processes(workers).map(abs, iter(range(-20, 0)))) == list(range(1, 21))
+    assert Processes(workers).n_workers == workers
+
+
+def test_each_gpu_has_a_process():
+    results = list(Processes(gpus=["2", "GPU-5"]).map_on_devices(gpu_of, range(100)))
+    assert sorted(item for item, _, _ in results) == list(range(100))
+    assert len({process for _, _, process in results}) == 2
+    assert {gpu for _, gpu, _ in results} == {"2", "GPU-5"}
+
+
+@pytest.mark.parametrize("gpus", [[], ["0"]])
+def test_one_device_is_used_by_this_process(gpus: list[str]):
+    assert set(Processes(gpus=gpus).map_on_devices(lambda _: os.getpid(), [1, 2])) == {os.getpid()}
+
+
+def test_a_dead_process_ends_the_work_with_what_to_do():
+    with pytest.raises(ValueError, match=r"A process of a GPU died.*run the build again"):
+        list(Processes(gpus=["0", "1"]).map_on_devices(die, range(4)))
+
+
+def test_an_error_is_that_of_the_function():
+    with pytest.raises(OSError, match="No space left for"):
+        list(Processes(gpus=["0", "1"]).map_on_devices(fail, range(4)))
+
+
+def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path):
+    corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
+    teacher = save_tiny_teacher(tmp_path / "teacher")
+    monkeypatch.setattr(teacher_shards, "_LEAST_TOKENS", 500)
+
+    def built(name: str) -> dict[str, bytes]:
+        config = small_config(teacher, corpus, tmp_path / name)
+        build(config)
+        return model_bytes(Path(config.output))
+
+    one = built("one")
+    monkeypatch.setattr(build_engine, "_gpus", lambda teacher: ["0", "1"])
+    assert built("two") == one
+
+
+@pytest.mark.parametrize(
+    ("visible", "device", "expected"),
+    [
+        (None, None, ["0", "1", "2"]),
+        (None, "cuda", ["0", "1", "2"]),
+        ("4,GPU-7", "cuda", ["4", "GPU-7"]),
+        (None, "cuda:1", []),
+        (None, "cpu", []),
+    ],
+)
+def test_gpus_are_those_that_are_visible(monkeypatch, visible, device, expected):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert build_engine._gpus(TeacherConfig(device=device)) == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "n_gpus", "expected"),
+    [(None, 0, "cpu"), (None, 2, "cuda"), ("cuda", 2, "cuda"), ("cpu", 0, "cpu")],
+)
+def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(device, n_gpus, expected):
+    assert build_engine._device_on_cluster(TeacherConfig(device=device), n_gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("cuda", "no node of the Ray cluster has a GPU"), ("mps", "on a cluster it is cpu or cuda")],
+)
+def test_devices_that_a_cluster_does_not_have(device, message):
+    with pytest.raises(ValueError, match=message):
+        build_engine._device_on_cluster(TeacherConfig(device=device), 0)
+
+
+def test_an_address_needs_the_engine_that_it_is_of():
+    with pytest.raises(ValueError, match="address is that of a Ray cluster: set engine to ray"):
+        BuildConfig(address="auto")
