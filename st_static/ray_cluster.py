@@ -46,7 +46,7 @@ def ray_cluster(
         on_gpus: Whether actors take GPUs where there are some.
 
     Raises:
-        ValueError: Nothing answers there, or it is no Ray cluster.
+        ValueError: No Ray answers there.
     """
     _check_answer(address)
     try:
@@ -193,7 +193,9 @@ def _result(reference: Any, item: Any) -> Any:
     try:
         return ray.get(reference)
     except RayTaskError as error:
-        raise cause_of(error) from None
+        if not isinstance(cause_of(error), RayError):  # such as the loss of what it needs
+            raise cause_of(error) from None
+        raise ValueError(f"{item} failed: {first_line(cause_of(error))}.") from error
     except (WorkerCrashedError, RayError) as error:
         raise ValueError(
             f"A process died {TRIES} times over {item}: {first_line(error)}. What is complete is "
@@ -225,12 +227,21 @@ def _check_answer(address: str | None) -> None:
         return
     parts = urlsplit(address if "://" in address else f"ray://{address}")
     try:
-        socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS).close()
+        with socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") == "0" and not _speaks_http2(connection):
+                raise ConnectionError("something else than Ray is there")
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(
-            f"Nothing answers at {_shown(address)} ({error}): expected the address of a Ray "
+            f"No Ray answers at {_shown(address)} ({error}): expected the address of a Ray "
             "cluster, as ray start --head prints it."
         ) from error
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Whether gRPC may be at the other end: its first frame is one of settings (RFC 9113, 3.4)."""
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+    frame = connection.recv(9)
+    return len(frame) >= 4 and frame[3] == 4
 
 
 def _shown(address: str | None) -> str:

@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -203,19 +205,33 @@ def test_the_work_of_a_lost_node_goes_to_the_rest(nodes: Cluster, tmp_path: Path
 
 def test_an_address_of_the_environment_is_looked_at_first(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(ValueError, match="Nothing answers at"), ray_cluster():
+    with pytest.raises(ValueError, match="No Ray answers at"), ray_cluster():
         pass
 
 
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("ray://user:secret@127.0.0.1:1", "Nothing answers at ray://127.0.0.1:1"),
-        ("127.0.0.1:1", "Nothing answers at 127.0.0.1:1"),
-        ("nonsense://", "There is no Ray cluster at nonsense|Nothing answers"),
+        ("ray://user:secret@127.0.0.1:1", "No Ray answers at ray://127.0.0.1:1"),
+        ("127.0.0.1:1", "No Ray answers at 127.0.0.1:1"),
+        ("nonsense://", "No Ray answers at nonsense"),
     ],
 )
 def test_addresses_without_a_cluster(address: str, message: str):
     with pytest.raises(ValueError, match=message) as raised, ray_cluster(address):
         pass
     assert "secret" not in str(raised.value)
+
+
+def test_another_server_at_an_address_is_told_at_once():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        with (
+            pytest.raises(ValueError, match="something else than Ray is there"),
+            ray_cluster(f"ray://me:secret@127.0.0.1:{server.server_port}"),
+        ):
+            pass
+    finally:
+        server.shutdown()
+        server.server_close()

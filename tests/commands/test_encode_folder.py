@@ -227,5 +227,5 @@ def test_an_address_that_does_not_answer_is_told_at_once(model, lake, tmp_path, 
     options = ["--engine", "ray", "--address", "ray://user:secret@127.0.0.1:1"]
     assert run(model, lake, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
-    assert "Nothing answers at ray://127.0.0.1:1" in error
+    assert "No Ray answers at ray://127.0.0.1:1" in error
     assert "secret" not in error
