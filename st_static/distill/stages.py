@@ -3,8 +3,8 @@
 A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. The
 hash covers the stage's configuration and the previous stages' hashes. Inside, files appear by an
 atomic rename, so that a later run may trust those that it finds. Two kinds grow in place, and
-something else tells how far they are whole: the teacher's sentence vectors (`done`, beside the
-sums) and the Trainer's checkpoints (`last_whole_checkpoint`).
+something else tells whether they are whole: the teacher's sentence vectors (the sums, which are
+written after them) and the Trainer's checkpoints (`last_whole_checkpoint`).
 """
 
 from __future__ import annotations
