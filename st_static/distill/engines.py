@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
@@ -55,6 +56,7 @@ def map_shards(
     engine: Engine,
     label: str,
     total: int | None = None,
+    sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
     """Apply a function to a corpus's shards, with a progress bar; the results come in any order.
 
@@ -64,8 +66,15 @@ def map_shards(
         engine: What runs it.
         label: What the progress bar says.
         total: Number of items, where it is known.
+        sentences: How many sentences a result stands for: the bar then tells how many all workers
+            do in a second.
     """
+    done, start = 0, time.perf_counter()
     with bar(label, total, "shard") as progress:
         for result in engine.map(function, items):
+            if sentences is not None:
+                done += sentences(result)
+                rate = done / (time.perf_counter() - start)
+                progress.set_postfix_str(f"{rate:,.0f} sentences/s", refresh=False)
             progress.update()
             yield result
