@@ -17,7 +17,8 @@ import pytest
 
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus import documents
-from st_static.distill.corpus.documents import Corpus, find_files
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.text_files import find_files
 
 DOCUMENTS = ["The first document.", "Ein zweites, größeres.", "第三"]
 
