@@ -46,7 +46,7 @@ class Processes:
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """As `Engine.map`."""
-        parallel = Parallel(n_jobs=self.n_workers, return_as="generator")
+        parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
 
