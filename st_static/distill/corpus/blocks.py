@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def block_path(folder: Path, part: int, number: int) -> Path:
     return temporary_folder(folder) / f"block-{part:05d}-{number:05d}.arrow"
 
 
-def write_block(path: Path, table: pa.Table, counts: Counter[str]) -> None:
+def write_block(path: Path, table: pa.Table, counts: Mapping[str, int]) -> None:
     """Write a block without the repetitions within it.
 
     Args:
@@ -49,7 +49,7 @@ def write_block(path: Path, table: pa.Table, counts: Counter[str]) -> None:
     """
     keys, rows = np.unique(table["key"].to_numpy(), return_index=True)
     kept = np.sort(rows)
-    counts = counts + Counter(repeated=len(table) - len(kept))
+    counts = {**counts, "repeated": len(table) - len(kept)}
     columns = {
         "text": table["text"].take(pa.array(kept)),
         "sorted_key": keys,

@@ -11,9 +11,9 @@ from typing import Protocol
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.text_files import read_files, text_bytes
 
-# Shares of a corpus for each worker, so that none is idle for long at the end. More would be read
-# in vain, since each share of a part reads all of it.
-_SHARES_PER_WORKER = 2
+# A part that is more than this of a worker's work is shared, so that no worker is idle for long at
+# the end. Each share reads all of the part: smaller ones would cost more than they spare.
+_LARGEST = 0.5
 
 
 class Part(Protocol):
@@ -152,11 +152,11 @@ def in_shares(parts: Sequence[FilePart], n_workers: int) -> list[FilePart]:
         parts: The parts to read.
         n_workers: How many read at the same time.
     """
-    largest = sum(part.n_bytes for part in parts) / (_SHARES_PER_WORKER * n_workers)
+    largest = _LARGEST * sum(part.n_bytes for part in parts) / n_workers
     shares = []
     for part in parts:
         n_blocks = math.ceil(part.n_bytes / part.n_characters)
-        wanted = math.ceil(part.n_bytes / largest) if largest and n_workers > 1 else 1
-        n_shares = max(1, min(wanted, n_blocks))
+        wanted = math.ceil(part.n_bytes / largest) if largest else 1
+        n_shares = max(1, min(wanted, n_blocks, n_workers))
         shares += [replace(part, share=i, n_shares=n_shares) for i in range(n_shares)]
     return sorted(shares, key=lambda part: -part.n_bytes / part.n_shares)

@@ -34,7 +34,7 @@ def write_distinct(folder: Path, blocks: BlockList, engine: Engine) -> None:
         engine: What runs the parts.
     """
     numbers = range(len(blocks.files))
-    missing = [number for number in numbers if not shard_counts(folder, number).exists()]
+    missing = [number for number in numbers if not _shard_path(folder, number).exists()]
     if not missing:
         return
     n_ranges = max(1, -(-blocks.n_keys // KEYS_PER_RANGE))
@@ -46,11 +46,6 @@ def write_distinct(folder: Path, blocks: BlockList, engine: Engine) -> None:
     items = [(number, blocks.files[number]) for number in missing]
     for _ in map_shards(write, items, engine, "distinct sentences", len(items), int):
         pass
-
-
-def shard_counts(folder: Path, number: int) -> Path:
-    """The file of a shard's counts, which is written when the shard is whole."""
-    return _shard_path(folder, number).with_suffix(".json")
 
 
 def _shard_path(folder: Path, number: int) -> Path:
@@ -109,17 +104,17 @@ def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def _write_shard(item: tuple[int, str], folder: Path, n_ranges: int) -> int:
     """Write a block without repetitions as a shard, and remove it; count what is kept."""
     number, name = item
-    path = temporary_folder(folder) / name
-    counts = shard_counts(folder, number)
-    if not counts.exists():
+    block, shard = temporary_folder(folder) / name, _shard_path(folder, number)
+    if not shard.exists():
         ranges = [_range_path(folder, n) for n in range(n_ranges)]
-        _write_without(path, _shard_path(folder, number), ranges, number)
-    path.unlink(missing_ok=True)
-    kept: int = read_json(counts)["kept"]
+        _write_without(block, shard, ranges, number)
+    block.unlink(missing_ok=True)
+    kept: int = read_json(shard.with_suffix(".json"))["kept"]
     return kept
 
 
 def _write_without(block: Path, shard: Path, ranges: Sequence[Path], number: int) -> None:
+    """Write a block as a shard; its counts go before it, so that what is there has them."""
     whole = Block.read(block)
     keys = np.empty_like(whole.sorted_keys)
     keys[whole.rows] = whole.sorted_keys
@@ -130,5 +125,5 @@ def _write_without(block: Path, shard: Path, ranges: Sequence[Path], number: int
     counts = whole.counts
     counts.update(repeated=len(new) - len(table), kept=len(table))
     counts.update(characters=pc.sum(pc.utf8_length(table["text"])).as_py() or 0)
-    write_table(shard, table)
     write_json(shard.with_suffix(".json"), counts)
+    write_table(shard, table)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from st_static.encode.file_names import decompressed, split_name
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
 _COMPRESSION = 5  # of text, for an estimate
+_BUFFER = 2**18  # of bytes; lzma and gzip are slow when asked line by line
 
 
 def find_files(
@@ -112,7 +114,8 @@ def _read_file(file: Path, column: str, undecodable: Callable[[str], None]) -> I
     if format_ == ".parquet":
         yield from _read_parquet(file, column)
         return
-    with file.open("rb") as stream, decompressed(stream, split_name(file)[1]) as lines:
+    with file.open("rb") as stream, decompressed(stream, split_name(file)[1]) as whole:
+        lines = io.BufferedReader(cast("io.RawIOBase", whole), _BUFFER)
         for number, text in enumerate(_decode_lines(lines, file, undecodable), 1):
             if format_ == ".txt":
                 yield text
