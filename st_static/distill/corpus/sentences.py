@@ -108,6 +108,14 @@ def sentence_shards(folder: Path) -> list[Path]:
     return in_order(folder.glob("sentences-*.arrow"))
 
 
+def disk_bytes(corpus: Corpus) -> int:
+    """About how much disk `write_sentences` takes at most; 0 where that is not known.
+
+    Blocks hold the text with its keys in order, and shards take their places one by one.
+    """
+    return corpus.text_bytes() * 5 // 4
+
+
 def write_sentences(
     documents: Iterable[str],
     folder: Path,
@@ -122,8 +130,7 @@ def write_sentences(
     Args:
         documents: The corpus; workers read it themselves where it `is_divisible`. Other documents
             are read here.
-        folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`. For a while it
-            holds all sentences with their keys once more.
+        folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
         config: Which sentences are kept.
         engine: What runs the parts.
         languages: Tags of the corpus's languages; without any, it is English.
