@@ -172,7 +172,8 @@ class _Build:
         return {**key, "format": format_of(self.vocabulary), "previous": previous}
 
     def _sentences_key(self) -> Key:
-        return sentences_key(self.config.sentences, self.corpus, self.config.language)
+        config = self.config
+        return sentences_key(config.sentences, self.corpus, config.language, self.engine)
 
     def _has_sentences(self) -> bool:
         """Whether the first stage is complete, so that the text itself is not needed."""

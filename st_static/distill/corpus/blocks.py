@@ -84,9 +84,10 @@ class Block:
 
 
 def write_part_end(folder: Path, part: Part) -> None:
-    """Tell later runs that a part is read to its end."""
-    record = {"blocks": part.n_blocks, "undecodable": sorted(part.undecodable)}
-    write_json(_part_end(folder, part.number), record)
+    """Tell later runs that a part is read to its end, unless it is told."""
+    path = _part_end(folder, part.number)
+    if not path.exists():
+        write_json(path, {"blocks": part.n_blocks, "undecodable": sorted(part.undecodable)})
 
 
 def has_part(folder: Path, part: Part) -> bool:

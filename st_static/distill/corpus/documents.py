@@ -24,9 +24,12 @@ from st_static.distill.corpus.text_files import (
     read_files,
     text_bytes,
 )
+from st_static.distill.engines import Engine
 from st_static.hub_access import offline, require_dataset
 
 logger = logging.getLogger(__name__)
+
+_LITTLE_TEXT = 10**9  # bytes
 
 
 class Corpus:
@@ -54,12 +57,19 @@ class Corpus:
             read_docstrings(config.docstrings)  # finds the packages, reads nothing yet
         self.undecodable: set[str] = set()
 
-    def identity(self) -> dict[str, Any]:
-        """What determines the documents: contents of files, versions of packages, revisions."""
+    def identity(self, engine: Engine) -> dict[str, Any]:
+        """What determines the documents: contents of files, versions of packages, revisions.
+
+        Args:
+            engine: What reads many files.
+        """
         config = self.config
         common = {"text_column": config.text_column, "max_documents": config.max_documents}
         if self.files:
-            files = [[format_of(file), _content_hash(file)] for file in self.files]
+            # Starting processes takes as long as reading little text.
+            run = engine.map if self.text_bytes() > _LITTLE_TEXT else map
+            hashes = dict(run(_content_hash, self.files))
+            files = [[format_of(file), hashes[file]] for file in self.files]
             return {"files": files, **common}
         if config.docstrings:
             versions = {name: _version(name) for name in config.docstrings}
@@ -152,9 +162,9 @@ def stream_dataset(
     yield from dataset
 
 
-def _content_hash(file: Path) -> str:
+def _content_hash(file: Path) -> tuple[Path, str]:
     with file.open("rb") as stream:
-        return str(hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest())
+        return file, str(hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest())
 
 
 def _version(package: str) -> str:

@@ -24,7 +24,7 @@ from st_static.distill.corpus.blocks import (
 )
 from st_static.distill.corpus.config import SentencesConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.parts import Part, file_parts, in_shares, read_parts
+from st_static.distill.corpus.parts import Part, file_parts, in_blocks, in_shares, read_parts
 from st_static.distill.corpus.repetitions import SCHEMA, write_distinct
 from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.splitting import split_paragraphs
@@ -35,6 +35,7 @@ from st_static.languages import is_english
 
 BLOCK_CHARACTERS = 8_000_000
 _MOST_BLOCKS = 8192  # about; of more text, blocks are larger
+_SPLIT_AT_ONCE = 1_000_000  # characters
 
 
 def sentence_key(text: str) -> int:
@@ -97,10 +98,14 @@ def filter_sentences(
 def split_block(
     documents: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Split and filter one block of documents."""
-    table, counts = filter_sentences(split_sentences(documents, languages), config, languages)
+    """Split and filter one block of documents, a few at a time: that takes less memory."""
+    tables, counts = [SCHEMA.empty_table()], Counter[str]()
+    for some in in_blocks(documents, _SPLIT_AT_ONCE):
+        table, found = filter_sentences(split_sentences(some, languages), config, languages)
+        tables.append(table)
+        counts.update(found)
     counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
-    return table, counts
+    return pa.concat_tables(tables).combine_chunks(), counts
 
 
 def sentence_shards(folder: Path) -> list[Path]:

@@ -93,6 +93,17 @@ def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark() -> Non
     assert split_sentences(["\udc00半分です。次です。"], ["ja"]) == ["?", "半分です。", "次です。"]
 
 
+def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["".join(SENTENCES[tag]) * 3 for tag in ("ja", "hi", "de", "th")] + ["One is short."]
+    whole, counts = split_block(texts, CONFIG, ["ja", "en"])
+    monkeypatch.setattr(module, "_SPLIT_AT_ONCE", 20)
+    table, same_counts = split_block(texts, CONFIG, ["ja", "en"])
+    assert len(whole) > 8
+    assert table.equals(whole)
+    assert same_counts == counts
+    assert table["text"].num_chunks == 1
+
+
 # -- what is kept ----------------------------------------------------------------------
 
 
