@@ -45,6 +45,9 @@ class ReadPart:
     share: int = 0
     n_blocks: int = 1
 
+    def __str__(self) -> str:
+        return f"block {self.number} of the corpus"
+
     def blocks(self) -> Iterator[tuple[int, list[str]]]:
         """As `Part.blocks`."""
         yield 0, self.documents
@@ -75,6 +78,10 @@ class FilePart:
     n_shares: int = 1
     n_blocks: int = 0
     undecodable: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        last = f" to {self.files[-1]}" if len(self.files) > 1 else ""
+        return f"{self.files[0]}{last} (share {self.share + 1} of {self.n_shares})"
 
     def blocks(self) -> Iterator[tuple[int, list[str]]]:
         """As `Part.blocks`.

@@ -39,7 +39,7 @@ def write_distinct(folder: Path, blocks: BlockList, engine: Engine) -> None:
         return
     n_ranges = max(1, -(-blocks.n_keys // KEYS_PER_RANGE))
     ranges = [n for n in range(n_ranges) if not _range_path(folder, n).exists()]
-    merge = functools.partial(_write_repeated, folder=folder, n_ranges=n_ranges)
+    merge = functools.partial(_write_repeated, folder=folder, blocks=blocks, n_ranges=n_ranges)
     for _ in map_shards(merge, ranges, engine, "repetitions", len(ranges), int):
         pass
     write = functools.partial(_write_shard, folder=folder, n_ranges=n_ranges)
@@ -56,11 +56,10 @@ def _range_path(folder: Path, number: int) -> Path:
     return temporary_folder(folder) / f"repeated-{number:05d}.arrow"
 
 
-def _write_repeated(number: int, folder: Path, n_ranges: int) -> int:
+def _write_repeated(number: int, folder: Path, blocks: BlockList, n_ranges: int) -> int:
     """Write the rows of each block that are repetitions in one range of keys; count the keys."""
-    blocks = BlockList.read(folder)
-    if blocks is None or _range_path(folder, number).exists():
-        return 0  # done by a worker of whose end nobody heard
+    if _range_path(folder, number).exists():
+        return 0  # by a worker that died before it could tell
     first, last = number * _N_KEYS // n_ranges, (number + 1) * _N_KEYS // n_ranges - 1
     read = functools.partial(_in_range, first=np.uint64(first), last=np.uint64(last))
     keys, rows = zip(*(read(temporary_folder(folder) / name) for name in blocks.files), strict=True)

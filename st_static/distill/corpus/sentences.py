@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -156,8 +156,8 @@ def write_sentences(
         for file in blocks.undecodable:
             documents.add_undecodable(file)
     write_distinct(folder, blocks, engine)
-    if temporary_folder(folder).exists():
-        shutil.rmtree(temporary_folder(folder))
+    # A network's file system may hold back files that a worker has just closed.
+    shutil.rmtree(temporary_folder(folder), ignore_errors=True)
     return _total(folder, languages)
 
 
@@ -165,17 +165,16 @@ def _split_corpus(
     split: Callable[[Part], int], documents: Iterable[str], folder: Path, engine: Engine
 ) -> None:
     """Split those parts of a corpus that are not split yet."""
-    parts: Iterable[Part]
-    total = None
     if isinstance(documents, Corpus) and documents.is_divisible:
         size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
         missing = [part for part in file_parts(documents, size) if not has_part(folder, part)]
-        parts = shares = in_shares(missing, engine.n_workers)
-        total = len(shares)
+        shares: Sequence[Part] = in_shares(missing, engine.n_workers)
+        results = map_shards(split, shares, engine, "sentences", len(shares), int)
     else:
-        every = read_parts(documents, BLOCK_CHARACTERS)
-        parts = (part for part in every if not has_part(folder, part))
-    for _ in map_shards(split, parts, engine, "sentences", total, sentences=int):
+        parts: Iterator[Part] = read_parts(documents, BLOCK_CHARACTERS)
+        unread = (part for part in parts if not has_part(folder, part))
+        results = map_shards(split, unread, engine, "sentences", None, int)
+    for _ in results:
         pass
 
 

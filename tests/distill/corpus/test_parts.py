@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.parts import FilePart, file_parts, in_blocks, in_shares, read_parts
+from st_static.distill.corpus.parts import (
+    FilePart,
+    ReadPart,
+    file_parts,
+    in_blocks,
+    in_shares,
+    read_parts,
+)
 
 texts = st.lists(st.text("ab", max_size=9), max_size=20)
 
@@ -122,3 +129,10 @@ def test_documents_that_are_read_here_are_a_part_each_block(tmp_path: Path) -> N
     parts = list(read_parts(corpus, 4))
     assert [list(part.blocks()) for part in parts] == [[(0, ["aaaa\n"])], [(0, ["bbbb\n"])]]
     assert [(part.number, part.n_blocks, part.share) for part in parts] == [(0, 1, 0), (1, 1, 0)]
+
+
+def test_a_part_is_named_by_its_files_without_its_text(tmp_path: Path) -> None:
+    files = corpus_of(tmp_path, [["secret"], [], []]).files
+    assert str(FilePart(0, files, "text", 9, 9)) == f"{files[0]} to {files[2]} (share 1 of 1)"
+    assert str(FilePart(0, files[:1], "text", 9, 9, 1, 4)) == f"{files[0]} (share 2 of 4)"
+    assert str(ReadPart(7, ["secret"], set())) == "block 7 of the corpus"
