@@ -18,7 +18,7 @@ import pyarrow as pa
 from gensim.models import Word2Vec
 from sts import DEV_MEAN, SPLITS, sts_scores
 
-from st_static.distill.corpus.documents import find_files
+from st_static.distill.corpus.text_files import find_files
 from st_static.encode.file_names import decompressed, split_name
 from st_static.evaluate.load_model import load_model
 from st_static.files import atomic

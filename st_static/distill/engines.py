@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -57,7 +58,7 @@ class Processes:
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """As `Engine.map`."""
-        parallel = Parallel(n_jobs=self.n_workers, return_as="generator")
+        parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
     def map_on_devices(
@@ -107,6 +108,7 @@ def map_shards(
     engine: Engine,
     label: str,
     total: int | None = None,
+    sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
     """Apply a function to a corpus's shards, with a progress bar; the results come in any order.
 
@@ -116,8 +118,15 @@ def map_shards(
         engine: What runs it.
         label: What the progress bar says.
         total: Number of items, where it is known.
+        sentences: How many sentences a result stands for: the bar then tells how many all workers
+            do in a second.
     """
+    done, start = 0, time.perf_counter()
     with bar(label, total, "shard") as progress:
         for result in engine.map(function, items):
+            if sentences is not None:
+                done += sentences(result)
+                rate = done / (time.perf_counter() - start)
+                progress.set_postfix_str(f"{rate:,.0f} sentences/s", refresh=False)
             progress.update()
             yield result

@@ -18,7 +18,7 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.sentences import disk_bytes, sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import training_device
@@ -185,7 +185,8 @@ class _Build:
         return {**key, "format": format_of(self.vocabulary), "previous": previous}
 
     def _sentences_key(self) -> Key:
-        return sentences_key(self.config.sentences, self.corpus, self.config.language)
+        config = self.config
+        return sentences_key(config.sentences, self.corpus, config.language, self.engine)
 
     def _has_sentences(self) -> bool:
         """Whether the first stage is complete, so that the text itself is not needed."""
@@ -198,7 +199,7 @@ class _Build:
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 
     def _sentences(self, folder: Path) -> Figures:
-        require_disk(folder, self.corpus.text_bytes(), "The sentences of the corpus")
+        require_disk(folder, disk_bytes(self.corpus), "The sentences of the corpus")
         config, languages = self.config, languages_of(self.config.language)
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)

@@ -15,6 +15,7 @@ from st_static.distill.config import (
     VocabularyConfig,
 )
 from st_static.distill.corpus.documents import Corpus
+from st_static.distill.engines import Engine
 from st_static.distill.stages import digest
 from st_static.distill.teacher import Teacher
 from st_static.languages import is_english, languages_of
@@ -55,9 +56,9 @@ def format_of(vocabulary: VocabularyConfig) -> int:
     return _FORMAT if english else _FORMAT_OF_OTHERS
 
 
-def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any) -> Key:
-    """What determines the sentences."""
-    key = asdict(config) | {"corpus": corpus.identity()}
+def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any, engine: Engine) -> Key:
+    """What determines the sentences; the engine reads the files."""
+    key = asdict(config) | {"corpus": corpus.identity(engine)}
     languages = languages_of(language)
     return key if is_english(languages) else key | {"languages": languages}
 

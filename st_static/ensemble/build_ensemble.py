@@ -146,9 +146,9 @@ def _record_agreement(folder: Path, figures: Figures) -> None:
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
     """The sentences of the corpus with the smallest keys, which are hashes of their texts."""
-    corpus = Corpus(config.corpus)
-    key = {"corpus": corpus.identity(), **asdict(config.sentences)}
-    write = functools.partial(_write_sentences, corpus, config)
+    corpus, engine = Corpus(config.corpus), Processes(config.workers)
+    key = {"corpus": corpus.identity(engine), **asdict(config.sentences)}
+    write = functools.partial(_write_sentences, corpus, config, engine)
     shards = sentence_shards(run_stage(work_dir, "sentences", key, write))
     table = pa.concat_tables([read_table(path) for path in shards])
     chosen = np.argsort(table["key"].to_numpy(), kind="stable")[: config.n_sentences]
@@ -156,8 +156,10 @@ def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
     return texts
 
 
-def _write_sentences(corpus: Corpus, config: EnsembleConfig, folder: Path) -> Figures:
-    return write_sentences(corpus, folder, config.sentences, Processes(config.workers))
+def _write_sentences(
+    corpus: Corpus, config: EnsembleConfig, engine: Processes, folder: Path
+) -> Figures:
+    return write_sentences(corpus, folder, config.sentences, engine)
 
 
 def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:

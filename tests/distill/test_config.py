@@ -163,7 +163,6 @@ def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
         (lambda: DistillationConfig(warmup_steps=-1), "warmup_steps must not be negative"),
         (lambda: DistillationConfig(matryoshka_dims=[128, 0]), "matryoshka_dims must be positive"),
         (lambda: SentencesConfig(min_letters=1.5), "min_letters is a share, 0 to 1"),
-        (lambda: SentencesConfig(max_remembered=0), "max_remembered must be positive"),
         (lambda: BuildConfig(workers=-1), "workers must be positive"),
     ],
 )

@@ -98,8 +98,6 @@ class SentencesConfig:
             characters of a script that is written without spaces are a word, too.
         max_words: Most words, counted in the same way.
         min_letters: Least share of letters among the characters, 0 to 1.
-        max_remembered: Sentences whose hash (8 bytes) is kept in memory to drop repetitions.
-            Beyond it the oldest are forgotten, so that a repetition of them may stay.
 
     Example:
         >>> SentencesConfig(max_words=32).min_words
@@ -109,7 +107,6 @@ class SentencesConfig:
     min_words: int = 3
     max_words: int = 64
     min_letters: float = 0.5
-    max_remembered: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -121,10 +118,6 @@ class SentencesConfig:
         require(
             0 <= self.min_letters <= 1,
             f"sentences.min_letters is a share, 0 to 1, but it is {self.min_letters}.",
-        )
-        require(
-            self.max_remembered > 0,
-            f"sentences.max_remembered must be positive, but it is {self.max_remembered}.",
         )
 
 

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import functools
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
-from numpy.typing import NDArray
 
+from st_static.distill.corpus.blocks import (
+    BlockList,
+    block_path,
+    has_part,
+    in_order,
+    list_blocks,
+    temporary_folder,
+    write_block,
+    write_part_end,
+)
 from st_static.distill.corpus.config import SentencesConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.parts import Part, file_parts, in_blocks, in_shares, read_parts
+from st_static.distill.corpus.repetitions import SCHEMA, write_distinct
 from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.splitting import split_paragraphs
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
-from st_static.files import read_json, read_table, write_json, write_table
+from st_static.files import read_json
 from st_static.languages import is_english
 
 BLOCK_CHARACTERS = 8_000_000
-SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
+_MOST_BLOCKS = 8192  # about; of more text, blocks are larger
+_SPLIT_AT_ONCE = 1_000_000  # characters
 
 
 def sentence_key(text: str) -> int:
@@ -86,65 +98,27 @@ def filter_sentences(
 def split_block(
     documents: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Split and filter one block of documents: the work of one process."""
-    table, counts = filter_sentences(split_sentences(documents, languages), config, languages)
+    """Split and filter one block of documents, a few at a time: that takes less memory."""
+    tables, counts = [SCHEMA.empty_table()], Counter[str]()
+    for some in in_blocks(documents, _SPLIT_AT_ONCE):
+        table, found = filter_sentences(split_sentences(some, languages), config, languages)
+        tables.append(table)
+        counts.update(found)
     counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
-    return table, counts
-
-
-class SeenKeys:
-    """A set of 64-bit keys in sorted runs: 8 bytes per key, and a bound on how many are kept.
-
-    Args:
-        max_keys: When more keys than this are held, the oldest runs are forgotten.
-    """
-
-    def __init__(self, max_keys: int) -> None:
-        self.max_keys = max_keys
-        self._runs: list[NDArray[np.uint64]] = []
-
-    def add(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Add keys [B] and tell which of them are seen for the first time, [B]."""
-        new = np.zeros(len(keys), dtype=np.bool_)
-        new[np.unique(keys, return_index=True)[1]] = True
-        for run in self._runs:
-            places = np.minimum(np.searchsorted(run, keys), len(run) - 1)
-            new &= run[places] != keys
-        if new.any():
-            self._append(np.sort(keys[new]))
-        return new
-
-    def _append(self, run: NDArray[np.uint64]) -> None:
-        # Merging runs of like size keeps their number logarithmic; a merged run stays within
-        # half the bound, so that forgetting the oldest never forgets everything.
-        while (
-            self._runs
-            and len(self._runs[-1]) <= 2 * len(run)
-            and len(self._runs[-1]) + len(run) <= self.max_keys // 2
-        ):
-            run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
-        self._runs.append(run)
-        while len(self._runs) > 1 and sum(map(len, self._runs)) > self.max_keys:
-            self._runs.pop(0)
-
-
-def in_blocks(documents: Iterable[str], n_characters: int) -> Iterator[list[str]]:
-    """Group documents into blocks of about `n_characters`."""
-    block: list[str] = []
-    size = 0
-    for document in documents:
-        block.append(document)
-        size += len(document)
-        if size >= n_characters:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+    return pa.concat_tables(tables).combine_chunks(), counts
 
 
 def sentence_shards(folder: Path) -> list[Path]:
     """The shards of a sentence folder, in order."""
-    return sorted(folder.glob("sentences-*.arrow"))
+    return in_order(folder.glob("sentences-*.arrow"))
+
+
+def disk_bytes(corpus: Corpus) -> int:
+    """About how much disk `write_sentences` takes at most; 0 where that is not known.
+
+    Blocks hold the text with its keys in order, and shards take their places one by one.
+    """
+    return corpus.text_bytes() * 5 // 4
 
 
 def write_sentences(
@@ -156,11 +130,11 @@ def write_sentences(
 ) -> Figures:
     """Split, filter and deduplicate documents into shards of distinct sentences.
 
-    Shards that an interrupted run left are kept: their documents are skipped and their keys
-    taken over.
+    What an interrupted run left is kept and not computed again.
 
     Args:
-        documents: The corpus.
+        documents: The corpus; workers read it themselves where it `is_divisible`. Other documents
+            are read here.
         folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
         config: Which sentences are kept.
         engine: What runs the parts.
@@ -170,25 +144,52 @@ def write_sentences(
         How many sentences were read, dropped (by reason) and kept, and how many characters.
 
     Raises:
-        ValueError: No sentence is left.
+        ValueError: No sentence is left, or a file cannot be read.
     """
-    seen = SeenKeys(config.max_remembered)
-    done = [p for p in sentence_shards(folder) if p.with_suffix(".json").exists()]
-    for path in done:
-        seen.add(read_table(path)["key"].to_numpy())
-    blocks = islice(in_blocks(documents, BLOCK_CHARACTERS), len(done), None)
-    split = functools.partial(split_block, config=config, languages=languages)
-    for number, (table, counts) in enumerate(
-        map_shards(split, blocks, engine, "sentences"), len(done)
-    ):
-        new = seen.add(table["key"].to_numpy())
-        table = table.filter(pa.array(new))
-        counts.update(repeated=len(new) - len(table), kept=len(table))
-        counts.update(characters=pc.sum(pc.utf8_length(table["text"])).as_py() or 0)
-        path = folder / f"sentences-{number:05d}.arrow"
-        write_table(path, table)
-        write_json(path.with_suffix(".json"), counts)
+    blocks = BlockList.read(folder)
+    if blocks is None:
+        temporary_folder(folder).mkdir(exist_ok=True)
+        split = functools.partial(_split_part, folder=folder, config=config, languages=languages)
+        _split_corpus(split, documents, folder, engine)
+        blocks = list_blocks(folder)
+    if isinstance(documents, Corpus):
+        for file in blocks.undecodable:
+            documents.add_undecodable(file)
+    write_distinct(folder, blocks, engine)
+    # A network's file system may hold back files that a worker has just closed.
+    shutil.rmtree(temporary_folder(folder), ignore_errors=True)
     return _total(folder, languages)
+
+
+def _split_corpus(
+    split: Callable[[Part], int], documents: Iterable[str], folder: Path, engine: Engine
+) -> None:
+    """Split those parts of a corpus that are not split yet."""
+    if isinstance(documents, Corpus) and documents.is_divisible:
+        size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
+        missing = [part for part in file_parts(documents, size) if not has_part(folder, part)]
+        shares: Sequence[Part] = in_shares(missing, engine.n_workers)
+        results = map_shards(split, shares, engine, "sentences", len(shares), int)
+    else:
+        parts: Iterator[Part] = read_parts(documents, BLOCK_CHARACTERS)
+        unread = (part for part in parts if not has_part(folder, part))
+        results = map_shards(split, unread, engine, "sentences", None, int)
+    for _ in results:
+        pass
+
+
+def _split_part(part: Part, folder: Path, config: SentencesConfig, languages: Sequence[str]) -> int:
+    """Write the blocks of a part that are missing; count the sentences read."""
+    n_read = 0
+    for number, documents in part.blocks():
+        path = block_path(folder, part.number, number)
+        if not path.exists():
+            table, counts = split_block(documents, config, languages)
+            write_block(path, table, counts)
+            n_read += counts["read"]
+    if part.share == 0:
+        write_part_end(folder, part)
+    return n_read
 
 
 def _dropped(total: Counter[str]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from st_static.distill.corpus.documents import find_files, reading, stream_dataset
+from st_static.distill.corpus.documents import stream_dataset
+from st_static.distill.corpus.text_files import find_files, reading
 from st_static.distill.pairs.config import COLUMNS, PairsConfig, check_number
 from st_static.distill.progress import bar
 from st_static.encode.file_names import decompressed, split_name

@@ -5,7 +5,7 @@ import json
 import logging
 import lzma
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ import pytest
 
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus import documents
-from st_static.distill.corpus.documents import Corpus, find_files
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.text_files import find_files
+from st_static.distill.engines import Processes
 
 DOCUMENTS = ["The first document.", "Ein zweites, größeres.", "第三"]
 
@@ -276,7 +278,7 @@ def test_a_file_that_is_damaged_inside_is_named(
 
 
 def identity(**options: Any) -> dict[str, Any]:
-    return Corpus(CorpusConfig(**options)).identity()
+    return Corpus(CorpusConfig(**options)).identity(Processes(1))
 
 
 def test_identity_follows_contents_and_not_places(tmp_path: Path) -> None:
@@ -293,6 +295,23 @@ def test_identity_follows_what_is_read_of_the_files(tmp_path: Path) -> None:
     file = str(tmp_path / "a.txt")
     assert identity(files=file) != identity(files=file, text_column="body")
     assert identity(files=file) != identity(files=file, max_documents=1)
+
+
+def test_identity_of_much_text_is_found_by_workers_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        (tmp_path / f"{number}.txt").write_text(f"text {number}")
+
+    class Backwards(Processes):
+        def map(self, function: Callable, items: Iterable) -> Iterator:
+            return super().map(function, list(items)[::-1])
+
+    corpus = Corpus(CorpusConfig(files=str(tmp_path)))
+    expected = corpus.identity(Processes(1))
+    monkeypatch.setattr(documents, "_LITTLE_TEXT", 10)
+    assert corpus.identity(Backwards(1)) == corpus.identity(Processes(2)) == expected
+    assert len({digest for _, digest in expected["files"]}) == 9
 
 
 def test_identity_tells_formats_apart(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """Documents to distinct sentences: what is kept, what is dropped and why, and in which shards."""
 
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +10,7 @@ from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus import sentences as module
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import (
-    SeenKeys,
     filter_sentences,
-    in_blocks,
     sentence_key,
     sentence_shards,
     split_block,
@@ -96,6 +91,17 @@ def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark() -> Non
     """A Python string may hold it, and a docstring does where it is spelled out."""
     assert split_sentences(["One \ud800 is lost."]) == ["One ? is lost."]
     assert split_sentences(["\udc00半分です。次です。"], ["ja"]) == ["?", "半分です。", "次です。"]
+
+
+def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["".join(SENTENCES[tag]) * 3 for tag in ("ja", "hi", "de", "th")] + ["One is short."]
+    whole, counts = split_block(texts, CONFIG, ["ja", "en"])
+    monkeypatch.setattr(module, "_SPLIT_AT_ONCE", 20)
+    table, same_counts = split_block(texts, CONFIG, ["ja", "en"])
+    assert len(whole) > 8
+    assert table.equals(whole)
+    assert same_counts == counts
+    assert table["text"].num_chunks == 1
 
 
 # -- what is kept ----------------------------------------------------------------------
@@ -202,58 +208,6 @@ def test_english_is_not_counted_in_another_way() -> None:
         assert counts["too_short"] == 1
 
 
-# -- the set of seen keys --------------------------------------------------------------
-
-keys = st.integers(0, 30) | st.integers(0, 2**64 - 1)
-batches_of_keys = st.lists(st.lists(keys, max_size=12), max_size=25)
-
-
-def add(seen: SeenKeys, batch: list[int]) -> list[bool]:
-    return seen.add(np.array(batch, dtype=np.uint64)).tolist()
-
-
-@given(batches_of_keys)
-def test_seen_keys_tell_what_a_python_set_tells(batches: list[list[int]]) -> None:
-    seen, reference = SeenKeys(10**9), set()
-    for batch in batches:
-        expected = []
-        for key in batch:
-            expected.append(key not in reference)
-            reference.add(key)
-        assert add(seen, batch) == expected
-
-
-@given(batches_of_keys, st.integers(1, 20))
-def test_bounded_keys_never_call_a_new_key_seen(batches: list[list[int]], bound: int) -> None:
-    seen, reference = SeenKeys(bound), set()
-    for batch in batches:
-        for key, is_new in zip(batch, add(seen, batch), strict=True):
-            assert is_new or key in reference
-            reference.add(key)
-
-
-@given(batches_of_keys, st.integers(1, 20))
-def test_bounded_keys_come_back_equal_after_an_interruption(
-    batches: list[list[int]], bound: int
-) -> None:
-    """A resumed run adds the kept keys of each shard alone, and must go on as the first would."""
-    first, resumed = SeenKeys(bound), SeenKeys(bound)
-    for batch in batches:
-        resumed.add(np.array(batch, dtype=np.uint64)[first.add(np.array(batch, dtype=np.uint64))])
-    probe = sorted({key for batch in batches for key in batch})
-    assert add(resumed, probe) == add(first, probe)
-
-
-def test_bounded_keys_remember_the_latest_and_forget_the_oldest() -> None:
-    seen = SeenKeys(100)
-    batches = [list(range(start, start + 10)) for start in range(0, 1000, 10)]
-    for batch in batches:
-        assert all(add(seen, batch))
-        assert not any(add(seen, batch))
-    remembered = 1000 - sum(add(seen, list(range(1000))))
-    assert 10 <= remembered <= 100
-
-
 # -- shards ----------------------------------------------------------------------------
 
 
@@ -306,48 +260,12 @@ def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "two")
 
 
-def broken_after(documents: list[str], n_documents: int) -> Iterator[str]:
-    yield from islice(documents, n_documents)
-    raise RuntimeError("the power went out")
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir()
-    resumed.mkdir()
-    figures = write_sentences(documents(40), whole, CONFIG, Processes(1))
-    for n_documents in (3, 15, 30):
-        with pytest.raises(RuntimeError, match="power"):
-            write_sentences(broken_after(documents(40), n_documents), resumed, CONFIG, Processes(1))
-        assert len(sentence_shards(resumed)) < len(sentence_shards(whole))
-    before = {path: path.stat().st_mtime_ns for path in sentence_shards(resumed)}
-    assert len(before) > 3
-    assert write_sentences(documents(40), resumed, CONFIG, Processes(1)) == figures
-    assert shard_bytes(resumed) == shard_bytes(whole)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_a_shard_without_its_counts_is_written_again(tmp_path: Path) -> None:
-    """A kill may come between the two files of a shard."""
-    write_sentences(documents(40), tmp_path, CONFIG, Processes(1))
-    before = shard_bytes(tmp_path)
-    last = sentence_shards(tmp_path)[-1]
-    last.with_suffix(".json").unlink()
-    last.write_bytes(b"of another time")
-    write_sentences(documents(40), tmp_path, CONFIG, Processes(1))
-    assert shard_bytes(tmp_path) == before
-
-
-def test_the_number_of_remembered_keys_is_bounded(tmp_path: Path, small_blocks: None) -> None:
-    """With a small memory a sentence may come again, but never from the same block."""
-    config = SentencesConfig(max_remembered=20)
-    figures = write_sentences(documents(30) * 2, tmp_path, config, Processes(1))
-    assert 30 + 4 + 30 < figures["kept"] < 2 * 3 * 30
-    for shard in sentence_shards(tmp_path):
-        texts = read_table(shard)["text"].to_pylist()
-        assert len(set(texts)) == len(texts)
+def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path: Path) -> None:
+    numbers = ["99999", "100000", "00002"]
+    for number in numbers:
+        (tmp_path / f"sentences-{number}.arrow").touch()
+    found = [path.stem.partition("-")[2] for path in sentence_shards(tmp_path)]
+    assert found == sorted(numbers, key=int)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])
@@ -363,11 +281,3 @@ def test_where_no_english_is_found_the_option_is_named(
     with pytest.raises(ValueError, match="1 of too few words") as error:
         write_sentences(["猫。"], tmp_path, CONFIG, Processes(1), languages)
     assert str(error.value).endswith("needs --language.") == is_named
-
-
-@given(st.lists(st.text("ab", max_size=9), max_size=20), st.integers(1, 30))
-def test_blocks_hold_every_document_in_order(documents: list[str], size: int) -> None:
-    blocks = list(in_blocks(documents, size))
-    assert [text for block in blocks for text in block] == documents
-    assert all(sum(map(len, block)) >= size for block in blocks[:-1])
-    assert all(sum(map(len, block[:-1])) < size for block in blocks)

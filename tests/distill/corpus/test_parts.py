@@ -1,0 +1,138 @@
+"""A corpus in parts: the blocks are the same for any number of workers, each is cut once."""
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.parts import (
+    FilePart,
+    ReadPart,
+    file_parts,
+    in_blocks,
+    in_shares,
+    read_parts,
+)
+
+texts = st.lists(st.text("ab", max_size=9), max_size=20)
+
+
+def corpus_of(folder: Path, files: list[list[str]], **options: object) -> Corpus:
+    """A corpus of files with a document a line."""
+    for number, lines in enumerate(files):
+        (folder / f"{number:03d}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return Corpus(CorpusConfig(files=str(folder), **options))
+
+
+def sized(*n_bytes: int) -> list[FilePart]:
+    """Parts that hold so much text, in blocks of ten characters."""
+    return [FilePart(number, [], "text", 10, size) for number, size in enumerate(n_bytes)]
+
+
+@given(texts, st.integers(1, 30))
+def test_blocks_hold_every_document_in_order(documents: list[str], size: int) -> None:
+    blocks = list(in_blocks(documents, size))
+    assert [text for block in blocks for text in block] == documents
+    assert all(sum(map(len, block)) >= size for block in blocks[:-1])
+    assert all(sum(map(len, block[:-1])) < size for block in blocks)
+
+
+@given(st.lists(texts, min_size=1, max_size=6), st.integers(1, 60))
+def test_parts_hold_every_document_in_order(files: list[list[str]], size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = corpus_of(Path(folder), files)
+        parts = file_parts(corpus, size)
+        blocks = [block for part in parts for _, block in part.blocks()]
+        assert [text for block in blocks for text in block] == list(corpus)
+    assert [part.number for part in parts] == list(range(len(parts)))
+    assert [file for part in parts for file in part.files] == corpus.files
+    assert all(part.n_bytes <= size or len(part.files) == 1 for part in parts)
+    # No two neighbours would have gone into one.
+    neighbours = itertools.pairwise(parts)
+    assert all(a.n_bytes + b.n_bytes > size for a, b in neighbours if len(b.files) == 1)
+
+
+@given(texts, st.integers(1, 30), st.integers(1, 8))
+def test_shares_of_a_part_have_each_block_of_it_once(
+    lines: list[str], size: int, n_shares: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = corpus_of(Path(folder), [lines]).files
+        whole = FilePart(0, files, "text", size, 0)
+        expected = dict(whole.blocks())
+        shares = [FilePart(0, files, "text", size, 0, share, n_shares) for share in range(n_shares)]
+        found = [block for share in shares for block in share.blocks()]
+    assert len(found) == len(expected) == whole.n_blocks
+    assert dict(found) == expected
+    assert {share.n_blocks for share in shares} == {whole.n_blocks}
+
+
+def test_many_small_files_are_few_parts_and_a_large_one_is_alone(tmp_path: Path) -> None:
+    files = [["tiny"]] * 200 + [["x" * 900]] + [["tiny"]] * 200
+    parts = file_parts(corpus_of(tmp_path, files), 500)
+    assert [len(part.files) for part in parts] == [100, 100, 1, 100, 100]
+
+
+def test_compressed_files_count_for_what_they_hold(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(b"x" * 100)
+    (tmp_path / "b.txt").write_bytes(b"x" * 100)
+    (part,) = file_parts(Corpus(CorpusConfig(files=str(tmp_path))), 1000)
+    assert part.n_bytes == 600
+
+
+def test_one_large_part_is_shared_by_all_workers() -> None:
+    shares = in_shares(sized(1000), 4)
+    assert [(part.share, part.n_shares) for part in shares] == [(i, 4) for i in range(4)]
+
+
+def test_a_part_is_not_shared_by_more_workers_than_it_has_blocks() -> None:
+    assert [part.n_shares for part in in_shares(sized(25), 4)] == [3, 3, 3]
+
+
+def test_one_worker_reads_each_part_once() -> None:
+    assert [part.n_shares for part in in_shares(sized(1000, 20, 0), 1)] == [1, 1, 1]
+
+
+def test_empty_files_are_read() -> None:
+    """They may be no files of text, or text that grew."""
+    assert [part.n_shares for part in in_shares(sized(0, 0), 4)] == [1, 1]
+
+
+def test_only_large_parts_are_shared_and_large_shares_come_first() -> None:
+    shares = in_shares(sized(30, 400, 30, 40), 2)
+    assert [(part.number, part.share, part.n_shares) for part in shares] == [
+        *((1, 0, 2), (1, 1, 2)),
+        *((3, 0, 1), (0, 0, 1), (2, 0, 1)),
+    ]
+
+
+def test_files_that_are_not_utf8_are_known_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is for the process that started the work to warn of them."""
+    corpus = corpus_of(tmp_path, [["a"], ["b"]])
+    (tmp_path / "000.txt").write_bytes("Käse\n".encode("latin-1"))
+    (part,) = file_parts(corpus, 100)
+    assert dict(part.blocks()) == {0: ["K\ufffdse\n", "b\n"]}
+    assert part.undecodable == {str(tmp_path / "000.txt")}
+    assert (caplog.messages, corpus.undecodable) == ([], set())
+
+
+def test_documents_that_are_read_here_are_a_part_each_block(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path, [["aaaa", "bbbb"], ["cccc"]], max_documents=2)
+    assert not corpus.is_divisible
+    parts = list(read_parts(corpus, 4))
+    assert [list(part.blocks()) for part in parts] == [[(0, ["aaaa\n"])], [(0, ["bbbb\n"])]]
+    assert [(part.number, part.n_blocks, part.share) for part in parts] == [(0, 1, 0), (1, 1, 0)]
+
+
+def test_a_part_is_named_by_its_files_without_its_text(tmp_path: Path) -> None:
+    files = corpus_of(tmp_path, [["secret"], [], []]).files
+    assert str(FilePart(0, files, "text", 9, 9)) == f"{files[0]} to {files[2]} (share 1 of 1)"
+    assert str(FilePart(0, files[:1], "text", 9, 9, 1, 4)) == f"{files[0]} (share 2 of 4)"
+    assert str(ReadPart(7, ["secret"], set())) == "block 7 of the corpus"

@@ -1,0 +1,330 @@
+"""Repetitions are dropped alike by any workers, in any order, and after a stop at any moment."""
+
+import gzip
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from st_static import files as files_module
+from st_static.distill.config import CorpusConfig, SentencesConfig
+from st_static.distill.corpus import repetitions, sentences
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.repetitions import are_repeated
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.engines import Processes
+from st_static.files import read_table
+
+CONFIG = SentencesConfig(min_words=1)
+
+
+class AnyOrder:
+    """An engine with any number of workers, that runs items in this process in random order."""
+
+    def __init__(self, n_workers: int, seed: int = 0) -> None:
+        self.n_workers = n_workers
+        self._random = random.Random(seed)
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        shuffled = list(items)
+        self._random.shuffle(shuffled)
+        return map(function, shuffled)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many blocks, and many ranges of keys."""
+    monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 60)
+    monkeypatch.setattr(repetitions, "KEYS_PER_RANGE", 5)
+
+
+def corpus_of(folder: Path, files: list[list[str]], **options: Any) -> Corpus:
+    """A corpus of files with a document a line."""
+    folder.mkdir(exist_ok=True)
+    for number, lines in enumerate(files):
+        text = "".join(f"{line}\n" for line in lines).encode()
+        name = folder / f"{number:03d}.txt"
+        name.write_bytes(text)
+        if number % 3 == 2:
+            name.with_suffix(".txt.gz").write_bytes(gzip.compress(text))
+            name.unlink()
+    return Corpus(CorpusConfig(files=str(folder), **options))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def kept(folder: Path) -> list[str]:
+    return [
+        text for path in sentence_shards(folder) for text in read_table(path)["text"].to_pylist()
+    ]
+
+
+def first_of_each(lines: Iterable[str]) -> list[str]:
+    """The lines whose lower-cased text has not come before."""
+    seen: set[str] = set()
+    found = []
+    for line in (" ".join(line.split()) for line in lines):
+        if line and line.lower() not in seen:
+            found.append(line)
+        seen.add(line.lower())
+    return found
+
+
+# -- the same for any workers ----------------------------------------------------------
+
+lines = st.lists(st.sampled_from(["One is here", "one IS here", "two", "Three is it", "four", ""]))
+many_files = st.lists(lines | st.lists(st.text("ab ", max_size=9)), min_size=1, max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(many_files, st.integers(1, 9), st.integers(0, 99), st.integers(5, 200))
+def test_the_first_of_equal_sentences_is_kept_by_any_workers(
+    files: list[list[str]], n_workers: int, seed: int, size: int
+) -> None:
+    expected = first_of_each(line for lines in files for line in lines)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sentences, "BLOCK_CHARACTERS", size)
+        folder = Path(name)
+        corpus = corpus_of(folder / "corpus", files)
+        made = []
+        for stage, engine in (("one", Processes(1)), ("any", AnyOrder(n_workers, seed))):
+            (folder / stage).mkdir()
+            if expected:
+                made.append(write_sentences(corpus, folder / stage, CONFIG, engine))
+                assert kept(folder / stage) == expected
+            else:
+                with pytest.raises(ValueError, match="no sentence"):
+                    write_sentences(corpus, folder / stage, CONFIG, engine)
+        assert contents(folder / "one") == contents(folder / "any")
+        assert made[1:] == made[:1]
+
+
+def documents(n_files: int) -> list[list[str]]:
+    """Files with lines of their own, and others that all of them have."""
+    return [
+        [f"This is line {i} of file {n}." for i in range(3 * n)]
+        + ["All have this.", "ALL have THIS."]
+        for n in range(n_files)
+    ]
+
+
+def test_processes_give_the_bytes_of_one(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(8))
+    for workers in (1, 2):
+        (tmp_path / str(workers)).mkdir()
+        write_sentences(corpus, tmp_path / str(workers), CONFIG, Processes(workers))
+    assert len(sentence_shards(tmp_path / "1")) > 10
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert kept(tmp_path / "1") == first_of_each(corpus)
+
+
+def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(6))
+    (tmp_path / "out").mkdir()
+    figures = write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3))
+    shards = sentence_shards(tmp_path / "out")
+    names = [f"sentences-{number:05d}" for number in range(len(shards))]
+    assert sorted(contents(tmp_path / "out")) == sorted(
+        ["blocks.json", *(f"{name}.{kind}" for name in names for kind in ("arrow", "json"))]
+    )
+    assert figures["read"] == sum(map(len, documents(6)))
+    assert figures["repeated"] == 2 * 6 - 1
+    assert figures["bytes"] == sum(map(len, corpus))
+
+
+def test_the_driver_reads_no_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(3))
+    expected = first_of_each(corpus)
+    monkeypatch.setattr(Corpus, "__iter__", lambda _: pytest.fail("read by the driver"))
+    (tmp_path / "out").mkdir()
+    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(1))
+    assert kept(tmp_path / "out") == expected
+
+
+def test_files_up_to_max_documents_are_cut_as_one_text(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(6), max_documents=20)
+    for name, engine in (("one", Processes(1)), ("any", AnyOrder(3))):
+        (tmp_path / name).mkdir()
+        assert write_sentences(corpus, tmp_path / name, CONFIG, engine)["read"] == 20
+    assert contents(tmp_path / "one") == contents(tmp_path / "any")
+
+
+def test_of_much_text_blocks_are_larger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "_MOST_BLOCKS", 4)
+    (tmp_path / "out").mkdir()
+    corpus = corpus_of(tmp_path / "corpus", [documents(40)[-1]])
+    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(1))
+    assert len(sentence_shards(tmp_path / "out")) == 4
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1)))
+def test_what_is_repeated_is_what_a_set_has_seen(keys: list[int]) -> None:
+    seen: set[int] = set()
+    expected = [key in seen or seen.add(key) is not None for key in keys]
+    assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
+
+
+# -- stops -----------------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """As if the process had been killed."""
+
+
+@contextmanager
+def stop_after(patch: pytest.MonkeyPatch, n_files: int | None) -> Iterator[list[str]]:
+    """Stop when so many files are written; give the names of those that are."""
+    atomic, written = files_module.atomic, []
+
+    @contextmanager
+    def counting(path: Path) -> Iterator[Path]:
+        with atomic(path) as temporary:
+            yield temporary
+        written.append(path.name)
+        if len(written) == n_files:
+            raise Stopped
+
+    with patch.context() as context:
+        context.setattr(files_module, "atomic", counting)
+        yield written
+
+
+@pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
+def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
+    (tmp_path / "whole").mkdir()
+    with stop_after(monkeypatch, None) as every:
+        figures = write_sentences(corpus, tmp_path / "whole", CONFIG, AnyOrder(3))
+    assert len(every) > 25
+    for n_files in range(1, len(every) + 1):
+        folder = tmp_path / f"{n_files}"
+        folder.mkdir()
+        with stop_after(monkeypatch, n_files) as first, pytest.raises(Stopped):
+            write_sentences(corpus, folder, CONFIG, AnyOrder(3))
+        # The shares that the rest is divided in differ, too.
+        with stop_after(monkeypatch, None) as rest:
+            assert write_sentences(corpus, folder, CONFIG, AnyOrder(2, seed=1)) == figures
+        assert contents(folder) == contents(tmp_path / "whole")
+        if first[-1].startswith("sentences-") and first[-1].endswith(".json"):
+            first.pop()  # a shard's counts are not whole without the shard
+        assert sorted([*first, *rest]) == sorted(every)
+
+
+def test_a_run_that_is_stopped_again_and_again_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(4))
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    with stop_after(monkeypatch, None) as every:
+        write_sentences(corpus, tmp_path / "whole", CONFIG, Processes(1))
+    for _ in every:
+        with stop_after(monkeypatch, 1), pytest.raises(Stopped):
+            write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
+    write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_run_may_stop_while_blocks_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of(tmp_path / "corpus", documents(4))
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    figures = write_sentences(corpus, tmp_path / "whole", CONFIG, Processes(1))
+
+    def stop(folder: Path, ignore_errors: bool) -> None:
+        for path in sorted(folder.iterdir())[::2]:
+            path.unlink()
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", stop)
+        with pytest.raises(Stopped):
+            write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
+    with stop_after(monkeypatch, None) as written:
+        assert write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1)) == figures
+    assert written == []
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_task_that_is_run_again_changes_nothing(tmp_path: Path) -> None:
+    """As on a cluster, where a worker may be lost after its work is done."""
+
+    class Twice(AnyOrder):
+        def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            for item in items:
+                function(item)
+                yield function(item)
+
+    corpus = corpus_of(tmp_path / "corpus", documents(5))
+    for name, engine in (("one", Processes(1)), ("twice", Twice(3))):
+        (tmp_path / name).mkdir()
+        write_sentences(corpus, tmp_path / name, CONFIG, engine)
+    assert contents(tmp_path / "one") == contents(tmp_path / "twice")
+
+
+# -- what the driver hears of ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_files_that_are_not_utf8_are_warned_of_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    options: dict[str, Any],
+) -> None:
+    corpus_of(tmp_path / "corpus", documents(7))
+    latin = [str(tmp_path / "corpus" / name) for name in ("001.txt", "006.txt")]
+    for path in latin:
+        Path(path).write_bytes("Der Käse ist alle.\n".encode("latin-1") * 9)
+    named = CorpusConfig(files=str(tmp_path / "corpus"), **options)
+    (tmp_path / "out").mkdir()
+    corpus = Corpus(named)
+    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(workers))
+    assert [message.partition(" is not UTF-8")[0] for message in caplog.messages] == latin
+    assert corpus.undecodable == set(latin)
+    # A run that goes on does not read them again, and tells of them all the same.
+    (tmp_path / "out" / "sentences-00000.json").touch()
+    resumed = Corpus(named)
+    write_sentences(resumed, tmp_path / "out", CONFIG, Processes(workers))
+    assert resumed.undecodable == set(latin)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt.gz", b"rubbish", r"x\.txt\.gz cannot be read .*: it is damaged, or no \.gz file"),
+        ("x.jsonl", b'{"body": "b"}', r"'text' in .*x\.jsonl, line 1, .*\['body'\].*text_column"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: bytes, message: str, workers: int, options: dict[str, Any]
+) -> None:
+    corpus_of(tmp_path / "corpus", documents(7))
+    (tmp_path / "corpus" / name).write_bytes(content)
+    corpus = Corpus(CorpusConfig(files=str(tmp_path / "corpus"), **options))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ValueError, match=message):
+        write_sentences(corpus, tmp_path / "out", CONFIG, Processes(workers))
+    # What was read before it is mended is kept.
+    (tmp_path / "corpus" / name).unlink()
+    mended = Corpus(CorpusConfig(files=str(tmp_path / "corpus"), **options))
+    write_sentences(mended, tmp_path / "out", CONFIG, Processes(workers))
+    assert kept(tmp_path / "out") == first_of_each(mended)
