@@ -92,6 +92,9 @@ def _span(
     return text[offsets[starts[first]][0] : offsets[stops[first + length - 1] - 1][1]].strip()
 
 
+Fits = Callable[[pa.Array], NDArray[np.bool_]]
+
+
 class PassagePlan(NamedTuple):
     """Which runs of neighbouring sentences are passages.
 
@@ -105,7 +108,7 @@ class PassagePlan(NamedTuple):
     words: Sequence[int]
     held_out_from: np.uint64
     languages: Sequence[str]
-    fits: Callable[[pa.Array], NDArray[np.bool_]] | None = None
+    fits: Fits | None = None
 
 
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:

@@ -32,6 +32,7 @@ from st_static.distill.corpus.candidates import (
 from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.finders import FinderFiles, load_finder
 from st_static.distill.corpus.further_texts import (
+    Fits,
     PassagePlan,
     choose,
     draw_passages,
@@ -80,50 +81,46 @@ def write_selection(
     Raises:
         ValueError: The corpus is too small, or the disk.
     """
-    shards, counts = Shards(work.sentence_shards(), engine), work.words["count"].to_numpy()
+    shards = Shards(work.sentence_shards(), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
-    plan = CandidatePlan(
-        key_thresholds(counts, config.max_candidates), held_out_from, config.min_words
-    )
-    ranges = _write_ranges(folder, work, shards, plan, config)
+    ranges = _write_ranges(folder, work, shards, held_out_from, config)
     pairs = select((read_range(file)[0] for file in reversed(ranges)), config)
     count = functools.partial(_count_tokens, file=work.teacher_tokenizer_file)
     table = gather_selected(pairs, held_out_numbers, shards, count)
     further = _FurtherTexts(config, len(table) - len(held_out_numbers), count)
-    taken = np.unique(np.append(pairs.sentence, held_out_numbers))
-    fits = functools.partial(_fits, max_tokens=max_tokens, finder_files=_finder_files(work))
-    passages = PassagePlan(config.passage_words, held_out_from, languages, fits)
+    fits = functools.partial(_fits, max_tokens=max_tokens, files=_finder_files(work))
     texts = {
-        "further": further.sentences(shards, taken),
+        "further": further.sentences(shards, np.append(pairs.sentence, held_out_numbers)),
         "spans": further.spans(table, work.tokenizer),
-        "passages": further.passages(shards, passages),
+        "passages": further.passages(shards, held_out_from, languages, fits),
     }
     write_table(folder / SELECTED_FILE, _in_order([table, *texts.values()]))
-    figures = {
-        "candidates": sum(read_range(file)[1] for file in ranges),
+    n_candidates = sum(read_range(file)[1] for file in ranges)
+    for file in ranges:
+        file.unlink()
+    return {
+        "candidates": n_candidates,
         "pairs": len(pairs.word),
         "sentences": further.n_sentences,
         "sentences_per_pair": round(further.n_sentences / max(len(pairs.word), 1), 4),
-        "naive_passes": len(counts) * config.sentences_per_word,
+        "naive_passes": len(work.words) * config.sentences_per_word,
         "held_out": len(held_out_numbers),
         **{name: len(rows) for name, rows in texts.items()},
     }
-    for file in ranges:
-        file.unlink()
-    return figures
 
 
 def _write_ranges(
     folder: Path,
     work: WorkDirectory,
     shards: Shards,
-    plan: CandidatePlan,
+    held_out_from: np.uint64,
     config: SelectionConfig,
 ) -> list[Path]:
     """Leave the candidates of each range of words in a file, the most frequent words first."""
     counts, wanted = work.words["count"].to_numpy(), config.max_candidates
     # By shard, and by range.
     require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
+    plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
     ranges = word_ranges(counts, wanted)
     files = write_candidates(shards, folder, _finder_files(work), plan, ranges)
     return merge_candidates(files, folder, len(ranges) - 1, wanted, shards.engine)
@@ -147,12 +144,12 @@ def _load_tokenizer(file: Path) -> ChunkTokenizer:
     return ChunkTokenizer(Tokenizer.from_file(str(file)))
 
 
-def _fits(texts: pa.Array, max_tokens: int | None, finder_files: FinderFiles) -> NDArray[np.bool_]:
+def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:
     """Which texts the teacher reads to their end."""
     if max_tokens is None:
         return np.ones(len(texts), np.bool_)
     # Workers that found candidates have this one loaded.
-    return load_finder(finder_files)(texts).teacher_tokens <= max_tokens
+    return load_finder(files)(texts).teacher_tokens <= max_tokens
 
 
 class _FurtherTexts:
@@ -166,7 +163,7 @@ class _FurtherTexts:
         n = round(self.config.further * self.n_sentences)
         if not n:
             return self._rows([])
-        numbers = draw_sentences(shards, taken, n)
+        numbers = draw_sentences(shards, np.unique(taken), n)
         _warn_of_few("further", len(numbers), n, "other sentences in the corpus")
         return self._rows(shards.read(numbers, "further sentences")["text"].to_pylist())
 
@@ -180,9 +177,12 @@ class _FurtherTexts:
         _warn_of_few("spans", len(spans), n, "different ones in as many sentences")
         return self._rows(spans)
 
-    def passages(self, shards: Shards, plan: PassagePlan) -> pa.Table:
+    def passages(
+        self, shards: Shards, held_out_from: np.uint64, languages: Sequence[str], fits: Fits
+    ) -> pa.Table:
         """Passages of the corpus that the teacher reads to their end."""
         n = round(self.config.passages * self.n_sentences)
+        plan = PassagePlan(self.config.passage_words, held_out_from, languages, fits)
         passages = choose(draw_passages(shards, n, plan), n)
         reason = "of selection.passage_words that the teacher reads to their end"
         _warn_of_few("passages", len(passages), n, reason)

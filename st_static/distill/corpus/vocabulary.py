@@ -21,7 +21,7 @@ from st_static.distill.corpus.word_counts import (
     counted_words,
 )
 from st_static.distill.engines import Engine, map_shards
-from st_static.distill.stages import Figures, require_disk
+from st_static.distill.stages import Figures
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -32,8 +32,6 @@ from st_static.tokens.tokenizer import (
     is_punctuation,
 )
 
-# What the stage writes meanwhile, as a share of the sentences.
-_SHARE_OF_COUNTS = 0.5
 # Words that are kept beyond V. Arrow fills up the last 64 bytes of a column with what follows in
 # memory, if anything does: so it always does, in whatever order the words came together.
 _SPARE = 64
@@ -151,8 +149,6 @@ def write_vocabulary(
     Raises:
         ValueError: The corpus offers too few words, or the disk is too small.
     """
-    needed = _SHARE_OF_COUNTS * sum(shard.stat().st_size for shard in shards)
-    require_disk(folder, int(needed), "Counting words")
     with counted_words(shards, engine, folder, config.normalization) as counts:
         seen = see_words(counts, config, engine)
         words = choose_words(seen.frequent, config, seen.n_words)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from st_static.distill.corpus.parts import read_parts, write_missing, write_parts
 from st_static.distill.engines import Engine
+from st_static.distill.stages import require_disk
 from st_static.files import read_table, write_table
 from st_static.tokens.chunks import split_chunks
 from st_static.tokens.ragged import offsets_of
@@ -30,6 +31,8 @@ CHUNKS_AT_A_TIME = 100_000
 # Of sentence shards, for each range: what is merged at a time is about a gigabyte. Of a small
 # corpus ranges are smaller, up to a number that gives some processors work.
 _BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 32_000_000, 8
+# What is written meanwhile, as a share of the sentences; most of it are the shards' chunks.
+_SHARE_OF_SENTENCES = 0.5
 
 
 def count_words(
@@ -119,7 +122,12 @@ def counted_words(
 
     Yields:
         Files with columns `text` (the word) and `count`; each word is in one file, in one row.
+
+    Raises:
+        ValueError: The disk is too small.
     """
+    needed = _SHARE_OF_SENTENCES * sum(shard.stat().st_size for shard in shards)
+    require_disk(folder, int(needed), "Counting words")
     n_ranges = n_ranges_of(shards)
     chunks = [folder / f"chunks-of-shard-{number:05d}.arrow" for number in range(len(shards))]
     words = [folder / f"words-of-range-{number:05d}.arrow" for number in range(n_ranges)]
