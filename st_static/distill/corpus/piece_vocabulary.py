@@ -27,7 +27,7 @@ from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
 from st_static.distill.corpus.word_counts import counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
-from st_static.distill.stages import Figures
+from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import (
@@ -48,7 +48,6 @@ _FEWEST_CHARACTERS = 1_000_000
 _BITS = 12
 _BINS = 1 << _BITS
 _LONGEST_PIECE = 16
-_LEARNT_FILE = "learnt.json"  # while pieces are counted
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
 # Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
@@ -202,7 +201,8 @@ def count_pieces(
         tokenizer: It.
         engine: What runs the parts.
     """
-    file = folder / _LEARNT_FILE
+    # A worker that has loaded one from a file of the same name may count with it.
+    file = folder / f"learnt-{digest(tokenizer.to_str())}.json"
     tokenizer.save(str(file))
     count = functools.partial(_count_shard, tokenizer=file)
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
