@@ -30,7 +30,7 @@ COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
 CHUNKS_AT_A_TIME = 100_000
 # Of sentence shards, for each range: what is merged at a time is about a gigabyte. Of a small
 # corpus ranges are smaller, up to a number that gives some processors work.
-_BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 32_000_000, 8
+_BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 64_000_000, 8
 # What is written meanwhile, as a share of the sentences; most of it are the shards' chunks.
 _SHARE_OF_SENTENCES = 0.5
 
