@@ -76,13 +76,13 @@ class PieceFinder:
 
     def __init__(self, student: Tokenizer, teacher_tokenizer: Tokenizer) -> None:
         self._student = ChunkTokenizer(student, max_chunks=_MEMO_CHUNKS)
-        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
+        self.teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
 
     def __call__(self, texts: pa.Array) -> Found:
         """Look at sentences [B]."""
         ids = self._student(texts)
         pieces = ids.filter(ids.values >= len(SPECIAL_TOKENS))
-        return Found(pieces, self._teacher(texts).lengths, pieces.lengths)
+        return Found(pieces, self.teacher(texts).lengths, pieces.lengths)
 
 
 class WordFinder:
@@ -99,7 +99,7 @@ class WordFinder:
     ) -> None:
         self.words = words
         self.normalization = normalization
-        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
+        self.teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
 
     def __call__(self, texts: pa.Array) -> Found:
         """Look at sentences [B]."""
@@ -107,7 +107,7 @@ class WordFinder:
         words = self._ids_of(chunks.distinct).take(chunks.codes)
         return Found(
             Ragged(words.values, words.offsets[chunks.offsets]),
-            self._teacher(texts).lengths,
+            self.teacher(texts).lengths,
             np.diff(chunks.offsets),
         )
 

@@ -149,7 +149,7 @@ def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArra
     if max_tokens is None:
         return np.ones(len(texts), np.bool_)
     # Workers that found candidates have this one loaded.
-    return load_finder(files)(texts).teacher_tokens <= max_tokens
+    return load_finder(files).teacher(texts).lengths <= max_tokens
 
 
 class _FurtherTexts:
