@@ -34,8 +34,10 @@ from sts import SPLITS, sts_scores
 from st_static.distill.agreement import teacher_agreement
 from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
-from st_static.distill.corpus.further_texts import choose, draw_passages
+from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.corpus.shards import Shards
+from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
@@ -114,9 +116,9 @@ class Kinds:
         sentences = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()
         keys = set(map(sentence_key, trained_on))
         spans = choose(fit_ones({span_of(text) for text in sentences}, keys, teacher), N_SPANS)
-        drawn = draw_passages(
-            work.sentence_shards(), 10 * N_PASSAGES, PASSAGE_WORDS, np.uint64(2**64 - 1), []
-        )
+        shards = Shards(work.sentence_shards(), Processes(1))
+        plan = PassagePlan(PASSAGE_WORDS, np.uint64(2**64 - 1), [])
+        drawn = draw_passages(shards, 10 * N_PASSAGES, plan)
         with_new_span = (text for text in drawn if sentence_key(span_of(text)) not in keys)
         passages = choose(fit_ones(with_new_span, keys, teacher), N_PASSAGES)
         self.of_passages = [span_of(text) for text in passages]

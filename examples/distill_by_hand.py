@@ -16,7 +16,8 @@ from st_static.distill.agreement import teacher_agreement
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.distill.corpus.vocabulary import choose_words, count_words
+from st_static.distill.corpus.vocabulary import choose_words
+from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer
 from st_static.distill.pieces import teacher_pieces, vectors_alone
 from st_static.distill.teacher import Teacher

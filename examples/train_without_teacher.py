@@ -15,6 +15,7 @@ count for nothing.
 """
 
 import argparse
+import functools
 import sys
 import tempfile
 from collections import Counter
@@ -33,7 +34,13 @@ from st_static import CorpusConfig, SentencesConfig, StaticWordEmbedding, Vocabu
 from st_static.cli import run_command
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.distill.corpus.vocabulary import choose_pieces, choose_words, count_words
+from st_static.distill.corpus.vocabulary import (
+    choose_pieces,
+    choose_words,
+    single_characters,
+    tokens_of,
+)
+from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer, sentence_ids
 from st_static.distill.progress import bar
 from st_static.model.export import check_output, export_model
@@ -116,9 +123,12 @@ def make_tokenizer(sentences: list[str], size: int, with_trigrams: bool) -> Toke
     words = choose_words(counts, config)["text"].to_pylist()
     if not with_trigrams:
         return build_tokenizer(words)
-    n_words = Counter(piece for word in counts["text"].to_pylist() for piece in trigrams(word))
+    seen = counts["text"].to_pylist()
+    n_words = Counter(piece for word in seen for piece in trigrams(word))
     frequent = [piece for piece, n in n_words.items() if n >= WORDS_PER_PIECE]
-    return build_tokenizer(words, choose_pieces(words, frequent, counts["text"], config))
+    used_by = functools.partial(tokens_of, words=counts["text"])
+    pieces = choose_pieces(words, frequent, single_characters(seen), used_by, config)
+    return build_tokenizer(words, pieces)
 
 
 def trigrams(word: str) -> dict[str, None]:

@@ -73,6 +73,19 @@ def test_look_ups_by_each_way_find_the_same() -> None:
     assert lines[0].endswith(" 1.00")
 
 
+def test_costs_of_a_corpus_and_of_choosing_sentences(built: Path) -> None:
+    shards, *steps, choice = run(
+        "corpus_costs.py", str(built / "work"), "--pairs", "1"
+    ).splitlines()
+    assert shards.startswith("1 shards, ")
+    assert [line[:20].strip() for line in steps] == [
+        *("chunks of shards", "words of ranges", "merged words", "their summaries"),
+        *("keys", "candidates of shards", "merged candidates"),
+    ]
+    assert choice.startswith("1 M pairs, 500 words: ")
+    assert "; 50,000 pairs of " in choice
+
+
 @pytest.fixture
 def configs_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Configs]:
     """Makes the recipe of each switch, by the switch's name."""

@@ -203,7 +203,7 @@ class _Build:
         config, languages = self.config, languages_of(self.config.language)
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
-        warn_of_other_language(sentence_shards(folder), config.language)
+        warn_of_other_language(sentence_shards(folder), config.language, self.engine)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:

@@ -28,8 +28,8 @@ from st_static.distill.config import BuildConfig
 # A kill in each of these stages, after at most so many changes that can be seen in its folder.
 KILLS = {
     "sentences": 12,
-    "vocabulary": 1,
-    "selection": 4,
+    "vocabulary": 6,
+    "selection": 6,
     "extraction": 8,
     "pca": 2,
     "distillation": 20,

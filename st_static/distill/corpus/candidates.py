@@ -10,30 +10,26 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from st_static.distill.engines import Engine, map_shards
+from st_static.distill.corpus.finders import FinderFiles, PieceFinder, WordFinder, load_finder
+from st_static.distill.corpus.ranges import read_parts, write_missing, write_parts
+from st_static.distill.corpus.shards import Shard, Shards
+from st_static.distill.engines import Engine
 from st_static.files import read_table, write_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.chunks import split_chunks
-from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import (
-    ENGLISH,
     SPECIAL_TOKENS,
-    Normalization,
-    has_pieces,
-    split_all_words,
 )
 
-# Chunks that a worker remembers: about 60 MB. joblib replaces workers that grow by 300 MB.
-_MEMO_CHUNKS = 400_000
+# That are merged at a time, at 24 bytes each and about as much again for sorting.
+PAIRS_PER_RANGE = 2_000_000
+_FOUND = b"found"  # in the metadata of a range's file
 
 
 class Pairs(NamedTuple):
@@ -56,103 +52,15 @@ class Pairs(NamedTuple):
         word, sentence, length, key = self
         return Pairs(word[index], sentence[index], length[index], key[index])
 
+    def runs(self) -> list[tuple[int, int]]:
+        """Where each word's pairs begin and end, if they are sorted by word."""
+        changes = np.flatnonzero(np.diff(self.word, prepend=-1, append=-1))
+        return list(pairwise(changes.tolist()))
+
     @staticmethod
     def concatenate(parts: Iterable[Pairs]) -> Pairs:
         """All pairs of the parts."""
         return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-class Found(NamedTuple):
-    """What a finder tells of sentences [B].
-
-    Attributes:
-        words: The ids of each sentence's vocabulary words, repetitions included, [B rows].
-        teacher_tokens: Each sentence's teacher tokens, [B].
-        n_words: Its words: those between spaces, or its pieces, [B].
-    """
-
-    words: Ragged
-    teacher_tokens: NDArray[np.int64]
-    n_words: NDArray[np.int64]
-
-
-class FinderFiles(NamedTuple):
-    """What a finder is loaded from.
-
-    Attributes:
-        words: The vocabulary.
-        student: The student's tokenizer.
-        teacher: The teacher's tokenizer.
-    """
-
-    words: Path
-    student: Path
-    teacher: Path
-
-
-@functools.lru_cache(maxsize=1)
-def load_finder(files: FinderFiles) -> WordFinder | PieceFinder:
-    """Load a finder, once in a process, so that its memo outlives a shard."""
-    student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
-    if has_pieces(student):
-        return PieceFinder(student, teacher)
-    words = read_table(files.words)["text"].combine_chunks()
-    return WordFinder(words, teacher, Normalization.of(student))
-
-
-class PieceFinder:
-    """Finds a student's pieces in sentences, and counts the teacher's tokens.
-
-    Args:
-        student: The student's tokenizer.
-        teacher_tokenizer: The teacher's, without truncation and padding.
-    """
-
-    def __init__(self, student: Tokenizer, teacher_tokenizer: Tokenizer) -> None:
-        self._student = ChunkTokenizer(student, max_chunks=_MEMO_CHUNKS)
-        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
-
-    def __call__(self, texts: pa.Array) -> Found:
-        """Look at sentences [B]."""
-        ids = self._student(texts)
-        pieces = ids.filter(ids.values >= len(SPECIAL_TOKENS))
-        return Found(pieces, self._teacher(texts).lengths, pieces.lengths)
-
-
-class WordFinder:
-    """Finds vocabulary words in sentences, and counts the teacher's tokens.
-
-    Args:
-        words: The vocabulary; its words follow the special tokens, [V].
-        teacher_tokenizer: The teacher's, without truncation and padding.
-        normalization: What becomes of a text before it is split into words.
-    """
-
-    def __init__(
-        self, words: pa.Array, teacher_tokenizer: Tokenizer, normalization: Normalization = ENGLISH
-    ) -> None:
-        self.words = words
-        self.normalization = normalization
-        self._teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
-
-    def __call__(self, texts: pa.Array) -> Found:
-        """Look at sentences [B]."""
-        chunks = split_chunks(texts)
-        words = self._ids_of(chunks.distinct).take(chunks.codes)
-        return Found(
-            Ragged(words.values, words.offsets[chunks.offsets]),
-            self._teacher(texts).lengths,
-            np.diff(chunks.offsets),
-        )
-
-    def _ids_of(self, chunks: pa.Array) -> Ragged:
-        """The ids of each chunk's vocabulary words."""
-        lists = split_all_words(chunks.cast(pa.string()), self.normalization)
-        places = pc.index_in(lists.flatten(), value_set=self.words)
-        known = places.is_valid().to_numpy(zero_copy_only=False)
-        ids = places.fill_null(0).to_numpy() + np.int32(len(SPECIAL_TOKENS))
-        lengths = pc.list_value_length(lists).to_numpy()
-        return Ragged(ids, offsets_of(lengths)).filter(known)
 
 
 @dataclass(frozen=True)
@@ -174,7 +82,7 @@ def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np
     """For each word, the largest key of a sentence in the word's fair sample, [V].
 
     Keys are hashes, so of a word's sentences about `max_candidates` and five standard deviations
-    more lie under its threshold: `select` takes the `max_candidates` with the smallest keys. Words
+    more lie under its threshold: `order_candidates` takes those with the smallest keys. Words
     with fewer take all. The sample of a word that often stands several times in a sentence is
     smaller, since occurrences are what is counted.
 
@@ -194,23 +102,48 @@ def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np
 
 def largest_candidates(counts: NDArray[np.int64], max_candidates: int) -> int:
     """Bytes that all summaries together take at most; arguments as `key_thresholds`."""
-    pairs = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates)).sum()
+    pairs = _most_pairs(counts, max_candidates).sum()
     return int(pairs) * sum(np.dtype(t).itemsize for t in (np.int32, np.int64, np.int32, np.uint64))
 
 
-def held_out_threshold(keys: NDArray[np.uint64], n_held_out: int) -> np.uint64:
-    """The key from which on sentences are held out: the `n_held_out` largest of all [S].
+def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.float64]:
+    """How many sentences each word has under its threshold at most, [V]."""
+    most: NDArray[np.float64] = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates))
+    return most
+
+
+def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
+    """The sentences with the n largest keys, which are held out.
+
+    Returns:
+        The key from which on sentences are held out, and their numbers, ascending.
 
     Raises:
         ValueError: That would leave less than half of the sentences.
     """
-    if 2 * n_held_out > len(keys):
+    if 2 * n > shards.n_sentences:
         raise ValueError(
-            f"selection.held_out = {n_held_out} needs a corpus of at least {2 * n_held_out} "
-            f"sentences, but it has {len(keys)}. Give more text, or hold out fewer."
+            f"selection.held_out = {n} needs a corpus of at least {2 * n} sentences, but it has "
+            f"{shards.n_sentences}. Give more text, or hold out fewer."
         )
     # Keys are hashes: the largest are a random sample, the same in whatever order the text comes.
-    return np.uint64(np.partition(keys, len(keys) - n_held_out)[len(keys) - n_held_out])
+    inverted, numbers = shards.smallest(n, np.invert, "held-out sentences")
+    return ~inverted[-1], np.sort(numbers)
+
+
+def word_ranges(
+    counts: NDArray[np.int64], max_candidates: int, max_pairs: int = PAIRS_PER_RANGE
+) -> NDArray[np.int64]:
+    """Ranges of words that are merged at a time: the first token id of each, and the end of all.
+
+    Args:
+        counts: Occurrences of each word in the corpus, [V].
+        max_candidates: Size of a word's sample.
+        max_pairs: About how many pairs a range has at most.
+    """
+    last = np.cumsum(_most_pairs(counts, max_candidates))
+    starts = np.flatnonzero(np.diff(last // max_pairs, prepend=-1))
+    return np.append(starts, len(counts)) + len(SPECIAL_TOKENS)
 
 
 def find_candidates(
@@ -247,40 +180,107 @@ def find_candidates(
 
 
 def write_candidates(
-    shards: Sequence[Path],
+    shards: Shards,
     folder: Path,
     finder_files: FinderFiles,
     plan: CandidatePlan,
-    engine: Engine,
-) -> list[Pairs]:
-    """Summarise every sentence shard, in processes, and map the summaries into memory.
+    ranges: NDArray[np.int64],
+) -> list[Path]:
+    """Summarise every sentence shard.
 
     Args:
-        shards: The sentence shards.
-        folder: Where `candidates-00000.arrow`, … go; those that are there are kept.
+        shards: All sentences.
+        folder: Where the summaries go; those that are there are kept.
         finder_files: What finds words.
         plan: Which sentences are candidates.
-        engine: What runs the parts.
+        ranges: As `word_ranges` gives them.
+
+    Returns:
+        A file for each shard, with a part for each range of words: the columns of `Pairs`.
     """
-    first = offsets_of(np.array([read_table(path).num_rows for path in shards])).tolist()
-    files = [folder / f"candidates-{number:05d}.arrow" for number in range(len(shards))]
-    items = [item for item in zip(shards, first, files, strict=False) if not item[2].exists()]
-    summarise = functools.partial(_write_candidates, finder_files=finder_files, plan=plan)
-    for _ in map_shards(summarise, items, engine, "candidates", len(items)):
-        pass
-    return [Pairs(*(c.to_numpy() for c in read_table(file).columns)) for file in files]
+    items = [(s, folder / f"candidates-of-shard-{s.number:05d}.arrow") for s in shards]
+    write = functools.partial(
+        _write_candidates, finder_files=finder_files, plan=plan, ranges=ranges
+    )
+    write_missing(write, items, shards.engine, "candidates")
+    return [file for _, file in items]
 
 
 def _write_candidates(
-    item: tuple[Path, int, Path], finder_files: FinderFiles, plan: CandidatePlan
+    item: tuple[Shard, Path],
+    finder_files: FinderFiles,
+    plan: CandidatePlan,
+    ranges: NDArray[np.int64],
 ) -> None:
-    path, first_sentence, file = item
-    table = read_table(path)
+    shard, file = item
+    table = shard.read()
     pairs = find_candidates(
         table["text"].combine_chunks(),
         table["key"].to_numpy(),
-        first_sentence,
+        shard.first,
         load_finder(finder_files),
         plan,
     )
-    write_table(file, pa.table(pairs._asdict()))
+    write_parts(file, pa.table(pairs._asdict()), np.searchsorted(pairs.word, ranges))
+
+
+def merge_candidates(
+    files: Sequence[Path], folder: Path, n_ranges: int, max_candidates: int, engine: Engine
+) -> list[Path]:
+    """Merge the summaries of all shards, a range of words at a time.
+
+    Args:
+        files: Of `write_candidates`.
+        folder: Where the merged ones go; those that are there are kept.
+        n_ranges: How many ranges there are.
+        max_candidates: Size of a word's sample.
+        engine: What runs the parts.
+
+    Returns:
+        A file for each range, the most frequent words first: see `read_range`.
+    """
+    names = [f"candidates-of-range-{number:05d}.arrow" for number in range(n_ranges)]
+    items = [(number, folder / name) for number, name in enumerate(names)]
+    merge = functools.partial(_merge_range, files=files, max_candidates=max_candidates)
+    write_missing(merge, items, engine, "merged candidates")
+    return [file for _, file in items]
+
+
+def _merge_range(item: tuple[int, Path], files: Sequence[Path], max_candidates: int) -> None:
+    number, file = item
+    table = pa.concat_tables(read_parts(files, number))
+    pairs = order_candidates(Pairs(*(c.to_numpy() for c in table.columns)), max_candidates)
+    # How many there were is one of the stage's figures.
+    found = {_FOUND: str(len(table))}
+    write_table(file, pa.table(pairs._asdict()).replace_schema_metadata(found))
+
+
+def read_range(file: Path) -> tuple[Pairs, int]:
+    """Map the candidates of a range of words into memory, as `order_candidates` leaves them.
+
+    Returns:
+        The candidates, and how many there were before those with the smallest keys were taken.
+    """
+    table = read_table(file)
+    found = int(table.schema.metadata[_FOUND])
+    return Pairs(*(c.to_numpy() for c in table.columns)), found
+
+
+def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
+    """Each word's candidates with the smallest keys, sorted by word, then length, then key.
+
+    Args:
+        pairs: Candidates, in any order.
+        max_candidates: How many a word has at most.
+    """
+    pairs = pairs.take(np.argsort(pairs.word, kind="stable"))
+    order = [np.empty(0, np.int64)]
+    for start, stop in pairs.runs():
+        kept = np.arange(start, stop)
+        # The threshold let in a few more; those with the smallest keys are again a fair sample.
+        if len(kept) > max_candidates:
+            kept = start + np.argpartition(pairs.key[start:stop], max_candidates)[:max_candidates]
+        # Equals by key, which no two sentences share, so that the order of the corpus does not
+        # decide.
+        order.append(kept[np.lexsort((pairs.key[kept], pairs.length[kept]))])
+    return pairs.take(np.concatenate(order))

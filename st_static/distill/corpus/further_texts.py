@@ -9,8 +9,10 @@ with any seed, and for passages with the order of the corpus.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from tokenizers import Encoding, Tokenizer
 
 from st_static.distill.corpus.scripts import count_words, has_unspaced
 from st_static.distill.corpus.sentences import sentence_key
-from st_static.files import read_table
+from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
 from st_static.tokens.tokenizer import has_pieces
 
@@ -31,21 +33,17 @@ _DRAWS = 3
 _PASSAGES, _FURTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
-def draw_sentences(keys: NDArray[np.uint64], taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Numbers of further sentences of the corpus, at most n, ascending.
 
     Args:
-        keys: The keys of all sentences, [C].
-        taken: Numbers of those that are selected or held out already.
+        shards: All sentences.
+        taken: Numbers of those that are selected or held out already, ascending.
         n: How many are wanted.
     """
-    free = np.ones(len(keys), dtype=np.bool_)
-    free[taken] = False
-    numbers = np.flatnonzero(free)
-    if n < len(numbers):
-        first = np.argpartition(_rehash(keys[numbers], _FURTHER), n)[:n]
-        numbers = np.sort(numbers[first])
-    return numbers
+    rehash = functools.partial(_rehash, factor=_FURTHER)
+    _, numbers = shards.smallest(n, rehash, "further sentences", without=taken)
+    return np.sort(numbers[:n])
 
 
 def draw_spans(
@@ -94,39 +92,56 @@ def _span(
     return text[offsets[starts[first]][0] : offsets[stops[first + length - 1] - 1][1]].strip()
 
 
-def draw_passages(
-    shards: Sequence[Path],
-    n: int,
-    words: Sequence[int],
-    held_out_from: np.uint64,
-    languages: Sequence[str],
-) -> Iterator[str]:
-    """Runs of neighbouring sentences of the corpus, without those that are held out.
+Fits = Callable[[pa.Array], NDArray[np.bool_]]
 
-    Args:
-        shards: The sentence shards, in the order of the corpus; repeated sentences and those that
-            look like no prose are missing in them.
-        n: How many are wanted. More are drawn, of which `choose` is to take so many.
+
+class PassagePlan(NamedTuple):
+    """Which runs of neighbouring sentences are passages.
+
+    Attributes:
         words: Fewest and most words of a passage, as `count_words` counts them.
         held_out_from: Sentences with this key or a larger one are held out.
         languages: Tags of the corpus's languages; without any, it is English.
+        fits: Tells which of some passages the teacher reads to their end; picklable.
     """
-    hashes = [_rehash(read_table(path)["key"].to_numpy(), _PASSAGES) for path in shards]
-    total = sum(map(len, hashes))
-    if not total or not n:
-        return
-    wanted = min(_DRAWS * n, total)
-    bound = np.partition(np.concatenate(hashes), wanted - 1)[wanted - 1]
-    between = " " if not languages or any(map(has_spaces, languages)) else ""
-    for path, drawn in zip(shards, hashes, strict=True):
-        table = read_table(path)
-        texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
-        counts = count_words(texts, languages)
-        for first in np.flatnonzero(drawn <= bound):
-            run = slice(int(first), int(first) + words[1])
-            n = _length(counts[run], keys[run], words, held_out_from)
-            if n:
-                yield between.join(texts[run][:n].to_pylist())
+
+    words: Sequence[int]
+    held_out_from: np.uint64
+    languages: Sequence[str]
+    fits: Fits | None = None
+
+
+def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
+    """Runs of neighbouring sentences of the corpus, without those that are held out.
+
+    Args:
+        shards: All sentences, in the order of the corpus; repeated sentences and those that look
+            like no prose are missing in them.
+        n: How many are wanted. More are drawn, of which `choose` is to take so many.
+        plan: Which ones.
+    """
+    if not n or not shards.n_sentences:
+        return []
+    rehash = functools.partial(_rehash, factor=_PASSAGES)
+    _, numbers = shards.smallest(_DRAWS * n, rehash, "passages")
+    draw = functools.partial(_passages_of_shard, plan=plan)
+    return list(chain.from_iterable(shards.map_rows(draw, np.sort(numbers), "passages")))
+
+
+def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
+    """The passages that begin with the given sentences of a shard."""
+    table = shard.read()
+    texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
+    counts = count_words(texts, plan.languages)
+    between = " " if not plan.languages or any(map(has_spaces, plan.languages)) else ""
+    passages = []
+    for first in shard.rows.tolist():
+        run = slice(first, first + plan.words[1])
+        if n := _length(counts[run], keys[run], plan.words, plan.held_out_from):
+            passages.append(between.join(texts[run][:n].to_pylist()))
+    if plan.fits is None or not passages:
+        return passages
+    return list(compress(passages, plan.fits(pa.array(passages, pa.string()))))
 
 
 def _length(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from py3langid import classify, rank
 
-from st_static.files import read_table
+from st_static.distill.corpus.shards import Shard, Shards
+from st_static.distill.engines import Engine, Processes
 from st_static.languages import languages_of, primary_of
 
 logger = logging.getLogger(__name__)
@@ -29,7 +31,9 @@ _ALIKE = (
 )
 
 
-def warn_of_other_language(shards: Sequence[Path], language: str | list[str] | None) -> None:
+def warn_of_other_language(
+    shards: Sequence[Path], language: str | list[str] | None, engine: Engine | None = None
+) -> None:
     """Warn where a clear majority of the text is in one language that the recipe does not name.
 
     py3langid looks at 100 places of the text, which hashes choose. At each it is given ten
@@ -40,10 +44,11 @@ def warn_of_other_language(shards: Sequence[Path], language: str | list[str] | N
         shards: The kept sentences: files with columns `text` and `key`.
         language: The recipe's; None is English. Nothing is told of `multilingual` text, nor
             where a language is named that py3langid does not know.
+        engine: What reads the shards; by default this process.
     """
     tags = languages_of(language)
     accepted = _accepted(tags or ["en"])
-    if accepted is None or not (texts := _sample(shards)):
+    if accepted is None or not (texts := _sample(Shards(shards, engine or Processes(1)))):
         return
     found, places = Counter(classify(text)[0] for text in texts).most_common(1)[0]
     # zxx stands for no language at all, such as numbers.
@@ -75,13 +80,16 @@ def _accepted(tags: Iterable[str]) -> set[str] | None:
     return accepted
 
 
-def _sample(shards: Iterable[Path]) -> list[str]:
+def _sample(shards: Shards) -> list[str]:
     """Sentences that follow one another, joined, from the places with the smallest keys."""
-    places: list[tuple[int, Path, int]] = []
-    for path in shards:
-        keys = read_table(path)["key"].to_numpy()
-        places += [(int(keys[row]), path, int(row)) for row in np.argsort(keys)[:_PLACES]]
-    return [
-        " ".join(read_table(path)["text"].slice(row, _SENTENCES).to_pylist())
-        for _, path, row in sorted(places)[:_PLACES]
-    ]
+    _, numbers = shards.smallest(_PLACES, np.positive, "language")
+    numbers = numbers[:_PLACES]
+    order = np.argsort(numbers)
+    texts = chain.from_iterable(shards.map_rows(_join_runs, numbers[order], "language"))
+    in_place = dict(zip(order.tolist(), texts, strict=True))
+    return [in_place[place] for place in range(len(numbers))]
+
+
+def _join_runs(shard: Shard) -> list[str]:
+    texts = shard.read()["text"]
+    return [" ".join(texts.slice(row, _SENTENCES).to_pylist()) for row in shard.rows.tolist()]

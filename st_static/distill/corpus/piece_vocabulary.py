@@ -12,7 +12,6 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +22,12 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
-from st_static.distill.corpus.vocabulary import count_shards, write_tokenizers
+from st_static.distill.corpus.shards import Shard, Shards
+from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
+from st_static.distill.corpus.word_counts import counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
-from st_static.distill.stages import Figures
+from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import (
@@ -43,6 +44,9 @@ logger = logging.getLogger(__name__)
 # Of a sample: more text finds few other pieces, but takes the trainer proportionally longer.
 _CHARACTERS_PER_PIECE = 100
 _FEWEST_CHARACTERS = 1_000_000
+# A sample is found by the characters in bins of so many bits of the key.
+_BITS = 12
+_BINS = 1 << _BITS
 _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
@@ -53,21 +57,50 @@ _SPACED = f"^{WORD_BEGIN}{_LETTER}"
 _SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
-def sample_texts(shards: Sequence[Path], n_characters: int) -> tuple[pa.ChunkedArray, float]:
+def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
     """A fair sample of the sentences: those with the smallest keys, the same however it is cut.
+
+    Args:
+        shards: All sentences.
+        n_characters: How many characters the sample has at most, all but one sentence.
 
     Returns:
         The sample, and its share of the corpus's characters.
     """
-    tables = [read_table(shard) for shard in shards]
-    keys = np.concatenate([table["key"].to_numpy() for table in tables])
-    lengths = np.concatenate([pc.utf8_length(table["text"]).to_numpy() for table in tables])
-    order = np.argsort(keys)
+    histogram = sum(shards.map(_characters_by_key, "characters"), np.zeros(_BINS, np.int64))
+    enough = np.searchsorted(np.cumsum(histogram), n_characters, side="right")
+    last = functools.partial(_lengths_by_key, bins=int(enough) + 1)
+    parts = list(shards.map(last, "sample"))
+    keys, numbers, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((numbers, keys))
     total = np.cumsum(lengths[order])
     n_sentences = int(np.searchsorted(total, n_characters, side="right"))
-    texts = pa.chunked_array([chunk for table in tables for chunk in table["text"].chunks])
-    share = float(total[n_sentences - 1] / total[-1]) if n_sentences else 0.0
-    return texts.take(order[:n_sentences]), share
+    share = float(total[n_sentences - 1] / histogram.sum()) if n_sentences else 0.0
+    return shards.read(numbers[order[:n_sentences]], "sample")["text"], share
+
+
+def _characters_by_key(shard: Shard) -> NDArray[np.int64]:
+    """The characters of a shard's sentences, added up by the first bits of their keys, [bins]."""
+    table = shard.read()
+    lengths = pc.utf8_length(table["text"]).to_numpy()
+    found: NDArray[np.int64] = np.zeros(_BINS, np.int64)
+    np.add.at(found, _bins(table["key"].to_numpy()), lengths)
+    return found
+
+
+def _lengths_by_key(
+    shard: Shard, bins: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    """Keys, numbers and characters of the sentences in the first bins."""
+    table = shard.read()
+    keys = table["key"].to_numpy()
+    rows = np.flatnonzero(_bins(keys) < bins)
+    lengths = pc.utf8_length(table["text"].take(pa.array(rows))).to_numpy()
+    return keys[rows], rows + shard.first, lengths
+
+
+def _bins(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return (keys >> np.uint64(64 - _BITS)).astype(np.int64)
 
 
 def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
@@ -109,13 +142,20 @@ def frequent_words(
         config: Size, least count and normalisation.
         engine: What runs the parts.
     """
-    counts = count_shards(shards, engine, folder, config.normalization, _LETTER)
+    with counted_words(shards, engine, folder, config.normalization, _LETTER) as counts:
+        find = functools.partial(_frequent_words, config=config)
+        parts = map_shards(find, counts, engine, "frequent words", len(counts))
+        words = most_frequent(parts, config.size)
+    return dict(zip(words["text"].to_pylist(), words["count"].to_pylist(), strict=True))
+
+
+def _frequent_words(file: Path, config: VocabularyConfig) -> pa.Table:
+    counts = read_table(file)
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
     marked = [WORD_BEGIN + word for word in counts["text"].to_pylist()]
-    spaced = pc.match_substring_regex(pa.array(marked, pa.string()), _SPACED_WORD)
-    words = zip(marked, counts["count"].to_pylist(), spaced.to_pylist(), strict=True)
-    frequent = islice(((word, count) for word, count, keep in words if keep), config.size)
-    return dict(frequent)
+    counts = counts.set_column(0, "text", pa.array(marked, pa.string()))
+    spaced = pc.match_substring_regex(counts["text"], _SPACED_WORD)
+    return most_frequent([counts.filter(spaced)], config.size)
 
 
 def add_words(
@@ -150,25 +190,38 @@ def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
     return merged
 
 
-def count_pieces(shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine) -> NDArray[np.int64]:
-    """How often each token occurs in the corpus, [V]."""
-    count = functools.partial(_count_shard, tokenizer=tokenizer.to_str())
+def count_pieces(
+    folder: Path, shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine
+) -> NDArray[np.int64]:
+    """How often each token occurs in the corpus, [V].
+
+    Args:
+        folder: Where the tokenizer is meanwhile.
+        shards: The sentence shards.
+        tokenizer: It.
+        engine: What runs the parts.
+    """
+    # A worker that has loaded one from a file of the same name may count with it.
+    file = folder / f"learnt-{digest(tokenizer.to_str())}.json"
+    tokenizer.save(str(file))
+    count = functools.partial(_count_shard, tokenizer=file)
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
     for counts in map_shards(count, shards, engine, "piece counts", len(shards)):
         total += counts
+    file.unlink()
     return total
 
 
-def _count_shard(shard: Path, tokenizer: str) -> NDArray[np.int64]:
+def _count_shard(shard: Path, tokenizer: Path) -> NDArray[np.int64]:
     ids_of = _load(tokenizer)
     ids = ids_of(read_table(shard)["text"].combine_chunks()).values
     return np.bincount(ids, minlength=ids_of.tokenizer.get_vocab_size())
 
 
 @functools.lru_cache(maxsize=1)
-def _load(tokenizer: str) -> ChunkTokenizer:
+def _load(tokenizer: Path) -> ChunkTokenizer:
     """A tokenizer, once in a process."""
-    return ChunkTokenizer(Tokenizer.from_str(tokenizer))
+    return ChunkTokenizer(Tokenizer.from_file(str(tokenizer)))
 
 
 def write_piece_vocabulary(
@@ -196,7 +249,7 @@ def write_piece_vocabulary(
         ValueError: The corpus uses none of the pieces.
     """
     tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
-    counts = count_pieces(shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
+    counts = count_pieces(folder, shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
     words = choose_used(pieces, counts, config)
     scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
@@ -221,7 +274,7 @@ def learn_pieces(
         engine: What runs the parts.
     """
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
-    sample, share = sample_texts(shards, n_characters)
+    sample, share = sample_texts(Shards(shards, engine), n_characters)
     logger.info(
         "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
         f"{len(sample):,}",

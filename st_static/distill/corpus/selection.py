@@ -6,8 +6,10 @@ which cost the teacher least, and words share sentences, which saves it whole pa
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -18,32 +20,36 @@ from tokenizers import Tokenizer
 
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
-    FinderFiles,
     Pairs,
-    held_out_threshold,
+    held_out,
     key_thresholds,
     largest_candidates,
+    merge_candidates,
+    read_range,
+    word_ranges,
     write_candidates,
 )
 from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.corpus.finders import FinderFiles, load_finder
 from st_static.distill.corpus.further_texts import (
+    Fits,
+    PassagePlan,
     choose,
     draw_passages,
     draw_sentences,
     draw_spans,
 )
 from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Engine
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
-from st_static.files import read_table, write_table
+from st_static.files import write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import offsets_of
 
 logger = logging.getLogger(__name__)
 
-# Pairs that one merge holds in memory, at 24 bytes each and about as much again for sorting.
-PAIRS_IN_MEMORY = 20_000_000
 # Batches are cut from this order, and what is in a batch decides how its vectors round. The key
 # keeps sentences of equal length from following the order of the corpus.
 _ORDER = [("length", "ascending"), ("key", "ascending")]
@@ -75,32 +81,49 @@ def write_selection(
     Raises:
         ValueError: The corpus is too small, or the disk.
     """
-    shards = work.sentence_shards()
-    counts = work.words["count"].to_numpy()
-    keys = np.concatenate([read_table(path)["key"].to_numpy() for path in shards])
-    plan = _plan(counts, keys, config)
-    require_disk(folder, largest_candidates(counts, config.max_candidates), "Candidates")
-    candidates = write_candidates(shards, folder, _finder_files(work), plan, engine)
-    pairs = select(by_word_range(candidates), len(keys), config)
-    held_out = np.flatnonzero(keys >= plan.held_out_from)
-    count = _token_counter(work.teacher_tokenizer_file)
-    table = gather_selected(pairs, held_out, shards, count)
-    further = _FurtherTexts(config, len(table) - len(held_out), count)
+    shards = Shards(work.sentence_shards(), engine)
+    held_out_from, held_out_numbers = held_out(shards, config.held_out)
+    ranges = _write_ranges(folder, work, shards, held_out_from, config)
+    pairs = select((read_range(file)[0] for file in reversed(ranges)), config)
+    count = functools.partial(_count_tokens, file=work.teacher_tokenizer_file)
+    table = gather_selected(pairs, held_out_numbers, shards, count)
+    further = _FurtherTexts(config, len(table) - len(held_out_numbers), count)
+    fits = functools.partial(_fits, max_tokens=max_tokens, files=_finder_files(work))
     texts = {
-        "further": further.sentences(shards, keys, np.append(pairs.sentence, held_out)),
+        "further": further.sentences(shards, np.append(pairs.sentence, held_out_numbers)),
         "spans": further.spans(table, work.tokenizer),
-        "passages": further.passages(shards, plan.held_out_from, languages, max_tokens),
+        "passages": further.passages(shards, held_out_from, languages, fits),
     }
     write_table(folder / SELECTED_FILE, _in_order([table, *texts.values()]))
+    n_candidates = sum(read_range(file)[1] for file in ranges)
+    for file in ranges:
+        file.unlink()
     return {
-        "candidates": sum(len(part.word) for part in candidates),
+        "candidates": n_candidates,
         "pairs": len(pairs.word),
         "sentences": further.n_sentences,
         "sentences_per_pair": round(further.n_sentences / max(len(pairs.word), 1), 4),
-        "naive_passes": len(counts) * config.sentences_per_word,
-        "held_out": len(held_out),
+        "naive_passes": len(work.words) * config.sentences_per_word,
+        "held_out": len(held_out_numbers),
         **{name: len(rows) for name, rows in texts.items()},
     }
+
+
+def _write_ranges(
+    folder: Path,
+    work: WorkDirectory,
+    shards: Shards,
+    held_out_from: np.uint64,
+    config: SelectionConfig,
+) -> list[Path]:
+    """Leave the candidates of each range of words in a file, the most frequent words first."""
+    counts, wanted = work.words["count"].to_numpy(), config.max_candidates
+    # By shard, and by range.
+    require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
+    plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
+    ranges = word_ranges(counts, wanted)
+    files = write_candidates(shards, folder, _finder_files(work), plan, ranges)
+    return merge_candidates(files, folder, len(ranges) - 1, wanted, shards.engine)
 
 
 def _finder_files(work: WorkDirectory) -> FinderFiles:
@@ -111,21 +134,22 @@ def _in_order(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).sort_by(_ORDER)
 
 
-def _plan(
-    counts: NDArray[np.int64], keys: NDArray[np.uint64], config: SelectionConfig
-) -> CandidatePlan:
-    """Which sentences are candidates, of words with these counts and sentences with these keys."""
-    return CandidatePlan(
-        thresholds=key_thresholds(counts, config.max_candidates),
-        held_out_from=held_out_threshold(keys, config.held_out),
-        min_words=config.min_words,
-    )
+def _count_tokens(texts: pa.Array, file: Path) -> NDArray[np.int32]:
+    """Count the tokens of texts by the tokenizer in a file."""
+    return _load_tokenizer(file)(texts).lengths.astype(np.int32)
 
 
-def _token_counter(file: Path) -> CountTokens:
-    """Counts the tokens of texts by the tokenizer in a file."""
-    tokenize = ChunkTokenizer(Tokenizer.from_file(str(file)))
-    return lambda texts: tokenize(texts).lengths.astype(np.int32)
+@functools.lru_cache(maxsize=1)
+def _load_tokenizer(file: Path) -> ChunkTokenizer:
+    return ChunkTokenizer(Tokenizer.from_file(str(file)))
+
+
+def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:
+    """Which texts the teacher reads to their end."""
+    if max_tokens is None:
+        return np.ones(len(texts), np.bool_)
+    # Workers that found candidates have this one loaded.
+    return load_finder(files).teacher(texts).lengths <= max_tokens
 
 
 class _FurtherTexts:
@@ -134,16 +158,14 @@ class _FurtherTexts:
     def __init__(self, config: SelectionConfig, n_sentences: int, count: CountTokens) -> None:
         self.config, self.n_sentences, self.count = config, n_sentences, count
 
-    def sentences(
-        self, shards: Sequence[Path], keys: NDArray[np.uint64], taken: NDArray[np.int64]
-    ) -> pa.Table:
+    def sentences(self, shards: Shards, taken: NDArray[np.int64]) -> pa.Table:
         """Sentences of the corpus that are neither selected nor held out: `taken`, by number."""
         n = round(self.config.further * self.n_sentences)
         if not n:
             return self._rows([])
-        numbers = draw_sentences(keys, taken, n)
+        numbers = draw_sentences(shards, np.unique(taken), n)
         _warn_of_few("further", len(numbers), n, "other sentences in the corpus")
-        return self._rows(_read_sentences(shards, numbers)["text"].to_pylist())
+        return self._rows(shards.read(numbers, "further sentences")["text"].to_pylist())
 
     def spans(self, selected: pa.Table, tokenizer: Tokenizer) -> pa.Table:
         """Spans of the selected sentences that are not held out."""
@@ -156,19 +178,12 @@ class _FurtherTexts:
         return self._rows(spans)
 
     def passages(
-        self,
-        shards: Sequence[Path],
-        held_out_from: np.uint64,
-        languages: Sequence[str],
-        max_tokens: int | None,
+        self, shards: Shards, held_out_from: np.uint64, languages: Sequence[str], fits: Fits
     ) -> pa.Table:
         """Passages of the corpus that the teacher reads to their end."""
-        n, words = round(self.config.passages * self.n_sentences), self.config.passage_words
-        drawn = list(draw_passages(shards, n, words, held_out_from, languages))
-        if max_tokens is not None and drawn:
-            fits = self.count(pa.array(drawn, pa.string())) <= max_tokens
-            drawn = [text for text, fit in zip(drawn, fits, strict=True) if fit]
-        passages = choose(drawn, n)
+        n = round(self.config.passages * self.n_sentences)
+        plan = PassagePlan(self.config.passage_words, held_out_from, languages, fits)
+        passages = choose(draw_passages(shards, n, plan), n)
         reason = "of selection.passage_words that the teacher reads to their end"
         _warn_of_few("passages", len(passages), n, reason)
         return self._rows(passages)
@@ -200,26 +215,7 @@ def _warn_of_few(name: str, found: int, wanted: int, kind: str) -> None:
         )
 
 
-def by_word_range(partials: Sequence[Pairs], max_pairs: int = PAIRS_IN_MEMORY) -> Iterator[Pairs]:
-    """Merge summaries, a range of words at a time, the rarest words (largest ids) first.
-
-    Args:
-        partials: Summaries, each sorted by word.
-        max_pairs: About how many pairs to hold at a time.
-    """
-    # All of a word's candidates must be in one range, but those of all words may not fit into
-    # memory. Counted from the largest id down, a range ends after about `max_pairs` candidates.
-    n_words = 1 + max((int(p.word[-1]) for p in partials if len(p.word)), default=-1)
-    per_word = sum((np.bincount(p.word, minlength=n_words) for p in partials), np.zeros(n_words))
-    range_of_word = (np.cumsum(per_word[::-1])[::-1] // max_pairs).astype(np.int64)
-    edges = np.flatnonzero(np.diff(range_of_word, prepend=-1, append=-1))
-    for low, high in zip(edges[-2::-1], edges[:0:-1], strict=True):
-        yield Pairs.concatenate(
-            p.take(slice(*np.searchsorted(p.word, [low, high]))) for p in partials
-        )
-
-
-def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) -> Pairs:
+def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     """Choose for every word at most N candidates, the shortest first, sharing sentences.
 
     Words are served from the rarest to the most frequent. A sentence that is already chosen is
@@ -227,25 +223,24 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
     candidate; the rest are the shortest.
 
     Args:
-        pairs: Candidates by word range, the rarest words first.
-        n_sentences: Sentences in the corpus.
-        config: N, the size of the sample, and the bound on reused sentences.
+        ranges: Candidates by range of words, the rarest words first; within a range as
+            `order_candidates` leaves them.
+        config: N, and the bound on reused sentences.
 
     Returns:
         The selected pairs, sorted by word and, within a word, as chosen.
     """
     # Rare words have few candidates to choose from; what they take, frequent words can share.
-    chosen = np.zeros(n_sentences, dtype=np.bool_)
+    chosen: set[int] = set()
     selected: list[Pairs] = []
-    for part in pairs:
-        part = part.take(np.argsort(part.word, kind="stable"))
-        starts = np.flatnonzero(np.diff(part.word, prepend=-1))
-        stops = np.append(starts[1:], len(part.word))
-        for start, stop in zip(starts[::-1], stops[::-1], strict=True):
-            picked = _pick(part.take(slice(start, stop)), chosen, config)
-            chosen[picked.sentence] = True
-            selected.append(picked)
-    if not selected:
+    for part in ranges:
+        picked = [np.empty(0, np.int64)]
+        for start, stop in reversed(part.runs()):
+            rows = start + _pick(part.sentence[start:stop], part.length[start:stop], chosen, config)
+            chosen.update(part.sentence[rows].tolist())
+            picked.append(rows)
+        selected.append(part.take(np.concatenate(picked[::-1])))
+    if not any(len(part.word) for part in selected):
         raise ValueError(
             f"No word stands in a sentence of at least {config.min_words} words "
             "(selection.min_words). Give more text, or lower it."
@@ -253,31 +248,38 @@ def select(pairs: Iterable[Pairs], n_sentences: int, config: SelectionConfig) ->
     return Pairs.concatenate(selected[::-1])
 
 
-def _pick(candidates: Pairs, chosen: NDArray[np.bool_], config: SelectionConfig) -> Pairs:
-    """The sentences that one word takes of its candidates."""
+def _pick(
+    sentences: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    chosen: Collection[int],
+    config: SelectionConfig,
+) -> NDArray[np.int64]:
+    """Which of its candidates a word takes.
+
+    Args:
+        sentences: Their numbers, the shortest first, [C].
+        lengths: Their lengths, [C].
+        chosen: The sentences that other words have chosen.
+        config: N, and the bound on reused sentences.
+    """
     n = config.sentences_per_word
-    # The threshold let in a few more; those with the smallest keys are again a fair sample.
-    if len(candidates.key) > config.max_candidates:
-        smallest = np.argpartition(candidates.key, config.max_candidates)
-        candidates = candidates.take(smallest[: config.max_candidates])
-    # By length; equals by key, which no two sentences share, so that the order of the corpus does
-    # not decide.
-    candidates = candidates.take(np.lexsort((candidates.key, candidates.length)))
-    if len(candidates.length) <= n:
-        return candidates
-    bound = config.reuse_length * candidates.length[n - 1]
-    preferred = chosen[candidates.sentence] & (candidates.length <= bound)
-    if config.reuse_length == 1:
-        preferred |= candidates.length < bound  # only equals may take each other's place
-    first = np.flatnonzero(preferred)[:n]
-    rest = np.flatnonzero(~preferred)[: n - len(first)]
-    return candidates.take(np.concatenate([first, rest]))
+    if len(lengths) <= n:
+        return np.arange(len(lengths))
+    bound = config.reuse_length * lengths[n - 1]
+    within = int(np.searchsorted(lengths, bound, side="right"))
+    # With 1, only equals may take each other's place: the shorter ones are taken in any case.
+    sure = int(np.searchsorted(lengths, bound)) if config.reuse_length == 1 else 0
+    others = enumerate(sentences[sure:within].tolist(), sure)
+    preferred = islice((row for row, sentence in others if sentence in chosen), n - sure)
+    first = np.fromiter(chain(range(sure), preferred), np.int64)
+    rest = np.setdiff1d(np.arange(n), first, assume_unique=True)
+    return np.concatenate([first, rest[: n - len(first)]])
 
 
 def gather_selected(
     pairs: Pairs,
     held_out: NDArray[np.int64],
-    shards: Sequence[Path],
+    shards: Shards,
     count_tokens: CountTokens,
 ) -> pa.Table:
     """Collect the selected and the held-out sentences, sorted by length.
@@ -285,7 +287,7 @@ def gather_selected(
     Args:
         pairs: The selected pairs.
         held_out: Numbers of the held-out sentences.
-        shards: The sentence shards.
+        shards: All sentences.
         count_tokens: Counts the teacher tokens of texts.
 
     Returns:
@@ -297,7 +299,7 @@ def gather_selected(
     numbers = np.concatenate([chosen, held_out])
     offsets = offsets_of(np.concatenate([counts, np.zeros(len(held_out), dtype=np.int64)]))
     words = pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(pairs.word[order]))
-    sentences = _read_sentences(shards, numbers)
+    sentences = shards.read(numbers, "selected sentences")
     held_out_lengths = count_tokens(sentences["text"][len(chosen) :].combine_chunks())
     table = pa.table(
         {
@@ -308,16 +310,3 @@ def gather_selected(
         }
     )
     return _in_order([table])
-
-
-def _read_sentences(shards: Sequence[Path], numbers: NDArray[np.int64]) -> pa.Table:
-    """Read the sentences with the given numbers, in that order."""
-    order = np.argsort(numbers, kind="stable")
-    ascending = numbers[order]
-    parts, first = [], 0
-    for shard in shards:
-        table = read_table(shard)
-        low, high = np.searchsorted(ascending, [first, first + len(table)])
-        parts.append(table.take(ascending[low:high] - first))
-        first += len(table)
-    return pa.concat_tables(parts).take(np.argsort(order, kind="stable"))

@@ -1,166 +1,119 @@
-"""Sentences to a vocabulary: word counts, the V most frequent words, and the student's tokenizer.
+"""Word counts to a vocabulary: the V most frequent words, and the student's tokenizer.
 
-Counts are partial summaries: each is made from one shard alone, and merging them is associative
-and commutative.
+Of the counts' files, which may hold many millions of words, only summaries come together.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.corpus.word_counts import (
+    CHUNKS_AT_A_TIME,
+    COUNTS_SCHEMA,
+    counted_words,
+)
 from st_static.distill.engines import Engine, map_shards
-from st_static.distill.stages import Figures, require_disk
+from st_static.distill.stages import Figures
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.chunks import split_chunks
 from st_static.tokens.tokenizer import (
     CONTINUATION,
-    ENGLISH,
     MAX_WORD_CHARACTERS,
-    Normalization,
     build_tokenizer,
     is_punctuation,
-    split_all_words,
 )
 
-COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
-_CHUNKS_AT_A_TIME = 100_000
+# Words that are kept beyond V. Arrow fills up the last 64 bytes of a column with what follows in
+# memory, if anything does: so it always does, in whatever order the words came together.
+_SPARE = 64
+# For the time of the stage: the tokenizer that tells which pieces are used.
+_SPELLING_FILE = "spelling.json"
 
 
-def count_words(
-    texts: Sequence[str] | pa.Array, normalization: Normalization = ENGLISH
-) -> pa.Table:
-    """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
+class Seen(NamedTuple):
+    """What the driver learns of a corpus's words, or of some of them.
 
-    Args:
-        texts: The texts.
-        normalization: What becomes of them before they are split.
-
-    Returns:
-        Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
-
-    Example:
-        >>> count_words(["To be or not to be"]).to_pydict()
-        {'text': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
+    Attributes:
+        n_words: How many different ones there are.
+        frequent: The most frequent that may be in the vocabulary, V and some: columns `text` and
+            `count`, the most frequent first, equals in alphabetical order.
+        characters: What `single_characters` gives.
     """
-    return words_of_chunks(count_chunks(texts), normalization)
+
+    n_words: int
+    frequent: pa.Table
+    characters: list[str]
+
+    @staticmethod
+    def of(counts: pa.Table, config: VocabularyConfig) -> Seen:
+        """Summarise counts: columns `text` and `count`."""
+        characters = single_characters(counts["text"].to_pylist())
+        return Seen(len(counts), _frequent(counts, config), characters)
 
 
-def count_chunks(texts: Sequence[str] | pa.Array, pattern: str | None = None) -> pa.Table:
-    """Count the chunks between spaces; each distinct one is then split into words only once.
-
-    Args:
-        texts: The texts.
-        pattern: A regular expression that chunks are to match somewhere; by default all count.
-
-    Returns:
-        Columns `text` (the chunk) and `count`, one row per chunk.
-    """
-    chunks = split_chunks(texts)
-    counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
-    table = pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
-    return table.filter(pc.match_substring_regex(table["text"], pattern)) if pattern else table
-
-
-def words_of_chunks(chunks: pa.Table, normalization: Normalization) -> pa.Table:
-    """Turn counts of chunks into counts of words."""
-    words = split_all_words(chunks["text"].combine_chunks(), normalization)
-    counts = chunks["count"].to_numpy()[pc.list_parent_indices(words).to_numpy()]
-    return merge_counts([pa.table([words.flatten(), counts], schema=COUNTS_SCHEMA)])
-
-
-def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
-    """Add up partial counts."""
-    table = pa.concat_tables([COUNTS_SCHEMA.empty_table(), *partials])
-    merged = table.group_by("text", use_threads=False).aggregate([("count", "sum")])
-    return pa.table([merged["text"], merged["count_sum"]], schema=COUNTS_SCHEMA)
-
-
-def _merge_stream(partials: Iterable[pa.Table]) -> pa.Table:
-    merged = COUNTS_SCHEMA.empty_table()
-    waiting: list[pa.Table] = []
-    for partial in partials:
-        waiting.append(partial)
-        # Merging when as much waits as is merged keeps the work linear.
-        if sum(map(len, waiting)) > len(merged):
-            merged, waiting = merge_counts([merged, *waiting]), []
-    return merge_counts([merged, *waiting])
-
-
-def _write_counts(item: tuple[Path, Path], pattern: str | None) -> None:
-    shard, file = item
-    write_table(file, count_chunks(read_table(shard)["text"].combine_chunks(), pattern))
-
-
-def count_shards(
-    shards: Sequence[Path],
-    engine: Engine,
-    folder: Path,
-    normalization: Normalization,
-    pattern: str | None = None,
-) -> pa.Table:
-    """Count the words of all sentence shards.
-
-    Args:
-        shards: The sentence shards.
-        engine: What runs the parts.
-        folder: Where `counts-00000.arrow`, … go; those that an interrupted run left are kept, and
-            all are removed at the end.
-        normalization: What becomes of a text before it is split.
-        pattern: A regular expression; chunks between spaces that do not match it are left out.
+def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
+    """The most frequent words of a stream of counts of different words.
 
     Returns:
-        Columns `text` (the word) and `count`; the most frequent word first, equals in
+        Columns `text` and `count`, at most `size` rows, the most frequent word first, equals in
         alphabetical order.
     """
-    files = [folder / f"counts-{number:05d}.arrow" for number in range(len(shards))]
-    missing = [item for item in zip(shards, files, strict=True) if not item[1].exists()]
-    write = functools.partial(_write_counts, pattern=pattern)
-    for _ in map_shards(write, missing, engine, "word counts", len(missing)):
-        pass
-    chunks = _merge_stream(map(read_table, files)).combine_chunks()
-    starts = range(0, len(chunks), _CHUNKS_AT_A_TIME)
-    parts = [chunks.slice(start, _CHUNKS_AT_A_TIME) for start in starts]
-    count = functools.partial(words_of_chunks, normalization=normalization)
-    words = _merge_stream(map_shards(count, parts, engine, "words", len(parts)))
-    for file in files:
-        file.unlink()
-    return words.sort_by([("count", "descending"), ("text", "ascending")])
+    kept, waiting = COUNTS_SCHEMA.empty_table(), list[pa.Table]()
+    for table in counts:
+        waiting.append(table)
+        if sum(map(len, waiting)) > max(size, CHUNKS_AT_A_TIME):
+            kept, waiting = _sorted([kept, *waiting])[:size], []
+    return _sorted([kept, *waiting])[:size]
 
 
-def choose_words(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
+def _sorted(counts: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables(counts).sort_by([("count", "descending"), ("text", "ascending")])
+
+
+def _frequent(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
+    """The words that have enough occurrences, and a meaning to the student."""
+    counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
+    spoken = [
+        len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
+        for word in counts["text"].to_pylist()
+    ]
+    return most_frequent([counts.filter(pa.array(spoken, pa.bool_()))], config.size + _SPARE)
+
+
+def choose_words(
+    counts: pa.Table, config: VocabularyConfig, n_words: int | None = None
+) -> pa.Table:
     """Keep the V most frequent words with at least `min_count` occurrences.
 
     Words of punctuation only are left out, since their rows are zero, and those of more characters
     than the tokenizer looks at.
 
     Args:
-        counts: Columns `text` and `count`, sorted by `count_shards`.
+        counts: Columns `text` and `count`: all words, or those that `Seen` holds.
         config: Size and least count.
+        n_words: How many different words the corpus has; by default those in `counts`.
+
+    Returns:
+        Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
 
     Raises:
         ValueError: There are fewer than V such words.
     """
-    frequent = counts.filter(counts["count"].to_numpy() >= config.min_count)
-    spoken = [
-        len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
-        for word in frequent["text"].to_pylist()
-    ]
-    words = frequent.filter(pa.array(spoken, pa.bool_()))[: config.size]
+    words = _frequent(counts, config)[: config.size]
     if not len(words):
         raise ValueError(
             f"No word of the corpus occurs at least {config.min_count} times "
-            f"(vocabulary.min_count), of {len(counts)} distinct words. Give more text, or lower "
-            "vocabulary.min_count."
+            f"(vocabulary.min_count), of {n_words or len(counts)} distinct words. Give more text, "
+            "or lower vocabulary.min_count."
         )
     if len(words) < config.size:
         raise ValueError(
@@ -196,19 +149,66 @@ def write_vocabulary(
     Raises:
         ValueError: The corpus offers too few words, or the disk is too small.
     """
-    require_disk(folder, sum(shard.stat().st_size for shard in shards) // 2, "Counting words")
-    counts = count_shards(shards, engine, folder, config.normalization)
-    words = choose_words(counts, config)
-    vocabulary = words["text"].to_pylist()
-    chosen = choose_pieces(vocabulary, pieces, counts["text"], config)
-    tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
-    write_tokenizers(folder, words, tokenizer, teacher)
+    with counted_words(shards, engine, folder, config.normalization) as counts:
+        seen = see_words(counts, config, engine)
+        words = choose_words(seen.frequent, config, seen.n_words)
+        vocabulary = words["text"].to_pylist()
+        used = functools.partial(_used_tokens, counts=counts, engine=engine, folder=folder)
+        chosen = choose_pieces(vocabulary, pieces, seen.characters, used, config)
+        tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
+        write_tokenizers(folder, words, tokenizer, teacher)
     return {
-        "distinct_words": len(counts),
+        "distinct_words": seen.n_words,
         "words": len(words),
         "smallest_count": words["count"][-1].as_py(),
         "tokens": tokenizer.get_vocab_size(),
     }
+
+
+def see_words(counts: Sequence[Path], config: VocabularyConfig, engine: Engine) -> Seen:
+    """Summarise the files of all words with their counts."""
+    n_words, characters = 0, set[str]()
+
+    def frequent() -> Iterator[pa.Table]:
+        nonlocal n_words
+        summarise = functools.partial(_see_file, config=config)
+        for part in map_shards(summarise, counts, engine, "frequent words", len(counts)):
+            n_words += part.n_words
+            characters.update(part.characters)
+            yield part.frequent
+
+    words = most_frequent(frequent(), config.size + _SPARE)
+    return Seen(n_words, words, _in_order(characters))
+
+
+def _see_file(file: Path, config: VocabularyConfig) -> Seen:
+    return Seen.of(read_table(file), config)
+
+
+def _used_tokens(
+    tokenizer: Tokenizer, counts: Sequence[Path], engine: Engine, folder: Path
+) -> set[int]:
+    """The tokens that a tokenizer spells the words of all files with."""
+    file = folder / _SPELLING_FILE
+    tokenizer.save(str(file))
+    spell = functools.partial(_spell_file, tokenizer=file)
+    parts = map_shards(spell, counts, engine, "used pieces", len(counts))
+    used = set[int]().union(*parts)
+    file.unlink()
+    return used
+
+
+def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
+    return tokens_of(Tokenizer.from_file(str(tokenizer)), read_table(counts)["text"])
+
+
+def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
+    """The ids that a tokenizer spells words with."""
+    ids_of, used = ChunkTokenizer(tokenizer), set[int]()
+    for start in range(0, len(words), CHUNKS_AT_A_TIME):
+        part = words.slice(start, CHUNKS_AT_A_TIME).combine_chunks()
+        used.update(np.unique(ids_of(part).values).tolist())
+    return used
 
 
 def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
@@ -229,13 +229,19 @@ def single_characters(words: Iterable[str]) -> list[str]:
         first.add(word[0])
         inner.update(word[1:])
     beginnings = {c for c in first | inner if not is_punctuation(c)}
-    return sorted(beginnings) + sorted(CONTINUATION + c for c in inner & beginnings)
+    return _in_order(beginnings | {CONTINUATION + c for c in inner & beginnings})
+
+
+def _in_order(characters: set[str]) -> list[str]:
+    """Single characters as `single_characters` gives them: first those that begin a word."""
+    return sorted(characters, key=lambda c: (c.startswith(CONTINUATION), c))
 
 
 def choose_pieces(
     words: Sequence[str],
     pieces: Iterable[str],
-    seen: pa.ChunkedArray,
+    characters: Sequence[str],
+    used_by: Callable[[Tokenizer], set[int]],
     config: VocabularyConfig,
 ) -> list[str]:
     """What spells the words outside the vocabulary: the teacher's pieces and single characters.
@@ -246,7 +252,8 @@ def choose_pieces(
     Args:
         words: The vocabulary.
         pieces: The teacher's pieces.
-        seen: All words of the corpus.
+        characters: Those of the corpus: `single_characters`.
+        used_by: Which tokens a tokenizer spells the corpus's words with: `tokens_of`.
         config: Which pieces are kept: all, those that the student uses to spell a word of the
             corpus, or none. Where an unknown word becomes its prefix, single characters stand for
             what follows.
@@ -255,7 +262,6 @@ def choose_pieces(
         Pieces, then single characters.
     """
     pieces = list(pieces)
-    characters = single_characters(seen.to_pylist())
     if config.pieces == "all" and config.unknown == "pieces":
         return [*pieces, *characters]
     characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
@@ -266,10 +272,7 @@ def choose_pieces(
     if config.pieces == "none":
         return characters
     tokenizer = build_tokenizer(words, [*pieces, *characters], config.normalization)
-    ids_of, used = ChunkTokenizer(tokenizer), set[int]()
-    for start in range(0, len(seen), _CHUNKS_AT_A_TIME):
-        part = seen.slice(start, _CHUNKS_AT_A_TIME).combine_chunks()
-        used.update(np.unique(ids_of(part).values).tolist())
+    used = used_by(tokenizer)
     return [*(p for p in pieces if tokenizer.token_to_id(p) in used), *characters]
 
 

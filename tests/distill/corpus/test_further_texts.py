@@ -1,22 +1,27 @@
 """Further sentences, spans and passages: of the corpus's own sentences, none of them held out."""
 
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.further_texts import (
+    PassagePlan,
     choose,
     draw_passages,
     draw_sentences,
     draw_spans,
 )
 from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.distill.corpus.shards import Shards
+from st_static.distill.engines import Processes
 from st_static.files import write_table
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -24,13 +29,13 @@ NEVER = np.uint64(2**64 - 1)
 SENTENCES = [f"Sentence number {i} has {'very ' * (i % 7)}few words." for i in range(300)]
 
 
-def write_shards(folder: Path, parts: list[list[str]]) -> list[Path]:
+def write_shards(folder: Path, parts: list[list[str]]) -> Shards:
     paths = []
     for number, texts in enumerate(parts):
         keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
         paths.append(folder / f"sentences-{number:05d}.arrow")
         write_table(paths[-1], pa.table([pa.array(texts), keys], schema=SCHEMA))
-    return paths
+    return Shards(paths, Processes(1))
 
 
 @pytest.fixture
@@ -41,23 +46,31 @@ def shards(tmp_path):
 # -- further sentences -------------------------------------------------------------------
 
 
-KEYS = np.array([sentence_key(text) for text in SENTENCES], np.uint64)
+@given(st.sets(st.integers(0, len(SENTENCES) - 1)), st.integers(1, 400), st.integers(1, 4))
+@settings(deadline=None, max_examples=50)
+def test_further_sentences_are_none_that_are_taken(taken, n, n_shards):
+    cut = np.linspace(0, len(SENTENCES), n_shards + 1).astype(int)
+    with TemporaryDirectory() as folder:
+        shards = write_shards(Path(folder), [SENTENCES[a:b] for a, b in pairwise(cut)])
+        numbers = draw_sentences(shards, np.array(sorted(taken), np.int64), n)
+    # A product with an odd number, modulo 2 ** 64.
+    hashes = {
+        i: sentence_key(text) * 0xC2B2AE3D27D4EB4F % 2**64 for i, text in enumerate(SENTENCES)
+    }
+    free = sorted(hashes.keys() - taken, key=hashes.get)
+    assert numbers.tolist() == sorted(free[:n])
 
 
-@given(st.sets(st.integers(0, len(SENTENCES) - 1)), st.integers(0, 400))
-def test_further_sentences_are_none_that_are_taken(taken, n):
-    numbers = draw_sentences(KEYS, np.array(sorted(taken), np.int64), n)
-    assert len(numbers) == min(n, len(SENTENCES) - len(taken))
-    assert list(numbers) == sorted(set(numbers.tolist()) - taken)
-
-
-def test_further_sentences_are_the_same_ones_in_any_order_of_the_corpus():
-    order = np.random.default_rng(0).permutation(len(KEYS))
+def test_further_sentences_are_the_same_ones_in_any_order_of_the_corpus(tmp_path):
+    order = np.random.default_rng(0).permutation(len(SENTENCES))
+    again = [SENTENCES[i] for i in order]
+    (tmp_path / "again").mkdir()
+    shards, others = write_shards(tmp_path, [SENTENCES]), write_shards(tmp_path / "again", [again])
     none = np.array([], np.int64)
-    drawn, again = KEYS[draw_sentences(KEYS, none, 50)], KEYS[order]
-    assert set(again[draw_sentences(again, none, 50)]) == set(drawn)
+    drawn = {SENTENCES[i] for i in draw_sentences(shards, none, 50)}
+    assert {again[i] for i in draw_sentences(others, none, 50)} == drawn
     # A larger sample holds the smaller one.
-    assert set(drawn) < set(KEYS[draw_sentences(KEYS, none, 100)])
+    assert drawn < {SENTENCES[i] for i in draw_sentences(shards, none, 100)}
 
 
 # -- spans -----------------------------------------------------------------------------
@@ -104,7 +117,7 @@ def sentences_of(passage: str) -> list[str]:
 
 
 def test_a_passage_is_a_run_of_sentences_of_a_shard(shards):
-    passages = list(draw_passages(shards, 40, [15, 40], NEVER, []))
+    passages = draw_passages(shards, 40, PassagePlan([15, 40], NEVER, []))
     assert len(passages) >= 40
     for passage in passages:
         parts = [part.strip() for part in sentences_of(passage)]
@@ -116,7 +129,7 @@ def test_a_passage_is_a_run_of_sentences_of_a_shard(shards):
 
 
 def test_passages_have_all_the_lengths_that_are_asked_for(shards):
-    lengths = {len(p.split()) for p in draw_passages(shards, 300, [15, 40], NEVER, [])}
+    lengths = {len(p.split()) for p in draw_passages(shards, 300, PassagePlan([15, 40], NEVER, []))}
     assert min(lengths) < 20
     assert max(lengths) > 35
 
@@ -125,7 +138,7 @@ def test_no_passage_holds_a_sentence_that_is_held_out(shards):
     keys = np.array([sentence_key(text) for text in SENTENCES], np.uint64)
     bound = np.sort(keys)[-30]
     held_out = {SENTENCES[i] for i in np.flatnonzero(keys >= bound)}
-    passages = list(draw_passages(shards, 100, [15, 40], bound, []))
+    passages = draw_passages(shards, 100, PassagePlan([15, 40], bound, []))
     assert passages
     assert not any(text in passage for passage in passages for text in held_out)
 
@@ -133,7 +146,7 @@ def test_no_passage_holds_a_sentence_that_is_held_out(shards):
 def test_text_without_spaces_is_joined_without(tmp_path):
     texts = [f"これは{i}番目の短い文章です。" for i in range(50)]
     shards = write_shards(tmp_path, [texts])
-    passages = list(draw_passages(shards, 10, [20, 40], NEVER, ["ja"]))
+    passages = draw_passages(shards, 10, PassagePlan([20, 40], NEVER, ["ja"]))
     assert passages
     assert not any(" " in passage for passage in passages)
     assert any(texts[i] + texts[i + 1] in p for p in passages for i in range(49))
@@ -141,8 +154,26 @@ def test_text_without_spaces_is_joined_without(tmp_path):
 
 def test_where_the_corpus_is_short_there_are_fewer(tmp_path):
     shards = write_shards(tmp_path, [["Too short."], []])
-    assert list(draw_passages(shards, 5, [15, 40], NEVER, [])) == []
-    assert list(draw_passages([], 5, [15, 40], NEVER, [])) == []
+    assert draw_passages(shards, 5, PassagePlan([15, 40], NEVER, [])) == []
+    assert draw_passages(Shards([], Processes(1)), 5, PassagePlan([15, 40], NEVER, [])) == []
+
+
+def test_passages_that_the_teacher_does_not_read_to_their_end_are_left_out(shards):
+    def fits(texts):
+        return np.array([len(text) < 150 for text in texts.to_pylist()])
+
+    every = draw_passages(shards, 40, PassagePlan([15, 40], NEVER, []))
+    short = [text for text in every if len(text) < 150]
+    assert 0 < len(short) < len(every)
+    assert draw_passages(shards, 40, PassagePlan([15, 40], NEVER, [], fits)) == short
+
+
+def test_two_workers_draw_what_one_does(tmp_path):
+    shards = write_shards(tmp_path, [SENTENCES[start : start + 40] for start in range(0, 300, 40)])
+    plan = PassagePlan([15, 40], NEVER, [])
+    two = draw_passages(Shards(shards.files, Processes(2)), 60, plan)
+    assert two == draw_passages(shards, 60, plan)
+    assert len(two) > 60
 
 
 def test_a_sample_is_the_same_in_any_order():

@@ -3,14 +3,17 @@
 import logging
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from st_static.distill.config import SentencesConfig
+from st_static.distill.corpus import language_check
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.language_check import warn_of_other_language
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.sentences import sentence_key, sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import split_paragraphs
 from st_static.distill.engines import Processes
+from st_static.files import write_table
 
 TEXTS = {
     "en": "We walked along the river until it got dark. Nobody had thought of bringing a lamp. The "
@@ -127,3 +130,22 @@ def test_the_sample_is_spread_over_all_shards(
     assert len(sentence_shards(tmp_path)) > 5
     assert "of 100 places" in message
     assert message.endswith("--language de.")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_places_are_those_with_the_smallest_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """In the order of the keys; a place ends with its shard."""
+    seen: list[str] = []
+    monkeypatch.setattr(language_check, "classify", lambda text: (seen.append(text), ("en", 0))[1])
+    shards = [[f"Sentence {i} of shard {n}." for i in range(130)] for n in range(3)]
+    files = [tmp_path / f"{number}.arrow" for number in range(3)]
+    for file, texts in zip(files, shards, strict=True):
+        keys = pa.array(map(sentence_key, texts), pa.uint64())
+        write_table(file, pa.table({"text": texts, "key": keys}))
+    warn_of_other_language(files, "en", Processes(workers))
+    places = sorted(
+        (sentence_key(text), n, i) for n in range(3) for i, text in enumerate(shards[n])
+    )
+    assert seen == [" ".join(shards[n][i : i + 10]) for _, n, i in places[:100]]

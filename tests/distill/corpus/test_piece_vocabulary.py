@@ -4,11 +4,12 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -26,6 +27,7 @@ from st_static.distill.corpus.piece_vocabulary import (
     write_piece_vocabulary,
 )
 from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
@@ -170,7 +172,10 @@ def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) 
     for text in JAPANESE:
         for index in tokenizer.encode(text).ids:
             expected[index] += 1
-    np.testing.assert_array_equal(count_pieces(shards, tokenizer, Processes(1)), expected)
+    for workers in (1, 2):
+        counts = count_pieces(tmp_path, shards, tokenizer, Processes(workers))
+        np.testing.assert_array_equal(counts, expected)
+    assert sorted(tmp_path.iterdir()) == shards
 
 
 def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
@@ -197,7 +202,7 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
     assert list(words_of(size=2)) == ["▁lieder", "▁schöne"]
     assert words_of(min_count=21) == {}
-    assert not list(tmp_path.glob("counts-*"))
+    assert sorted(tmp_path.iterdir()) == shards
     pieces = add_words({"▁lieder": -2.0, "今日": -1.0}, words, 80.0)
     assert pieces == {
         "▁lieder": -2.0,
@@ -207,15 +212,19 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     }
 
 
-def test_a_sample_is_the_same_however_the_corpus_is_cut(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    one, share = sample_texts(write_shards(tmp_path / "one", [JAPANESE]), 500)
-    two, _ = sample_texts(write_shards(tmp_path / "two", [JAPANESE[90:], JAPANESE[:90]]), 500)
-    assert one.to_pylist() == two.to_pylist()
-    n_characters = sum(map(len, one.to_pylist()))
-    assert 400 < n_characters <= 500
-    assert share == n_characters / sum(map(len, JAPANESE))
+@given(st.integers(1, 6), st.integers(1, 15_000))
+@settings(deadline=None, max_examples=30)
+def test_a_sample_is_the_same_however_the_corpus_is_cut(n_shards: int, n_characters: int) -> None:
+    """Those with the smallest keys, as long as they have so many characters at most."""
+    with TemporaryDirectory() as folder:
+        files = write_shards(Path(folder), [JAPANESE[start::n_shards] for start in range(n_shards)])
+        texts, share = sample_texts(Shards(files, Processes(1)), n_characters)
+        found = texts.to_pylist()
+    by_key = sorted(JAPANESE, key=sentence_key)
+    lengths = np.cumsum([len(text) for text in by_key])
+    n = int((lengths <= n_characters).sum())
+    assert found == by_key[:n]
+    assert share == (lengths[n - 1] / lengths[-1] if n else 0)
 
 
 def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
@@ -227,7 +236,7 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
     shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
     learnt = learn_pieces(tmp_path, shards, replace(CONFIG, size=80), Processes(1))
     tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
-    n_tokens = count_pieces(shards, tokenizer, Processes(1)).sum()
+    n_tokens = count_pieces(tmp_path, shards, tokenizer, Processes(1)).sum()
     assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
 
 

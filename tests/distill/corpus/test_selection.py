@@ -1,36 +1,41 @@
 """Which sentences the teacher reads: invariants, against slow references in plain Python."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
-    FinderFiles,
     Pairs,
-    WordFinder,
     find_candidates,
-    held_out_threshold,
+    held_out,
     key_thresholds,
+    merge_candidates,
+    order_candidates,
+    read_range,
+    word_ranges,
     write_candidates,
 )
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.selection import by_word_range, gather_selected, select
+from st_static.distill.corpus.finders import FinderFiles, WordFinder
+from st_static.distill.corpus.selection import gather_selected, select
 from st_static.distill.corpus.sentences import sentence_key, split_sentences
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_table, write_table
+from st_static.files import write_table
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
 N_WORDS = 250
@@ -68,7 +73,7 @@ class Setting:
         keys = np.array([row.key for row in self.rows], np.uint64)
         return CandidatePlan(
             key_thresholds(self.counts, config.max_candidates),
-            held_out_threshold(keys, config.held_out),
+            np.sort(keys)[-config.held_out],
             config.min_words,
         )
 
@@ -100,6 +105,15 @@ def setting(minilm_tokenizer: Tokenizer) -> Setting:
     )
 
 
+def merged(
+    partials: Sequence[Pairs], ranges: np.ndarray, config: SelectionConfig
+) -> Iterator[Pairs]:
+    """The candidates of each range of words, the rarest words first."""
+    for low, high in reversed(list(pairwise(ranges.tolist()))):
+        parts = [p.take((p.word >= low) & (p.word < high)) for p in partials]
+        yield order_candidates(Pairs.concatenate(parts), config.max_candidates)
+
+
 def summarise(setting: Setting, shards: Sequence[list[str]], plan: CandidatePlan) -> list[Pairs]:
     partials, first = [], 0
     for texts in shards:
@@ -115,7 +129,8 @@ def select_all(
 ) -> dict[str, list[int]]:
     """The keys of the sentences that each word selects, in the order of choice."""
     partials = summarise(setting, shards or [setting.sentences], setting.plan(config))
-    pairs = select(by_word_range(partials, **options), len(setting.sentences), config)
+    ranges = word_ranges(setting.counts, config.max_candidates, **options)
+    pairs = select(merged(partials, ranges, config), config)
     selected = defaultdict(list)
     for word, key in zip(pairs.word, pairs.key.tolist(), strict=True):
         selected[setting.words[word - len(SPECIAL_TOKENS)]].append(key)
@@ -267,15 +282,31 @@ def test_thresholds_let_through_the_share_that_is_wanted(counts: list[int], want
             assert threshold / 2**64 * count == pytest.approx(expected)
 
 
-@given(st.sets(st.integers(0, 2**64 - 1), min_size=4, max_size=40), st.integers(2, 20))
-def test_the_sentences_with_the_largest_keys_are_held_out(keys: set[int], n: int) -> None:
-    array = np.array(list(keys), np.uint64)
-    if 2 * n > len(keys):
-        with pytest.raises(ValueError, match=f"at least {2 * n} sentences, but it has {len(keys)}"):
-            held_out_threshold(array, n)
-    else:
-        threshold = int(held_out_threshold(array, n))
-        assert {key for key in keys if key >= threshold} == set(sorted(keys)[-n:])
+@given(
+    st.sets(st.integers(0, 2**64 - 1), min_size=4, max_size=40),
+    st.integers(2, 20),
+    st.integers(1, 5),
+)
+@settings(deadline=None)
+def test_the_sentences_with_the_largest_keys_are_held_out(
+    keys: set[int], n: int, n_shards: int
+) -> None:
+    every = list(keys)
+    cut = np.linspace(0, len(every), n_shards + 1).astype(int).tolist()
+    with TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{number}.arrow" for number in range(n_shards)]
+        for file, (start, stop) in zip(files, pairwise(cut), strict=True):
+            write_table(file, pa.table({"key": pa.array(every[start:stop], pa.uint64())}))
+        shards = Shards(files, Processes(1))
+        if 2 * n > len(keys):
+            says = f"at least {2 * n} sentences, but it has {len(keys)}"
+            with pytest.raises(ValueError, match=says):
+                held_out(shards, n)
+        else:
+            threshold, numbers = held_out(shards, n)
+            largest = set(sorted(keys)[-n:])
+            assert {key for key in keys if key >= threshold} == largest
+            assert numbers.tolist() == [i for i, key in enumerate(every) if key in largest]
 
 
 # -- selection -------------------------------------------------------------------------
@@ -380,12 +411,23 @@ def test_merging_by_ranges_of_words_gives_what_one_range_gives(
     setting: Setting, max_pairs: int
 ) -> None:
     shards = cuts(setting.sentences)[2]
-    ranges = list(by_word_range(summarise(setting, shards, setting.plan(CONFIGS[0])), max_pairs))
-    assert len(ranges) > 3
-    for rarer, commoner in pairwise(ranges):
-        assert rarer.word.min() > commoner.word.max()
+    assert len(word_ranges(setting.counts, CONFIGS[0].max_candidates)) == 2
     split = select_all(setting, CONFIGS[0], shards, max_pairs=max_pairs)
     assert split == select_all(setting, CONFIGS[0], shards)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 200))
+def test_ranges_hold_each_word_once_and_not_many_pairs(counts: list[int], max_pairs: int) -> None:
+    ranges = word_ranges(np.array(counts), 9, max_pairs).tolist()
+    assert ranges[0] == len(SPECIAL_TOKENS)
+    assert ranges[-1] == len(SPECIAL_TOKENS) + len(counts)
+    largest = [min(count, 9 + 10 * 3) for count in counts]
+    for low, high in pairwise(ranges):
+        assert low < high
+        pairs = largest[low - len(SPECIAL_TOKENS) : high - len(SPECIAL_TOKENS)]
+        assert sum(pairs[1:]) <= max_pairs
+        if high < ranges[-1]:  # a range ends where one more would be too many, or a word is
+            assert sum(largest[: high - len(SPECIAL_TOKENS) + 1]) >= max_pairs
 
 
 # -- files -----------------------------------------------------------------------------
@@ -407,21 +449,26 @@ def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> 
 
 
 def candidate_files(
-    setting: Setting, shards: Sequence[Path], workers: int
-) -> tuple[list[Pairs], dict[str, bytes]]:
-    folder = shards[0].parent
-    files = FinderFiles(folder / "words.arrow", folder / "student.json", folder / "teacher.json")
-    pairs = write_candidates(shards, folder, files, setting.plan(CONFIG), Processes(workers))
-    return pairs, {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
+    setting: Setting, files: Sequence[Path], workers: int
+) -> tuple[Shards, list[Path], dict[str, bytes]]:
+    """All sentences, the merged files, and the bytes of all files of candidates."""
+    folder, shards = files[0].parent, Shards(files, Processes(workers))
+    finder = FinderFiles(folder / "words.arrow", folder / "student.json", folder / "teacher.json")
+    ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
+    assert len(ranges) > 3
+    found = write_candidates(shards, folder, finder, setting.plan(CONFIG), ranges)
+    merged = merge_candidates(found, folder, len(ranges) - 1, CONFIG.max_candidates, shards.engine)
+    bytes_of = {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
+    assert len(bytes_of) == len(files) + len(ranges) - 1
+    return shards, merged, bytes_of
 
 
-def gather(setting: Setting, shards: Sequence[list[str]], folder: Path, workers: int) -> pa.Table:
-    files = write_files(setting, shards, folder)
-    partials, _ = candidate_files(setting, files, workers)
-    pairs = select(by_word_range(partials), len(setting.sentences), CONFIG)
-    keys = np.concatenate([read_table(file)["key"].to_numpy() for file in files])
-    held_out = np.flatnonzero(keys >= setting.plan(CONFIG).held_out_from)
-    return gather_selected(pairs, held_out, files, lambda texts: count_tokens(setting, texts))
+def gather(setting: Setting, texts: Sequence[list[str]], folder: Path, workers: int) -> pa.Table:
+    files = write_files(setting, texts, folder)
+    shards, ranges, _ = candidate_files(setting, files, workers)
+    pairs = select((read_range(file)[0] for file in reversed(ranges)), CONFIG)
+    _, numbers = held_out(shards, CONFIG.held_out)
+    return gather_selected(pairs, numbers, shards, lambda texts: count_tokens(setting, texts))
 
 
 def count_tokens(setting: Setting, texts: pa.Array) -> np.ndarray:
@@ -431,22 +478,40 @@ def count_tokens(setting: Setting, texts: pa.Array) -> np.ndarray:
 
 def test_two_workers_write_the_candidates_of_one(setting: Setting, tmp_path: Path) -> None:
     shards = cuts(setting.sentences)[2]
-    _, one = candidate_files(setting, write_files(setting, shards, tmp_path / "one"), workers=1)
-    _, two = candidate_files(setting, write_files(setting, shards, tmp_path / "two"), workers=2)
-    assert len(one) == len(shards)
+    *_, one = candidate_files(setting, write_files(setting, shards, tmp_path / "one"), workers=1)
+    *_, two = candidate_files(setting, write_files(setting, shards, tmp_path / "two"), workers=2)
     assert one == two
 
 
-def test_candidates_of_an_interrupted_run_are_kept(setting: Setting, tmp_path: Path) -> None:
+def test_the_merged_files_hold_the_candidates_of_all_shards(
+    setting: Setting, tmp_path: Path
+) -> None:
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    _, before = candidate_files(setting, files, workers=1)
-    (tmp_path / "run/candidates-00003.arrow").unlink()
-    kept = tmp_path / "run/candidates-00004.arrow"
-    time = kept.stat().st_mtime_ns
-    pairs, after = candidate_files(setting, files, workers=1)
+    _, merged, _ = candidate_files(setting, files, workers=1)
+    parts = [read_range(file) for file in merged]
+    [whole] = summarise(setting, [setting.sentences], setting.plan(CONFIG))
+    assert sum(found for _, found in parts) == len(whole.word)
+    pairs = Pairs.concatenate(part for part, _ in parts)
+    rows = list(zip(pairs.word.tolist(), pairs.length.tolist(), pairs.key.tolist(), strict=True))
+    expected = [
+        (word, row.length, row.key)
+        for word, mine in enumerate(slow_candidates(setting, CONFIG).values(), len(SPECIAL_TOKENS))
+        for row in mine
+    ]
+    assert rows == expected
+
+
+@pytest.mark.parametrize("lost", ["of-shard-00003", "of-range-00001"])
+def test_candidates_of_an_interrupted_run_are_kept(
+    setting: Setting, tmp_path: Path, lost: str
+) -> None:
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    *_, before = candidate_files(setting, files, workers=1)
+    (tmp_path / f"run/candidates-{lost}.arrow").unlink()
+    times = {f: f.stat().st_mtime_ns for f in (tmp_path / "run").iterdir()}
+    *_, after = candidate_files(setting, files, workers=1)
     assert after == before
-    assert kept.stat().st_mtime_ns == time
-    assert len(pairs) == len(files)
+    assert times == {f: f.stat().st_mtime_ns for f in times}
 
 
 def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(

@@ -1,167 +1,44 @@
-"""Sentences to a vocabulary: counts as the tokenizer's own steps give them, and what is kept."""
+"""Word counts to a vocabulary: which words are kept, and what spells the others."""
 
+import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus import vocabulary
-from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.sentences import split_sentences
 from st_static.distill.corpus.vocabulary import (
     choose_pieces,
     choose_words,
-    count_shards,
-    count_words,
-    merge_counts,
+    most_frequent,
+    see_words,
     single_characters,
+    tokens_of,
+    write_vocabulary,
 )
 from st_static.distill.engines import Processes
-from st_static.files import write_table
-from st_static.tokens.tokenizer import ENGLISH, are_continuations, build_tokenizer, split_words
+from st_static.files import read_table, write_table
+from st_static.tokens.tokenizer import are_continuations, build_tokenizer, split_words
 
 
-def reference_counts(texts: Iterable[str]) -> Counter[str]:
+def reference_counts(texts: Sequence[str]) -> Counter[str]:
     """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
     tokenizer = build_tokenizer([])
     return Counter(word for text in texts for word in split_words(tokenizer, text))
 
 
-def as_dict(counts: pa.Table) -> dict[str, int]:
-    words = counts["text"].to_pylist()
-    assert len(set(words)) == len(words)
-    return dict(zip(words, counts["count"].to_pylist(), strict=True))
-
-
 def table_of(counts: dict[str, int]) -> pa.Table:
-    """Counts in the order that `count_shards` gives them."""
-    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    return pa.table({"text": [r[0] for r in rows], "count": [r[1] for r in rows]})
-
-
-def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
-    paths = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
-    for path, texts in zip(paths, shards, strict=True):
-        write_table(path, pa.table({"text": pa.array(texts, pa.string())}))
-    return paths
-
-
-# -- counting --------------------------------------------------------------------------
-
-
-def test_words_are_lower_cased_and_split_from_punctuation() -> None:
-    counts = count_words(["The café's CAFE, the Über-cafe.", "世界 x2"])
-    assert as_dict(counts) == reference_counts(["the cafe's cafe, the uber-cafe.", "世界 x2"])
-    assert as_dict(counts) == {
-        **{"the": 2, "cafe": 3, "'": 1, "s": 1, ",": 1, "uber": 1, "-": 1, ".": 1},
-        **{"世": 1, "界": 1, "x2": 1},
-    }
-
-
-@settings(max_examples=200)
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8))
-def test_counts_equal_those_of_each_text_alone(texts: list[str]) -> None:
-    assert as_dict(count_words(texts)) == reference_counts(texts)
-
-
-@settings(max_examples=100)
-@given(st.text(st.sampled_from("aÄ ́  \u2801\u2802\u28ff\u200b.'-世"), max_size=30))
-def test_counts_are_exact_around_odd_characters(text: str) -> None:
-    assert as_dict(count_words([text])) == reference_counts([text])
-
-
-def test_counts_are_exact_where_every_braille_pattern_occurs() -> None:
-    texts = [" ".join(map(chr, range(0x2800, 0x2900))), "and words"]
-    assert as_dict(count_words(texts)) == reference_counts(texts)
-
-
-def test_counts_of_real_text_equal_the_reference() -> None:
-    sentences = split_sentences(read_docstrings(["json", "logging", "argparse"]))
-    assert len(sentences) > 300
-    assert as_dict(count_words(sentences)) == reference_counts(sentences)
-
-
-def test_arrow_arrays_count_as_lists_do() -> None:
-    texts = ["one two", "", "two  three ", " two"]
-    expected = {"one": 1, "two": 3, "three": 1}
-    assert as_dict(count_words(texts)) == as_dict(count_words(pa.array(texts))) == expected
-    assert as_dict(count_words(pa.array(texts)[1:3])) == {"two": 1, "three": 1}
-
-
-@pytest.mark.parametrize("texts", [[], [""], [" "]])
-def test_nothing_has_no_words(texts: list[str]) -> None:
-    assert as_dict(count_words(texts)) == {}
-
-
-# -- merging ---------------------------------------------------------------------------
-
-parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=5)
-
-
-@given(parts_of_text, st.randoms(use_true_random=False))
-def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random) -> None:
-    whole = reference_counts(text for part in parts for text in part)
-    partials = [count_words(part) for part in parts]
-    random.shuffle(partials)
-    assert as_dict(merge_counts(partials)) == whole
-    cut = random.randint(0, len(partials))
-    grouped = merge_counts([merge_counts(partials[:cut]), merge_counts(partials[cut:])])
-    assert as_dict(grouped) == whole
-
-
-def test_merging_nothing_gives_nothing() -> None:
-    assert as_dict(merge_counts([])) == {}
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_shards_are_counted_in_the_order_of_frequency_then_alphabet(
-    tmp_path: Path, workers: int
-) -> None:
-    shards = [["b a c", "d b"], [], ["a b c e"], ["f f f f"]]
-    counts = count_shards(write_shards(tmp_path, shards), Processes(workers), tmp_path, ENGLISH)
-    assert counts.to_pydict() == {
-        "text": ["f", "b", "a", "c", "d", "e"],
-        "count": [4, 3, 2, 2, 1, 1],
-    }
-
-
-@pytest.mark.parametrize("cut", [1, 7, 50])
-def test_the_cut_into_shards_makes_no_difference(tmp_path: Path, cut: int) -> None:
-    sentences = split_sentences(read_docstrings(["json"]))[:200]
-    whole = table_of(reference_counts(sentences))
-    shards = [sentences[start::cut] for start in range(cut)]
-    counts = count_shards(write_shards(tmp_path, shards), Processes(1), tmp_path, ENGLISH)
-    assert counts.to_pydict() == whole.to_pydict()
-
-
-def test_counting_that_was_interrupted_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shards = write_shards(tmp_path, [["b a c", "d b"], [], ["a b c e"], ["f f f f"]])
-    counted: list[int] = []
-    count = vocabulary.count_chunks
-
-    def interrupt_third(texts: pa.Array, pattern: str | None) -> pa.Table:
-        counted.append(len(texts))
-        if len(counted) == 3:
-            raise KeyboardInterrupt
-        return count(texts, pattern)
-
-    monkeypatch.setattr(vocabulary, "count_chunks", interrupt_third)
-    with pytest.raises(KeyboardInterrupt):
-        count_shards(shards, Processes(1), tmp_path, ENGLISH)
-    counts = count_shards(shards, Processes(1), tmp_path, ENGLISH)
-    assert counted == [2, 0, 1, 1, 1]
-    assert dict(zip(*counts.to_pydict().values(), strict=True))["b"] == 3
-    assert sorted(tmp_path.iterdir()) == shards
+    columns = pa.array(counts, pa.string()), pa.array(counts.values(), pa.int64())
+    return pa.table(columns, names=["text", "count"])
 
 
 # -- choosing --------------------------------------------------------------------------
@@ -212,6 +89,81 @@ def test_words_longer_than_the_tokenizer_looks_at_take_no_place() -> None:
     assert chosen({"a" * 101: 9, "b" * 100: 8, "c": 7}, size=2) == ["b" * 100, "c"]
 
 
+def in_order(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=4), st.integers(1, 5), max_size=30),
+    st.integers(1, 6),
+    st.integers(0, 20),
+    st.randoms(use_true_random=False),
+)
+def test_the_most_frequent_of_a_stream_are_those_of_the_whole(
+    counts: dict[str, int], n_parts: int, size: int, rng: random.Random
+) -> None:
+    rows = list(counts.items())
+    rng.shuffle(rows)
+    parts = [table_of(dict(rows[number::n_parts])) for number in range(n_parts)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "CHUNKS_AT_A_TIME", 3)  # so that some are merged on the way
+        kept = most_frequent(iter(parts), size)
+    assert list(zip(*kept.to_pydict().values(), strict=True)) == in_order(counts)[:size]
+
+
+@pytest.mark.parametrize("n_files", [1, 2, 7])
+def test_what_is_seen_in_files_is_what_is_seen_in_one(tmp_path: Path, n_files: int) -> None:
+    counts = {f"w{number}ü": 1 + number % 9 for number in range(300)} | {"...": 90, "ab" * 60: 80}
+    rows = list(counts.items())
+    files = [tmp_path / f"{number}.arrow" for number in range(n_files)]
+    for number, file in enumerate(files):
+        write_table(file, table_of(dict(rows[number::n_files])))
+    seen = see_words(files, VocabularyConfig(size=20, min_count=3), Processes(1))
+    assert seen.n_words == 302
+    assert seen.characters == single_characters(counts)
+    assert seen.characters[-1].startswith("##")
+    spoken = {w: n for w, n in counts.items() if n >= 3 and w.startswith("w")}
+    found = list(zip(*seen.frequent.to_pydict().values(), strict=True))
+    assert 20 < len(found) < len(spoken)
+    assert found == in_order(spoken)[: len(found)]
+
+
+# -- the stage -------------------------------------------------------------------------
+
+TEXTS = [f"Walking {'again ' * (i % 3)}with ünï{i % 7}wörld, Nr. {i % 40}" for i in range(240)]
+
+
+def run_stage(folder: Path, n_shards: int, workers: int) -> dict[str, bytes]:
+    """The files of the stage, of a corpus in so many shards."""
+    folder.mkdir()
+    shards = [folder / f"sentences-{number:05d}.arrow" for number in range(n_shards)]
+    for number, shard in enumerate(shards):
+        write_table(shard, pa.table({"text": pa.array(TEXTS[number::n_shards], pa.string())}))
+    config = VocabularyConfig(size=20, min_count=2, pieces="used").with_defaults_of(["en"])
+    teacher, pieces = build_tokenizer(["a"]), ["##ing", "##king", "walk", "zebra", "un"]
+    figures = write_vocabulary(folder, shards, teacher, pieces, config, Processes(workers))
+    assert figures["distinct_words"] == len(reference_counts(TEXTS))
+    files = set(folder.iterdir()) - set(shards)
+    assert {file.name for file in files} == {
+        *("words.arrow", "tokenizer.json", "teacher_tokenizer.json")
+    }
+    return {file.name: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize(("n_shards", "n_ranges", "workers"), [(5, 3, 1), (3, 5, 2), (12, 1, 1)])
+def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_shards: int, n_ranges: int, workers: int
+) -> None:
+    whole = run_stage(tmp_path / "whole", 1, 1)
+    words = read_table(tmp_path / "whole/words.arrow")
+    spoken = {w: n for w, n in reference_counts(TEXTS).items() if w not in ",."}
+    assert list(zip(*words.to_pydict().values(), strict=True)) == in_order(spoken)[:20]
+    kept = Tokenizer.from_file(str(tmp_path / "whole/tokenizer.json")).get_vocab()
+    assert {"##ing", "##king", "walk", "zebra", "un"} & kept.keys() == set()  # a prefix is enough
+    monkeypatch.setattr("st_static.distill.corpus.word_counts.n_ranges_of", lambda _: n_ranges)
+    assert run_stage(tmp_path / "other", n_shards, workers) == whole
+
+
 # -- single characters -----------------------------------------------------------------
 
 
@@ -237,9 +189,9 @@ def spelling(
     kind: Literal["all", "used", "none"], unknown: Literal["pieces", "prefix"] = "pieces"
 ) -> Tokenizer:
     config = VocabularyConfig(pieces=kind, unknown=unknown).with_defaults_of(["en"])
-    return build_tokenizer(
-        ["walk"], choose_pieces(["walk"], PIECES, pa.chunked_array([SEEN]), config)
-    )
+    used_by = partial(tokens_of, words=pa.chunked_array([SEEN]))
+    characters = single_characters(SEEN)
+    return build_tokenizer(["walk"], choose_pieces(["walk"], PIECES, characters, used_by, config))
 
 
 def test_all_pieces_are_kept_unless_told_otherwise() -> None:

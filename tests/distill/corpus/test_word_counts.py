@@ -1,0 +1,213 @@
+"""Sentences to word counts: as the tokenizer's own steps give them, merged in any parts."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from st_static.distill.corpus import word_counts
+from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.distill.corpus.word_counts import (
+    count_words,
+    counted_words,
+    merge_counts,
+    n_ranges_of,
+)
+from st_static.distill.engines import Processes
+from st_static.files import read_table, write_table
+from st_static.tokens.tokenizer import ENGLISH, build_tokenizer, split_words
+
+
+def reference_counts(texts: Iterable[str]) -> Counter[str]:
+    """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
+    tokenizer = build_tokenizer([])
+    return Counter(word for text in texts for word in split_words(tokenizer, text))
+
+
+def as_dict(counts: pa.Table) -> dict[str, int]:
+    words = counts["text"].to_pylist()
+    assert len(set(words)) == len(words)
+    return dict(zip(words, counts["count"].to_pylist(), strict=True))
+
+
+def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
+    paths = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
+    for path, texts in zip(paths, shards, strict=True):
+        write_table(path, pa.table({"text": pa.array(texts, pa.string())}))
+    return paths
+
+
+def count_files(
+    folder: Path, shards: list[list[str]], n_ranges: int, workers: int = 1
+) -> list[dict[str, int]]:
+    """What is in each file of words."""
+    files = write_shards(folder, shards)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_counts, "n_ranges_of", lambda _: n_ranges)
+        with counted_words(files, Processes(workers), folder, ENGLISH) as counts:
+            found = [as_dict(read_table(file)) for file in counts]
+    assert sorted(folder.iterdir()) == files  # nothing else is left
+    return found
+
+
+# -- counting --------------------------------------------------------------------------
+
+
+def test_words_are_lower_cased_and_split_from_punctuation() -> None:
+    counts = count_words(["The café's CAFE, the Über-cafe.", "世界 x2"])
+    assert as_dict(counts) == reference_counts(["the cafe's cafe, the uber-cafe.", "世界 x2"])
+    assert as_dict(counts) == {
+        **{"the": 2, "cafe": 3, "'": 1, "s": 1, ",": 1, "uber": 1, "-": 1, ".": 1},
+        **{"世": 1, "界": 1, "x2": 1},
+    }
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8))
+def test_counts_equal_those_of_each_text_alone(texts: list[str]) -> None:
+    assert as_dict(count_words(texts)) == reference_counts(texts)
+
+
+@settings(max_examples=100)
+@given(st.text(st.sampled_from("aÄ ́  \u2801\u2802\u28ff\u200b.'-世"), max_size=30))
+def test_counts_are_exact_around_odd_characters(text: str) -> None:
+    assert as_dict(count_words([text])) == reference_counts([text])
+
+
+def test_counts_are_exact_where_every_braille_pattern_occurs() -> None:
+    texts = [" ".join(map(chr, range(0x2800, 0x2900))), "and words"]
+    assert as_dict(count_words(texts)) == reference_counts(texts)
+
+
+def test_counts_of_real_text_equal_the_reference() -> None:
+    sentences = split_sentences(read_docstrings(["json", "logging", "argparse"]))
+    assert len(sentences) > 300
+    assert as_dict(count_words(sentences)) == reference_counts(sentences)
+
+
+def test_arrow_arrays_count_as_lists_do() -> None:
+    texts = ["one two", "", "two  three ", " two"]
+    expected = {"one": 1, "two": 3, "three": 1}
+    assert as_dict(count_words(texts)) == as_dict(count_words(pa.array(texts))) == expected
+    assert as_dict(count_words(pa.array(texts)[1:3])) == {"two": 1, "three": 1}
+
+
+@pytest.mark.parametrize("texts", [[], [""], [" "]])
+def test_nothing_has_no_words(texts: list[str]) -> None:
+    assert as_dict(count_words(texts)) == {}
+
+
+# -- merging ---------------------------------------------------------------------------
+
+parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=5)
+
+
+@given(parts_of_text, st.randoms(use_true_random=False))
+def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random) -> None:
+    whole = reference_counts(text for part in parts for text in part)
+    partials = [count_words(part) for part in parts]
+    random.shuffle(partials)
+    assert as_dict(merge_counts(partials)) == whole
+    cut = random.randint(0, len(partials))
+    grouped = merge_counts([merge_counts(partials[:cut]), merge_counts(partials[cut:])])
+    assert as_dict(grouped) == whole
+
+
+def test_merging_nothing_gives_nothing() -> None:
+    assert as_dict(merge_counts([])) == {}
+
+
+# -- by shard and by range ---------------------------------------------------------------
+
+
+@given(
+    st.lists(st.lists(st.text("abü. ", max_size=8), max_size=4), min_size=1, max_size=5),
+    st.integers(1, 6),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_shards_and_any_ranges_give_the_counts_of_the_whole(
+    shards: list[list[str]], n_ranges: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        files = count_files(Path(folder), shards, n_ranges)
+    assert len(files) == n_ranges
+    assert sum(map(len, files)) == len(set().union(*files))  # each word is in one file
+    whole = reference_counts(text for texts in shards for text in texts)
+    assert {word: n for file in files for word, n in file.items()} == whole
+
+
+def test_two_workers_count_what_one_does(tmp_path: Path) -> None:
+    sentences = split_sentences(read_docstrings(["json"]))[:200]
+    shards = [sentences[start::7] for start in range(7)]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = count_files(tmp_path / "one", shards, 4)
+    assert one == count_files(tmp_path / "two", shards, 4, workers=2)
+    assert all(len(file) > 20 for file in one)
+
+
+def test_ranges_depend_on_the_size_of_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = write_shards(tmp_path, [["a"]] * 10)
+    size = sum(shard.stat().st_size for shard in shards)
+    assert n_ranges_of(shards) == 1
+    monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 3.5)
+    assert n_ranges_of(shards) == 4
+    monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 100)
+    assert n_ranges_of(shards) == 8
+    monkeypatch.setattr(word_counts, "_BYTES_PER_RANGE", size / 30.5)
+    assert n_ranges_of(shards) == 31
+
+
+@pytest.mark.parametrize("step", ["count_chunks", "words_of_chunks", "_merge_words"])
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_counting_that_was_interrupted_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: int
+) -> None:
+    """In each of its steps: whole files are kept, and nothing is computed twice."""
+    texts = [["b a c", "d b"], ["a b c e"], ["f f f f g h"]]
+    shards = write_shards(tmp_path, texts)
+    monkeypatch.setattr(word_counts, "n_ranges_of", lambda _: 3)
+    calls = Counter[str]()
+    for name in ("count_chunks", "words_of_chunks", "_merge_words"):
+        monkeypatch.setattr(
+            word_counts, name, partial(interrupted, getattr(word_counts, name), name, calls)
+        )
+    calls[step] = -1 - after
+    with pytest.raises(KeyboardInterrupt), counted_words(shards, Processes(1), tmp_path, ENGLISH):
+        pass
+    times = {f: f.stat().st_mtime_ns for f in tmp_path.iterdir()}
+    assert len(times) > len(shards) or not after
+    with counted_words(shards, Processes(1), tmp_path, ENGLISH) as counts:
+        found = {word: n for file in counts for word, n in as_dict(read_table(file)).items()}
+        assert times == {file: file.stat().st_mtime_ns for file in times}
+    assert found == reference_counts(text for part in texts for text in part)
+    assert sorted(tmp_path.iterdir()) == shards
+    expected = {"count_chunks": 3, "words_of_chunks": 3, "_merge_words": 3}
+    assert calls == expected | {step: 3 - after}
+
+
+def interrupted(function, name: str, calls: Counter, *args, **options):
+    """Calls a function, and counts; from -n on, the n-th call is interrupted."""
+    calls[name] += 1
+    if calls[name] == 0:
+        raise KeyboardInterrupt
+    return function(*args, **options)
+
+
+def test_counts_are_kept_where_what_is_done_with_them_fails(tmp_path: Path) -> None:
+    shards = write_shards(tmp_path, [["a b"], ["c"]])
+    with (
+        pytest.raises(ValueError, match="no"),
+        counted_words(shards, Processes(1), tmp_path, ENGLISH) as counts,
+    ):
+        raise ValueError("no")
+    assert counts[0].exists()
