@@ -6,7 +6,7 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,13 +28,13 @@ class BuildEngine(NamedTuple):
         engine: Runs the parts of stages.
         teacher_on: The kind of device that other processes run the teacher on; None if this one
             does.
-        check: Checks that all machines can take part, from the work directory and the teacher;
-            raises a ValueError that names one that cannot.
+        check: Checks that all machines can take part, from the work directory, the files of the
+            text and the teacher; raises a ValueError that names one that cannot.
     """
 
     engine: Engine
     teacher_on: str | None
-    check: Callable[[Path, Teacher], None]
+    check: Callable[[Path, Sequence[Path], Teacher], None]
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
     """
     if config.engine == "processes":
         engine = Processes(config.workers, _gpus(config.teacher))
-        yield BuildEngine(engine, None, lambda work_dir, teacher: None)
+        yield BuildEngine(engine, None, lambda *_: None)
         return
     from st_static.ray_cluster import ray_cluster
 
@@ -55,9 +55,9 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
         if cluster.dashboard:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
 
-        def check(work_dir: Path, teacher: Teacher) -> None:
+        def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
             with seen_by_others(Place.parse(str(work_dir))) as seen:
-                cluster.check(functools.partial(_facts, seen, teacher))
+                cluster.check(functools.partial(_facts, seen, files, teacher))
 
         yield BuildEngine(cluster, _device_on_cluster(config.teacher, cluster.n_gpus), check)
 
@@ -92,11 +92,12 @@ def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
     return "cuda" if n_gpus else "cpu"
 
 
-def _facts(seen: Place, teacher: Teacher) -> dict[str, str]:
+def _facts(seen: Place, files: Sequence[Path], teacher: Teacher) -> dict[str, str]:
     """What each machine must tell alike; unpickling the teacher has checked its weights."""
     sees = "" if seen.info().is_file else "out"
     return {
         "the work directory": f"with{sees} access",
+        "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
         "the processor's instructions": torch.backends.cpu.get_cpu_capability(),
         "the teacher": teacher.fingerprint(),
     }

@@ -113,7 +113,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            engine.check(run.work.path, run.teacher)
+            engine.check(run.work.path, run.corpus.files, run.teacher)
             yield run
 
 
