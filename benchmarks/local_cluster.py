@@ -8,8 +8,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ray.cluster_utils import Cluster
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 
 def keep_to_processors(n: int) -> None:
@@ -21,6 +23,8 @@ def keep_to_processors(n: int) -> None:
 @contextlib.contextmanager
 def two_nodes() -> Iterator[Cluster]:
     """A cluster of two nodes with a processor each, until the block ends."""
+    from ray.cluster_utils import Cluster  # not for those who only read a work directory
+
     # Its own processes would count the driver's threads.
     threads = os.environ.pop("OMP_NUM_THREADS", None)
     head = {"num_cpus": 1, "include_dashboard": False}
