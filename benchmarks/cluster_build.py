@@ -98,9 +98,10 @@ def main() -> int:
                 run(arguments.recipe, new, [*options, *engine]) for engine in engines.values()
             )
             ratios.append(there.seconds / here.seconds)
-            unequal.update(differing(here.files, there.files))
+            differ = differing(here.files, there.files)
+            unequal.update(differ)
             print(describe("processes", here), describe("ray", there), sep="\n", flush=True)
-            print(f"ratio {ratios[-1]:.2f}", flush=True)
+            print(f"ratio {ratios[-1]:.2f}, {len(differ)} files differ", flush=True)
     print(f"the cluster takes {statistics.median(ratios):.2f} times as long (goal {GOAL})")
     print(f"files that differ: {', '.join(sorted(unequal)) or 'none'}")
     return 1 if unequal else 0

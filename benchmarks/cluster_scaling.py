@@ -4,19 +4,21 @@ Run:
     python benchmarks/cluster_scaling.py --corpus 'data/*.txt.xz' [--documents 60000]
         [--teacher_rate TOKENS_PER_SECOND] [--workers 1 8 64]
 
-Runs the stages up to extraction over the first documents of a corpus, a minute or two, and measures
-the seconds of each part that an engine hands out, what this process (the driver) does for it and
-beside all parts, the files' sizes, and the driver's memory. Then the parts of 1 TB of text, 150,000
-words and 100 sentences each are handed out in a simulation: workers take parts as they become free,
-parts last as long as measured ones (drawn at random), and the driver serves one worker at a time.
+Runs the stages up to extraction over the first documents of a corpus, and over half as many, a
+minute or two, and measures the seconds of each part that an engine hands out, what this process
+(the driver) does for it and beside all parts, the files' sizes, and the driver's memory. Then the
+parts of 1 TB of text, 150,000 words and 100 sentences each are handed out in a simulation: workers
+take parts as they become free, parts last as long as measured ones (drawn at random), and the
+driver serves one worker at a time. PCA and distillation, on one device, come on top of it
+(`distillation_seconds.py`).
 
 How each cost grows is in `GROWTH`: with the text, with distinct chunks (a power of the text, fitted
 to half of the sample and all of it), with candidates (which `max_candidates` bounds) or with the
-sentences that are selected (0.55 a pair, as at the size of the development build). The teacher's
-rate is that of the recipe's on one processor here; give that of a GPU with --teacher_rate. Printed
-for each stage: hours, and those in which only the driver works; what the file system delivers and
-takes; the driver's memory. Nothing is measured of a network or a file system: both are
-taken to keep up.
+sentences that are selected (0.55 a pair, of 16 tokens each). The rate of the teacher is that of
+--teacher on one processor here; give that of a GPU with --teacher_rate. Printed for each stage:
+hours, those in which only the driver works, and those in which it is busy; what the file system
+delivers and takes; the driver's memory, out of both samples, to some tens of gigabytes. Nothing is
+measured of a network or a file system: both are taken to keep up.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ from st_static.distill.work_directory import WorkDirectory
 
 TEXT_MB = 1e6
 WORDS, PER_WORD, CANDIDATES = 150_000, 100, 2_000
-SENTENCES_PER_PAIR = 0.55
+SENTENCES_PER_PAIR, TOKENS_PER_SENTENCE = 0.55, 16
 MOST_TEACHER_SHARDS = 1024
 # What the seconds of parts grow with, by the function that an engine is given; else with the text.
 GROWTH = {
@@ -63,9 +65,15 @@ GROWTH = {
     "_Writer": "tokens",
     "_merge_range": "sums",
 }
-# The same of what the driver does beside all parts, and of its memory. Of the selection, both are
-# split into what grows with the sentences and what with the candidates.
+# The same of what the driver does beside all parts; that of the selection is split into what grows
+# with the sentences and what with the candidates.
 GROWTH_OF_DRIVER = {"sentences": "kept", "vocabulary": "distinct", "extraction": "tokens"}
+GROWTH_OF_MEMORY = {
+    "sentences": "kept",
+    "vocabulary": "distinct",
+    "selection": "kept",
+    "extraction": "selected",
+}
 
 Quantities = dict[str, float]
 
@@ -217,10 +225,9 @@ class Sample:
         )
         return replace(stage, read=self.figures["sentences"]["bytes"])
 
-    def vocabulary(self, share: float) -> Stage:
-        """The vocabulary of a share of the shards."""
+    def vocabulary(self) -> Stage:
+        """The vocabulary."""
         shards = sentence_shards(self.work.folder("sentences"))
-        shards = shards[: math.ceil(share * len(shards))]
         config = self.config.vocabulary.with_defaults_of(["en"])
         teacher = self.teacher.tokenizer
         pieces = teacher_pieces(teacher, config.normalization)
@@ -251,42 +258,74 @@ class Sample:
         return self.stage("extraction", size_of(self.work.folder("selection")), compute)
 
 
-class Costs(NamedTuple):
+class Measured(NamedTuple):
     """What is known of a sample.
 
     Attributes:
         stages: What each stage cost.
-        sample: Quantities of the sample.
-        full: The same of the whole size.
+        quantities: What it has of all that costs grow with.
         selection: Serial seconds of the selection for a sentence of the corpus, and a candidate.
     """
 
     stages: list[Stage]
-    sample: Quantities
-    full: Quantities
+    quantities: Quantities
     selection: tuple[float, float]
 
 
-def measure(config: BuildConfig, teacher: Teacher, pool: ProcessPoolExecutor) -> Costs:
-    """Run all stages, some of them twice to tell apart what grows in different ways."""
-    run = Sample(config, teacher, pool)
-    sentences = run.sentences()
-    run.vocabulary(0.5)
-    distinct_in_half = run.figures["vocabulary"]["distinct_words"]
-    vocabulary = run.vocabulary(1)
-    few = run.selection(config.selection.sentences_per_word)
-    few_candidates = run.figures["selection"]["candidates"]
-    selection = run.selection(config.selection.max_candidates)
-    figures = run.figures
-    extraction = run.extraction()
-    sample = quantities_of(run)
+@dataclass
+class Costs:
+    """What two samples tell of the whole size.
+
+    Args:
+        small: A sample of half the text.
+        large: A sample.
+    """
+
+    small: Measured
+    large: Measured
+
+    def __post_init__(self) -> None:
+        self.stages, self.sample, self.selection = self.large
+        more = {name: n / self.small.quantities[name] for name, n in self.sample.items()}
+        exponent = math.log(more["distinct"]) / math.log(more["text"])
+        self.full = at_full_size(self.sample, exponent)
+
+    def memory(self, number: int) -> float:
+        """Bytes of the driver's memory at the whole size, of a stage by its number."""
+        stage, before = self.stages[number], self.small.stages[number]
+        quantity = GROWTH_OF_MEMORY[stage.name]
+        n, n_before = self.sample[quantity], self.small.quantities[quantity]
+        # What does not grow is the same in both; a vocabulary's tokens hardly grow at all.
+        slope = (stage.memory - before.memory) / (n - n_before) if n > 1.2 * n_before else 0.0
+        return max(0.0, stage.memory + slope * (self.full[quantity] - n))
+
+
+def measure(config: BuildConfig) -> Measured:
+    """Run all stages, the selection twice to tell apart what grows in different ways."""
+    torch.set_num_threads(1)
+    spawning = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, spawning) as pool:
+        config = replace(config, work_dir=folder)
+        teacher = Teacher.load(config.teacher, ["en"])
+        pool.submit(timed_call, abs, 1).result()  # imports
+        run = Sample(config, teacher, pool)
+        stages = [run.sentences(), run.vocabulary()]
+        few = run.selection(config.selection.sentences_per_word)
+        few_candidates = run.figures["selection"]["candidates"]
+        selection = run.selection(config.selection.max_candidates)
+        quantities = quantities_of(run)
+        stages += [selection, run.extraction()]
     # serial = a x sentences + b x candidates, measured at two numbers of candidates.
-    more = max(1, figures["selection"]["candidates"] - few_candidates)
+    more = max(1.0, quantities["candidates"] - few_candidates)
     of_candidate = max(0.0, selection.serial - few.serial) / more
-    of_sentence = max(0.0, few.serial - of_candidate * few_candidates) / sample["kept"]
-    exponent = math.log2(figures["vocabulary"]["distinct_words"] / distinct_in_half)
-    stages = [sentences, vocabulary, selection, extraction]
-    return Costs(stages, sample, at_full_size(sample, exponent), (of_sentence, of_candidate))
+    of_sentence = max(0.0, few.serial - of_candidate * few_candidates) / quantities["kept"]
+    return Measured(stages, quantities, (of_sentence, of_candidate))
+
+
+def in_new_process(config: BuildConfig) -> Measured:
+    """Measure where no earlier run has left memory."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure, config).result()
 
 
 def quantities_of(run: Sample) -> Quantities:
@@ -312,7 +351,7 @@ def at_full_size(sample: Quantities, exponent: float) -> Quantities:
         "distinct": growth**exponent * sample["distinct"],
         "candidates": WORDS * CANDIDATES,
         "selected": selected,
-        "tokens": selected * sample["tokens"] / sample["selected"],
+        "tokens": selected * TOKENS_PER_SENTENCE,
         "sums": MOST_TEACHER_SHARDS * WORDS / 4,  # rows of partial sums, of a quarter of all words
     }
 
@@ -360,6 +399,16 @@ def serial_seconds(stage: Stage, costs: Costs) -> float:
     return max(0.0, stage.serial) * full[quantity] / costs.sample[quantity]
 
 
+def busy_seconds(stage: Stage, costs: Costs) -> float:
+    """Seconds of a stage at the whole size in which the driver works, alone or not."""
+    of_parts = (
+        phase.driver * costs.full[quantity] / costs.sample[quantity]
+        for phase in stage.phases
+        for quantity in [GROWTH.get(phase.name, "text")]
+    )
+    return serial_seconds(stage, costs) + sum(of_parts)
+
+
 def bytes_moved(stage: Stage, costs: Costs) -> tuple[float, float]:
     """Bytes that a stage reads, and writes, at the whole size."""
     full, sample = costs.full, costs.sample
@@ -373,42 +422,33 @@ def bytes_moved(stage: Stage, costs: Costs) -> tuple[float, float]:
     return stage.read * full[quantity] / sample[quantity], written
 
 
-def memory_of(stage: Stage, costs: Costs) -> float:
-    """Bytes of the driver's memory at the whole size."""
-    quantity = {"selection": "kept", "extraction": "sums"}.get(stage.name)
-    if stage.name == "extraction":
-        return stage.memory * WORDS / costs.sample["sums"]
-    quantity = quantity or GROWTH_OF_DRIVER[stage.name]
-    return stage.memory * costs.full[quantity] / costs.sample[quantity]
-
-
 def print_table(costs: Costs, workers: int, speed: float) -> None:
     """Print all stages with a number of workers, and which limits the build."""
     rng = np.random.default_rng(0)
     print(f"\n{workers} workers\n")
-    print("| stage | hours | of them driver alone | read GB | written GB | MB/s | driver GB |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| stage | hours | driver alone | driver busy | read GB | written GB | MB/s | driver GB |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     rows = {}
-    for stage in costs.stages:
-        serial = serial_seconds(stage, costs)
+    for number, stage in enumerate(costs.stages):
+        serial, busy = serial_seconds(stage, costs), busy_seconds(stage, costs)
         seconds = serial + sum(
             phase_seconds(phase, costs, workers, rng, speed) for phase in stage.phases
         )
         read, written = bytes_moved(stage, costs)
-        rows[stage.name] = seconds, serial
+        rows[stage.name] = seconds, busy
         print(
-            f"| {stage.name} | {seconds / 3600:.2f} | {serial / 3600:.2f} | {read / 1e9:,.0f} | "
-            f"{written / 1e9:,.0f} | {(read + written) / 1e6 / seconds:,.1f} | "
-            f"{memory_of(stage, costs) / 1e9:,.1f} |"
+            f"| {stage.name} | {seconds / 3600:.2f} | {serial / 3600:.2f} | {busy / 3600:.2f} | "
+            f"{read / 1e9:,.0f} | {written / 1e9:,.0f} | {(read + written) / 1e6 / seconds:,.1f} | "
+            f"{costs.memory(number) / 1e9:,.1f} |"
         )
     longest = max(rows, key=lambda name: rows[name][0])
-    seconds, serial = rows[longest]
+    seconds, busy = rows[longest]
     total = sum(seconds for seconds, _ in rows.values())
-    alone = sum(serial for _, serial in rows.values())
     print(
-        f"\n{total / 3600:.1f} hours, {alone / 3600:.1f} of them the driver alone; "
-        f"{longest} limits, {100 * seconds / total:.0f} % of the time, of which the driver alone "
-        f"has {100 * serial / seconds:.0f} %"
+        f"\n{total / 3600:.1f} hours. {longest} limits, with {100 * seconds / total:.0f} % of the "
+        f"time: there the driver is busy {100 * busy / seconds:.0f} % of the time"
     )
 
 
@@ -427,15 +467,15 @@ def print_costs(costs: Costs) -> None:
     print({name: round(value) for name, value in costs.full.items()}, "at the whole size")
 
 
-def sample_config(arguments: argparse.Namespace, folder: str) -> BuildConfig:
-    """The recipe of the sample."""
+def sample_config(arguments: argparse.Namespace, documents: int) -> BuildConfig:
+    """The recipe of a sample."""
     return parse_build(
         [
             *["--corpus.files", arguments.corpus, "--language", "en"],
-            *["--corpus.max_documents", str(arguments.documents)],
-            *["--work_dir", folder, "--output", f"{folder}/model"],
+            *["--corpus.max_documents", str(documents)],
+            *["--work_dir", "", "--output", "model"],
             *["--teacher.model", arguments.teacher, "--teacher.device", "cpu"],
-            *["--vocabulary.size", "4000", "--selection.held_out", "1024"],
+            *["--vocabulary.size", "3000", "--selection.held_out", "1024"],
             *["--selection.sentences_per_word", "5", "--selection.max_candidates", "500"],
         ]
     )
@@ -452,13 +492,8 @@ def main() -> None:
     parser.add_argument("--teacher_rate", type=float, help="tokens a second on one worker")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64])
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    spawning = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, spawning) as pool:
-        config = sample_config(arguments, folder)
-        teacher = Teacher.load(config.teacher, ["en"])
-        pool.submit(timed_call, abs, 1).result()  # imports
-        costs = measure(config, teacher, pool)
+    sizes = arguments.documents // 2, arguments.documents
+    costs = Costs(*(in_new_process(sample_config(arguments, n)) for n in sizes))
     print_costs(costs)
     rate = costs.sample["tokens"] / sum(costs.stages[-1].phases[0].parts)
     wanted = arguments.teacher_rate or rate
