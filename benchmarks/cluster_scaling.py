@@ -43,7 +43,7 @@ import torch
 from numpy.typing import NDArray
 
 from st_static.commands.build import parse_build
-from st_static.distill.config import BuildConfig
+from st_static.distill.config import BuildConfig, CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
@@ -58,12 +58,18 @@ TEXT_MB = 1e6
 WORDS, PER_WORD, CANDIDATES = 150_000, 100, 2_000
 SENTENCES_PER_PAIR, TOKENS_PER_SENTENCE = 0.55, 16
 MOST_TEACHER_SHARDS = 1024
-# What the seconds of parts grow with, by the function that an engine is given; else with the text.
+FILES = 8  # of a sample
+# What the seconds of parts grow with, by the stage and the function that its engine is given; else
+# with the text.
 GROWTH = {
-    "words_of_chunks": "distinct",
-    "merge": "distinct",
-    "_Writer": "tokens",
-    "_merge_range": "sums",
+    ("vocabulary", "words_of_chunks"): "distinct",
+    ("vocabulary", "_split_chunks"): "distinct",
+    ("vocabulary", "_merge_words"): "distinct",
+    ("vocabulary", "_see_file"): "distinct",
+    ("vocabulary", "_spell_file"): "distinct",
+    ("selection", "_merge_range"): "candidates",
+    ("extraction", "_Writer"): "tokens",
+    ("extraction", "_merge_range"): "sums",
 }
 # The same of what the driver does beside all parts; that of the selection is split into what grows
 # with the sentences and what with the candidates.
@@ -117,6 +123,11 @@ class Stage:
     def serial(self) -> float:
         """Seconds of the driver beside all parts."""
         return self.seconds - sum(sum(phase.parts) + phase.driver for phase in self.phases)
+
+
+def quantity_of(stage: Stage, phase: Phase) -> str:
+    """What the seconds of a stage's phase grow with."""
+    return GROWTH.get((stage.name, phase.name), "text")
 
 
 def timed_call(function: Callable[[Any], Any], item: Any) -> tuple[Any, float]:
@@ -305,7 +316,8 @@ def measure(config: BuildConfig) -> Measured:
     torch.set_num_threads(1)
     spawning = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, spawning) as pool:
-        config = replace(config, work_dir=folder)
+        config = replace(config, work_dir=f"{folder}/work")
+        config = replace(config, corpus=write_sample(config.corpus, Path(folder, "text")))
         teacher = Teacher.load(config.teacher, ["en"])
         pool.submit(timed_call, abs, 1).result()  # imports
         run = Sample(config, teacher, pool)
@@ -320,6 +332,17 @@ def measure(config: BuildConfig) -> Measured:
     of_candidate = max(0.0, selection.serial - few.serial) / more
     of_sentence = max(0.0, few.serial - of_candidate * few_candidates) / quantities["kept"]
     return Measured(stages, quantities, (of_sentence, of_candidate))
+
+
+def write_sample(corpus: CorpusConfig, folder: Path) -> CorpusConfig:
+    """Write the documents of a corpus, a line each, into files that workers can share out."""
+    folder.mkdir()
+    documents = list(Corpus(corpus))
+    for number in range(FILES):
+        part = documents[number * len(documents) // FILES : (number + 1) * len(documents) // FILES]
+        text = "\n".join(" ".join(document.split()) for document in part)
+        (folder / f"{number}.txt").write_text(text + "\n", "utf-8")
+    return CorpusConfig(files=str(folder))
 
 
 def in_new_process(config: BuildConfig) -> Measured:
@@ -373,12 +396,12 @@ def simulate(parts: NDArray[np.float64], driver: float, workers: int) -> float:
 
 
 def phase_seconds(
-    phase: Phase, costs: Costs, workers: int, rng: np.random.Generator, speed: float
+    stage: Stage, phase: Phase, costs: Costs, workers: int, rng: np.random.Generator, speed: float
 ) -> float:
     """Seconds of a phase at the whole size, with teachers that are `speed` times as fast."""
     if not phase.parts:
         return 0.0
-    quantity = GROWTH.get(phase.name, "text")
+    quantity = quantity_of(stage, phase)
     growth = costs.full[quantity] / costs.sample[quantity]
     measured = np.array(phase.parts)
     n_parts, n_driver = max(1, round(growth * len(measured))), growth * phase.driver
@@ -404,7 +427,7 @@ def busy_seconds(stage: Stage, costs: Costs) -> float:
     of_parts = (
         phase.driver * costs.full[quantity] / costs.sample[quantity]
         for phase in stage.phases
-        for quantity in [GROWTH.get(phase.name, "text")]
+        for quantity in [quantity_of(stage, phase)]
     )
     return serial_seconds(stage, costs) + sum(of_parts)
 
@@ -415,7 +438,7 @@ def bytes_moved(stage: Stage, costs: Costs) -> tuple[float, float]:
     quantity = {"extraction": "selected"}.get(stage.name, "text")
     written = 0.0
     for phase in stage.phases:
-        grows = GROWTH.get(phase.name, "text")
+        grows = quantity_of(stage, phase)
         if stage.name == "selection":  # bounded by the number of candidates
             grows = "candidates"
         written += phase.written * full[grows] / sample[grows]
@@ -434,7 +457,7 @@ def print_table(costs: Costs, workers: int, speed: float) -> None:
     for number, stage in enumerate(costs.stages):
         serial, busy = serial_seconds(stage, costs), busy_seconds(stage, costs)
         seconds = serial + sum(
-            phase_seconds(phase, costs, workers, rng, speed) for phase in stage.phases
+            phase_seconds(stage, phase, costs, workers, rng, speed) for phase in stage.phases
         )
         read, written = bytes_moved(stage, costs)
         rows[stage.name] = seconds, busy
