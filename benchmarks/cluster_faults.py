@@ -53,6 +53,7 @@ SHARD = re.compile(r"^[^.].*-\d{5}\b(?!\.json$)")
 TASK, ACTOR = "ray::_called", "ray::_Keeper.call"
 ADD_SECONDS = 3  # from a node's death until a new one is there
 LOOK_SECONDS = 0.01
+LONGEST_SECONDS = 1800  # of a build
 
 
 class Moment(NamedTuple):
@@ -205,10 +206,12 @@ class Build:
             elif fault and fault.is_replaced and not self.cluster.worker_nodes:
                 time.sleep(ADD_SECONDS)
                 self.cluster.add_node(num_cpus=1)
+            if time.perf_counter() > start + LONGEST_SECONDS:
+                driver.kill()
             time.sleep(LOOK_SECONDS)
         if driver.returncode:
             said = (self.folder / "log").read_text("utf-8")[-2000:]
-            raise RuntimeError(f"The build ended with an error:\n{said}")
+            raise RuntimeError(f"The build ended with status {driver.returncode}:\n{said}")
         return time.perf_counter() - start
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -272,8 +275,6 @@ def try_fault(fault: Fault, arguments: argparse.Namespace, reference: Build) -> 
         if build.struck is not None:
             break
         moment = Moment(moment.n_shards // 2, moment.delay / 4)
-    if not reference.cluster.worker_nodes:
-        reference.cluster.add_node(num_cpus=1)
     if build.struck is None:
         print(f"| {fault} | nothing to kill | {seconds:.0f} | | |", flush=True)
         return False
@@ -308,7 +309,15 @@ def main() -> int:
         print("|---|---|---|---|---|", flush=True)
         faults = all_faults(stages, arguments.moments, arguments.seed)
         faults = [fault for fault in faults if arguments.only in str(fault)]
-        good = [try_fault(fault, arguments, reference) for fault in faults]
+        good = []
+        for fault in faults:
+            try:
+                good.append(try_fault(fault, arguments, reference))
+            except RuntimeError as error:
+                good.append(False)
+                print(f"| {fault} | | | | {error} |", flush=True)
+            if not cluster.worker_nodes:
+                cluster.add_node(num_cpus=1)
     print(f"\n{sum(good)} of {len(good)} as they must be")
     return 0 if all(good) else 1
 
