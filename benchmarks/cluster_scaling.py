@@ -17,8 +17,9 @@ to half of the sample and all of it), with candidates (which `max_candidates` bo
 sentences that are selected (0.55 a pair, of 16 tokens each). The rate of the teacher is that of
 --teacher on one processor here; give that of a GPU with --teacher_rate. Printed for each stage:
 hours, those in which only the driver works, and those in which it is busy; what the file system
-delivers and takes; the driver's memory, out of both samples, to some tens of gigabytes. Nothing is
-measured of a network or a file system: both are taken to keep up.
+delivers and takes; the driver's memory, drawn out from both samples: there, ten megabytes of noise
+become 100 GB and more, so that only small numbers tell something. Nothing is measured of a network
+or a file system: both are taken to keep up.
 """
 
 from __future__ import annotations
