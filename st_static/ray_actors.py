@@ -121,6 +121,7 @@ class Actors(Generic[Item, Result]):
             return
         self._idle.append(actor)
         if task is None:
+            self._failed_starts = 0  # what ends a build is a start that fails again and again
             self._check_device(result)
         else:
             yield result

@@ -86,6 +86,28 @@ def test_an_error_is_that_of_the_function(cluster: RayCluster):
         list(cluster.map(int, ["1", "x"]))
 
 
+def test_starts_of_actors_may_fail_now_and_then(cluster: RayCluster, tmp_path: Path):
+    def load():
+        number = len(list(tmp_path.iterdir()))
+        (tmp_path / str(number)).touch()
+        if number in (0, 1, 3):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def call(item: str) -> str:
+            if number == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return item
+
+        return call
+
+    class Function:
+        def __reduce__(self):
+            return load, ()
+
+    assert list(cluster.map_on_devices(Function(), ["part-7"])) == ["part-7"]
+    assert len(list(tmp_path.iterdir())) == 5
+
+
 def test_a_node_that_differs_is_named(cluster: RayCluster):
     cluster.check(dict)
     driver = ray.get_runtime_context().get_node_id()
