@@ -58,14 +58,15 @@ from st_static.distill.corpus.sentences import write_sentences
 from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
 from st_static.distill.corpus.word_counts import count_chunks
 from st_static.distill.distillation import sentence_ids
-from st_static.distill.extraction import extract
+from st_static.distill.extraction import _gather_sentences, extract
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, run_stage
 from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import WorkDirectory
-from st_static.files import read_table
+from st_static.distill.teacher_shards import Shard, ShardFiles
+from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
+from st_static.files import read_table, write_arrays
 from st_static.model.export import export_model
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
@@ -77,7 +78,7 @@ PCA_SENTENCES, STEPS, CHECKPOINTS, BATCH = 100_000, 10_000, 10, 256
 SHARDS, TEACHER_SHARDS = 8_192, 1_024  # as large corpora and large builds are cut
 BYTES_PER_WORD_RANGE, BYTES_PER_SUM_RANGE = 1e9, 32e6
 CANDIDATE, PAGE, PART_OF_FOOTER = 24, 4096, 24  # bytes
-SELECT_WORDS, SELECT_AT_A_TIME = 1_000, 500
+SELECT_WORDS, SELECT_AT_A_TIME = 5_000, 1_000
 GB, HOUR = 1e9, 3600
 
 Seconds = dict[str, float]
@@ -268,7 +269,6 @@ class Sample:
 
     def extraction(self, folder: Path, engine: MeasuringEngine) -> Figures:
         extract(self.teacher, self.work, folder, engine)
-        sentence_ids(self.work.tokenizer, self.work.selected.texts)  # for what tests the table
         return {}
 
     def size(self) -> tuple[Size, float]:
@@ -287,7 +287,7 @@ class Sample:
             chunks=chunks,
             candidates=work.figures("selection")["candidates"],
             selected=len(lengths),
-            selected_bytes=sum(f.stat().st_size for f in work.folder("selection").glob("*.arrow")),
+            selected_bytes=(work.folder("selection") / SELECTED_FILE).stat().st_size,
             tokens=int(lengths.sum()) + 2 * len(lengths),
             pairs=work.figures("selection")["pairs"],
             words=work.words.num_rows,
@@ -323,8 +323,8 @@ def synthetic_candidates(n_words: int) -> Iterator[Pairs]:
     rng = np.random.default_rng(0)
     for stop in range(n_words, 0, -SELECT_AT_A_TIME):
         words = np.arange(stop - SELECT_AT_A_TIME, stop, dtype=np.int32)
-        # So many distinct ones that N x 0.55 of a word's are chosen, about.
-        sentences = rng.integers(0, n_words * CANDIDATES, len(words) * CANDIDATES)
+        # A sentence is a candidate of 1.5 words.
+        sentences = rng.integers(0, round(n_words * CANDIDATES / 1.5), len(words) * CANDIDATES)
         keys = sentences.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         lengths = (4 + (keys >> np.uint64(40)) % np.uint64(40)).astype(np.int32)
         pairs = Pairs(words.repeat(CANDIDATES), sentences, lengths, keys)
@@ -367,10 +367,22 @@ def mean_seconds(n_sentences: float) -> float:
     return seconds_of(mean_direction, vectors, np.arange(len(vectors))) * n_sentences / len(vectors)
 
 
-def distillation_seconds(file: Path, n_sentences: float) -> float:
-    """Seconds of the clustering and of all steps."""
-    step = step_milliseconds(file, STUDENT_DIMENSION, 200, "cpu") / 1000
-    return STEPS * step + clustering_seconds(round(n_sentences))
+def gather_seconds(folder: Path, n_sentences: float) -> float:
+    """Seconds of writing all sentence vectors into one file, from those of four shards."""
+    n_shards, n = 4, round(n_sentences / TEACHER_SHARDS)
+    shards = [Shard(i, [slice(i * n, i * n + n)], 0) for i in range(n_shards)]
+    files = ShardFiles(folder, "vectors")
+    for shard in shards:
+        write_arrays(files.of(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})
+    seconds = seconds_of(_gather_sentences, folder, DIMENSION, shards, files)
+    return seconds * TEACHER_SHARDS / n_shards
+
+
+def ids_seconds(work: WorkDirectory, n_sentences: float) -> float:
+    """Seconds of the ids of all selected sentences, by which tables are tested and trained."""
+    texts = [read_table(shard)["text"].combine_chunks() for shard in work.sentence_shards()]
+    some = pa.concat_arrays(texts)[:200_000]
+    return seconds_of(sentence_ids, work.tokenizer, some) * n_sentences / len(some)
 
 
 def serial_seconds(stages: list[Stage], sample: Size, full: Size, direct: Seconds) -> Seconds:
@@ -385,10 +397,10 @@ def serial_seconds(stages: list[Stage], sample: Size, full: Size, direct: Second
         "vocabulary": beside["vocabulary"] * full.words / sample.words + direct["most_frequent"],
         # Sorting and writing the selected sentences, and choosing them word by word.
         "selection": beside["selection"] * selected + direct["select"],
-        # `sentence_vectors.npy` out of the shards, the sums of all ranges, the sentences' ids.
-        "extraction": beside["extraction"] * selected + direct["mean"],
+        "extraction": direct["gather"] + direct["ids"] + direct["mean"],
         "pca": direct["pca"] + direct["mean"],
-        "distillation": direct["distillation"] + 2 * direct["mean"],
+        # The mean for what is learnt, and for the table's test.
+        "distillation": direct["clustering"] + direct["steps"] + 2 * direct["mean"],
         "export": direct["export"],
     }
 
@@ -625,12 +637,16 @@ def measure(corpus: str, every: int) -> tuple[Model, Seconds]:
         run = Sample(config, pool)
         sample, exponent = run.size()
         full = at_full_size(sample, exponent)
+        text = folder / "text" / "0.txt"
         direct = {
             "most_frequent": most_frequent_seconds(word_ranges(full)),
             "select": select_seconds(),
             "mean": mean_seconds(full.selected),
             "pca": pca_seconds(),
-            "distillation": distillation_seconds(folder / "text" / "0.txt", full.selected),
+            "gather": gather_seconds(folder, full.selected),
+            "ids": ids_seconds(run.work, full.selected),
+            "clustering": clustering_seconds(round(full.selected)),
+            "steps": STEPS / 1000 * step_milliseconds(text, STUDENT_DIMENSION, 200, "cpu"),
             "export": export_seconds(folder),
         }
         serial = serial_seconds(run.stages, sample, full, direct)
