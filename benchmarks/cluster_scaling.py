@@ -44,6 +44,7 @@ from gpu_extraction import save_teacher
 from numpy.typing import NDArray
 
 from st_static.commands.build import parse_build
+from st_static.distill import teacher_shards
 from st_static.distill.config import BuildConfig, CorpusConfig
 from st_static.distill.corpus.candidates import (
     PAIRS_PER_RANGE,
@@ -53,7 +54,7 @@ from st_static.distill.corpus.candidates import (
 from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
 from st_static.distill.corpus.repetitions import KEYS_PER_RANGE
-from st_static.distill.corpus.selection import select, write_selection
+from st_static.distill.corpus.selection import _in_order, select, write_selection
 from st_static.distill.corpus.sentences import write_sentences
 from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
 from st_static.distill.corpus.word_counts import count_chunks
@@ -66,7 +67,7 @@ from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_shards import Shard, ShardFiles
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
-from st_static.files import read_table, write_arrays
+from st_static.files import read_table, write_arrays, write_table
 from st_static.model.export import export_model
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
@@ -203,6 +204,19 @@ def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
     return time.perf_counter() - start
 
 
+kept: list[Callable[[Any], Any]] = []  # by the worker process
+
+
+def keep(function: Callable[[Any], Any]) -> None:
+    """Keep a function for `call_kept`."""
+    kept.append(function)
+
+
+def call_kept(item: Any) -> Any:
+    """Call what `keep` has got."""
+    return kept[-1](item)
+
+
 class MeasuringEngine:
     """An engine of one worker process that notes what each call costs."""
 
@@ -214,7 +228,17 @@ class MeasuringEngine:
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """As `Engine.map`, one item after the other."""
-        phase = Phase(name_of(function))
+        return self._measured(name_of(function), function, items)
+
+    def map_on_devices(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """As `Engine.map_on_devices`: the process gets the function, and the teacher, once."""
+        self._pool.submit(keep, function).result()
+        return self._measured(name_of(function), call_kept, items)
+
+    def _measured(
+        self, name: str, function: Callable[[Any], Any], items: Iterable[Any]
+    ) -> Iterator[Any]:
+        phase = Phase(name)
         self.phases.append(phase)
         start = time.perf_counter()
         for item in items:
@@ -222,8 +246,6 @@ class MeasuringEngine:
             phase.parts.append(seconds)
             yield result
         phase.driver = time.perf_counter() - start - sum(phase.parts)
-
-    map_on_devices = map
 
 
 def name_of(function: Callable[[Any], Any]) -> str:
@@ -243,6 +265,7 @@ class Sample:
     def __init__(self, config: BuildConfig, pool: ProcessPoolExecutor) -> None:
         self.config, self._pool = config, pool
         self.teacher = Teacher.load(config.teacher, ["en"])
+        self.memory = psutil.Process().memory_info().rss
         self.work = WorkDirectory(Path(config.work_dir))
         computes = (self.sentences, self.vocabulary, self.selection, self.extraction)
         self.stages = [self._run(compute) for compute in computes]
@@ -367,6 +390,15 @@ def mean_seconds(n_sentences: float) -> float:
     return seconds_of(mean_direction, vectors, np.arange(len(vectors))) * n_sentences / len(vectors)
 
 
+def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float:
+    """Seconds of sorting all selected sentences, twice, and of writing them."""
+    some = pa.concat_tables(map(read_table, work.sentence_shards()))[:200_000].combine_chunks()
+    lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
+    some = some.append_column("length", pa.array(lengths))
+    seconds = 2 * seconds_of(_in_order, [some]) + seconds_of(write_table, folder / "sorted", some)
+    return seconds * n_sentences / len(some)
+
+
 def gather_seconds(folder: Path, n_sentences: float) -> float:
     """Seconds of writing all sentence vectors into one file, from those of four shards."""
     n_shards, n = 4, round(n_sentences / TEACHER_SHARDS)
@@ -389,14 +421,13 @@ def serial_seconds(stages: list[Stage], sample: Size, full: Size, direct: Second
     """Seconds of each stage at the whole size in which only the driver works."""
     beside = {stage.name: max(0.0, stage.serial) for stage in stages}
     n_shards = len(stages[0].phases[-1].parts)
-    selected = full.selected / sample.selected
     return {
         # Lists of blocks and shards, with the figures of each.
         "sentences": beside["sentences"] * SHARDS / n_shards,
         # Tokenizers, and the most frequent words of each range.
         "vocabulary": beside["vocabulary"] * full.words / sample.words + direct["most_frequent"],
-        # Sorting and writing the selected sentences, and choosing them word by word.
-        "selection": beside["selection"] * selected + direct["select"],
+        # Choosing word by word, then sorting and writing what is chosen.
+        "selection": direct["select"] + direct["sort"],
         "extraction": direct["gather"] + direct["ids"] + direct["mean"],
         "pca": direct["pca"] + direct["mean"],
         # The mean for what is learnt, and for the table's test.
@@ -445,9 +476,14 @@ def traffic(size: Size, workers: int) -> dict[str, float]:
     }
 
 
-def memory(size: Size, workers: int) -> dict[str, float]:
-    """Bytes of the driver in each stage at the whole size, without mapped files."""
-    base = psutil.Process().memory_info().rss  # Python, PyTorch and what else is imported
+def memory(size: Size, workers: int, base: float) -> dict[str, float]:
+    """Bytes of the driver in each stage at the whole size, without mapped files.
+
+    Args:
+        size: The whole size.
+        workers: How many work.
+        base: Bytes of Python, all that is imported, and the teacher.
+    """
     of_word = 8 + 4 + 10  # as Arrow
     words = size.words + PIECES
     ids = 4 * size.selected * TOKENS_PER_SENTENCE + 8 * size.selected
@@ -500,12 +536,14 @@ class Model(NamedTuple):
         sample: What it has.
         full: What the whole corpus and build have.
         serial: Seconds of each stage in which only the driver works.
+        base: Bytes of the driver before the first stage.
     """
 
     stages: list[Stage]
     sample: Size
     full: Size
     serial: Seconds
+    base: float
 
     def worker_seconds(self, stage: Stage, phase: Phase) -> float:
         """Seconds of all parts of a phase at the whole size."""
@@ -540,7 +578,7 @@ class Model(NamedTuple):
 def table_of(model: Model, workers: list[int], rate: float | None) -> Iterator[str]:
     """The table's lines; `rate` is a GPU's tokens a second."""
     most = max(workers)
-    moved, held = traffic(model.full, most), memory(model.full, most)
+    moved, held = traffic(model.full, most), memory(model.full, most, model.base)
     times = [model.seconds(n) for n in workers]
     names = " | ".join(f"{n}" for n in workers)
     yield (
@@ -576,23 +614,27 @@ def in_hours(seconds: Iterable[float]) -> str:
     return " | ".join(f"{s / HOUR:,.2f}" for s in seconds)
 
 
-def limits_of(model: Model, rate: float | None) -> Iterator[str]:
-    """Lines that say where it stops scaling, and why."""
-    speed = rate / model.teacher_rate() if rate else 1.0
+def limits_of(model: Model, speed: float, teachers: str) -> str:
+    """What says where it stops scaling, and why, with teachers that are so fast."""
     serial = sum(model.serial.values())
     shared = sum(
         model.worker_seconds(stage, phase) / (speed if phase.name == "_Writer" else 1)
         for stage in model.stages
         for phase in stage.phases
     )
-    yield (
-        f"Only the driver works for {serial / HOUR:.1f} h, whatever the workers, who share "
-        f"{shared / HOUR:,.0f} h: with {shared / serial:.0f} of them both take as long, and more "
-        "make it at most twice as fast."
+    moving = sum(traffic(model.full, 64).values()) / GB
+    return (
+        f"With teachers on {teachers}, workers share {shared / HOUR:.0f} h, and only the driver "
+        f"works for {serial / HOUR:.2f} h: with {shared / serial:.0f} workers both take as long. A "
+        f"file system of 1 GB/s needs {moving / HOUR:.1f} h for all bytes, as long as "
+        f"{shared / moving:.0f} workers for their work."
     )
+
+
+def longest_serial(model: Model) -> str:
+    """What the driver does for longest."""
     longest = sorted(model.serial, key=lambda stage: -model.serial[stage])[:3]
-    said = ", ".join(f"{stage} {model.serial[stage] / 60:.0f} min" for stage in longest)
-    yield f"Of these hours most: {said}."
+    return ", ".join(f"{stage} {model.serial[stage] / 60:.0f} min" for stage in longest)
 
 
 def print_costs(model: Model, direct: Seconds) -> None:
@@ -634,6 +676,7 @@ def measure(corpus: str, every: int) -> tuple[Model, Seconds]:
         config = sample_config(corpus, folder)
         config = replace(config, corpus=write_sample(config.corpus, every, folder / "text"))
         pool.submit(timed_call, abs, 1).result()  # imports
+        teacher_shards._LEAST_TOKENS = 4096  # so that a small sample has several shards
         run = Sample(config, pool)
         sample, exponent = run.size()
         full = at_full_size(sample, exponent)
@@ -641,6 +684,7 @@ def measure(corpus: str, every: int) -> tuple[Model, Seconds]:
         direct = {
             "most_frequent": most_frequent_seconds(word_ranges(full)),
             "select": select_seconds(),
+            "sort": sort_seconds(run.work, folder, full.selected),
             "mean": mean_seconds(full.selected),
             "pca": pca_seconds(),
             "gather": gather_seconds(folder, full.selected),
@@ -650,7 +694,7 @@ def measure(corpus: str, every: int) -> tuple[Model, Seconds]:
             "export": export_seconds(folder),
         }
         serial = serial_seconds(run.stages, sample, full, direct)
-        return Model(run.stages, sample, full, serial), direct
+        return Model(run.stages, sample, full, serial, run.memory), direct
 
 
 def sample_config(corpus: str, folder: Path) -> BuildConfig:
@@ -681,7 +725,10 @@ def main() -> None:
     model, direct = measure(arguments.corpus, arguments.every)
     print_costs(model, direct)
     print(*table_of(model, arguments.workers, arguments.teacher_rate), sep="\n")
-    print("", *limits_of(model, arguments.teacher_rate), sep="\n")
+    print("", limits_of(model, 1.0, "processors"), sep="\n")
+    if arguments.teacher_rate:
+        print(limits_of(model, arguments.teacher_rate / model.teacher_rate(), "GPUs"))
+    print(f"What only the driver does: {longest_serial(model)}.")
 
 
 if __name__ == "__main__":
