@@ -476,6 +476,13 @@ def traffic(size: Size, workers: int) -> dict[str, float]:
     }
 
 
+def openings(size: Size) -> float:
+    """How often a file is opened: whoever merges a range opens all files that have a part of it."""
+    words = word_ranges(size)
+    # Each shard is written by what all ranges of keys say of it.
+    return SHARDS * (2 * key_ranges(size) + words + candidate_ranges(size)) + words**2
+
+
 def memory(size: Size, workers: int, base: float) -> dict[str, float]:
     """Bytes of the driver in each stage at the whole size, without mapped files.
 
@@ -729,6 +736,7 @@ def main() -> None:
     if arguments.teacher_rate:
         print(limits_of(model, arguments.teacher_rate / model.teacher_rate(), "GPUs"))
     print(f"What only the driver does: {longest_serial(model)}.")
+    print(f"Files are opened {openings(model.full) / 1e6:.0f} million times.")
 
 
 if __name__ == "__main__":
