@@ -16,7 +16,7 @@ import torch
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Engine, Processes
 from st_static.distill.teacher import Teacher
-from st_static.encode.places import Place, seen_by_others
+from st_static.encode.places import SEEN, Place, seen_by_others
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,8 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
 
         def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
+            for left in work_dir.glob(f"{SEEN}*"):  # by a build that was killed; this one has the lock
+                left.unlink()
             with seen_by_others(Place.parse(str(work_dir))) as seen:
                 cluster.check(functools.partial(_facts, seen, files, teacher))
 
