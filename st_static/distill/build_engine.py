@@ -56,7 +56,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
 
         def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
-            for left in work_dir.glob(f"{SEEN}*"):  # by a build that was killed; this one has the lock
+            for left in work_dir.glob(f"{SEEN}*"):  # by a build that was killed
                 left.unlink()
             with seen_by_others(Place.parse(str(work_dir))) as seen:
                 cluster.check(functools.partial(_facts, seen, files, teacher))
