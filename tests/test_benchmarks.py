@@ -74,17 +74,21 @@ def test_look_ups_by_each_way_find_the_same() -> None:
     assert lines[0].endswith(" 1.00")
 
 
-def test_costs_of_a_corpus_and_of_choosing_sentences(built: Path) -> None:
-    shards, *steps, choice = run(
-        "corpus_costs.py", str(built / "work"), "--pairs", "1"
-    ).splitlines()
-    assert shards.startswith("1 shards, ")
-    assert [line[:20].strip() for line in steps] == [
-        *("chunks of shards", "words of ranges", "merged words", "their summaries"),
-        *("keys", "candidates of shards", "merged candidates"),
-    ]
-    assert choice.startswith("1 M pairs, 500 words: ")
-    assert "; 50,000 pairs of " in choice
+@pytest.mark.parametrize(
+    ("n_workers", "driver", "expected"),
+    [
+        (1, 0, 2 + 2 + 3),
+        (2, 0, 2 + 3),
+        (9, 0, 3),
+        (9, 5, 5 + 5 + 5 + 3),  # all wait for the driver
+    ],
+)
+def test_simulated_workers_take_parts_as_they_become_free(
+    monkeypatch: pytest.MonkeyPatch, n_workers: int, driver: int, expected: int
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    simulate = importlib.import_module("cluster_scaling").simulate
+    assert simulate(np.array([2.0, 2.0, 3.0]), driver, n_workers) == expected
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from st_static import files as files_module
 from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus import repetitions, sentences
+from st_static.distill.corpus.blocks import Block, write_block
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.repetitions import are_repeated
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
@@ -78,6 +80,16 @@ def first_of_each(lines: Iterable[str]) -> list[str]:
             found.append(line)
         seen.add(line.lower())
     return found
+
+
+def test_reading_a_block_takes_no_memory(tmp_path: Path) -> None:
+    keys = np.arange(100_000, dtype=np.uint64)
+    texts = pa.array([""]).take(pa.array(np.zeros(len(keys), np.int64)))
+    write_block(tmp_path / "block", pa.table([texts, keys], schema=repetitions.SCHEMA), {})
+    before = pa.total_allocated_bytes()
+    block = Block.read(tmp_path / "block")
+    assert pa.total_allocated_bytes() - before < keys.nbytes // 2
+    assert block.sorted_keys.tolist() == keys.tolist()
 
 
 # -- the same for any workers ----------------------------------------------------------
