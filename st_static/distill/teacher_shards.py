@@ -140,6 +140,8 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
     """
     items = [_Item(i, shard) for i, work in enumerate(works) for shard in work.shards]
     left = [item for item in items if not works[item.work].files.of(item.shard).exists()]
+    if not left:
+        return
     n_tokens, n_left = (sum(item.shard.tokens for item in some) for some in (items, left))
     writer = _Writer([(work.encode, work.files) for work in works])
     start, n_texts = time.perf_counter(), 0
