@@ -106,9 +106,11 @@ class Files:
     began: dict[str, float] = field(default_factory=dict)  # stages
     seen: dict[tuple[str, str], set[tuple[int, int]]] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)  # of each stage's shards
+    looked: float = 0.0  # when, last
 
     def look(self) -> None:
         """Note what is there now."""
+        self.looked = time.perf_counter()
         for folder in self.work_dir.glob("*-*/"):
             stage = stage_name(folder)
             self.began.setdefault(stage, time.perf_counter())
@@ -130,9 +132,9 @@ class Files:
         return sum(len(versions) - 1 for versions in self.seen.values())
 
     def seconds(self, stage: str) -> float:
-        """Seconds from a stage's beginning to that of the next, or until now."""
+        """Seconds from a stage's beginning to that of the next, or until the last look."""
         later = [began for began in self.began.values() if began > self.began[stage]]
-        return min(later, default=time.perf_counter()) - self.began[stage]
+        return min(later, default=self.looked) - self.began[stage]
 
     def moment(self, stage: str, share: float) -> Moment:
         """A moment at a share of a stage."""
