@@ -29,13 +29,13 @@ from tokenizers import Tokenizer
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
-from st_static.distill.extraction import extract_rows
 from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA, resolve_components
 from st_static.distill.stages import digest
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_batches import extract_rows
 from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -145,8 +146,8 @@ class Actors(Generic[Item, Result]):
             return
         self._left.clear()
         self._error = ValueError(
-            f"{task.item} failed {TRIES} times: {first_line(cause_of(error))}. All other work that "
-            "was done is kept; run the command again when the cause is mended."
+            f"{shown(task.item)} failed {TRIES} times: {first_line(cause_of(error))}. All other "
+            "work that was done is kept; run the command again when the cause is mended."
         )
 
     def _check_device(self, device: str) -> None:
@@ -156,6 +157,11 @@ class Actors(Generic[Item, Result]):
                 "different vectors. Take nodes with one kind."
             )
         self._device = device
+
+
+def shown(item: Any) -> str:
+    """An item in a message."""
+    return textwrap.shorten(str(item), 200, placeholder=" …")
 
 
 def cause_of(error: RayError) -> BaseException:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
-from st_static.ray_actors import TRIES, Actors, cause_of, first_line
+from st_static.ray_actors import TRIES, Actors, cause_of, first_line, shown
 
 with needed_by("The engine ray", "cluster"):
     import ray
@@ -46,17 +46,21 @@ def ray_cluster(
         on_gpus: Whether actors take GPUs where there are some.
 
     Raises:
-        ValueError: No Ray answers there.
+        ValueError: No Ray answers there, or this process uses Ray already.
     """
+    if ray.is_initialized():
+        raise ValueError("This process uses Ray already: call ray.shutdown() first.")
+    # Ray would look for a cluster of this machine before it starts one.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
-        context = ray.init(
-            address, logging_level=logging.ERROR, log_to_driver=False, ignore_reinit_error=False
-        )
+        with _without_default_address():  # which goes before "auto"
+            context = ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"There is no Ray cluster at {_shown(address)}: {first_line(error)}. Start one with "
-            "ray start --head, or say --address local."
+            f"There is no Ray cluster at {without_secrets(address)}: {first_line(error)}. Start "
+            "one with ray start --head, or say --address local; if it asks for a token, set "
+            "RAY_AUTH_MODE=token."
         ) from error
     try:
         yield RayCluster(context.dashboard_url or "", processors, on_gpus)
@@ -96,7 +100,7 @@ class RayCluster:
             ValueError: A node has others, or does not answer; names it.
         """
         expected = _facts(facts)
-        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        nodes = [node for node in ray.nodes() if node["Alive"] and _can_work(node["Resources"])]
         # Several nodes may have one address.
         asked = [
             (node["NodeManagerAddress"], _on_node(node["NodeID"]).remote(facts)) for node in nodes
@@ -136,7 +140,7 @@ class RayCluster:
 
         Raises:
             ValueError: An item ended its process three times; or what the function raises. What is
-                under way elsewhere ends first.
+                under way elsewhere is stopped.
         """
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_called)
         sent = ray.put(function)
@@ -151,7 +155,7 @@ class RayCluster:
                 for following in itertools.islice(left, 1):
                     waiting[task.remote(sent, following)] = following
         finally:
-            for reference in waiting:  # those that have not begun; none is stopped in between
+            for reference in waiting:
                 ray.cancel(reference, force=False)
 
     def map_on_devices(
@@ -165,19 +169,26 @@ class RayCluster:
         Raises:
             ValueError: An item failed three times, or no node has room for an actor.
         """
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
-        room = [
-            int(node.get("GPU", 0) if self.n_gpus else node.get("CPU", 0) // self._processors)
-            for node in nodes
-        ]
-        if not sum(room):
+        with contextlib.closing(Actors(function, self.n_actors(), resources)) as actors:
+            yield from actors.map(items)
+
+    def n_actors(self) -> int:
+        """How many actors there is room for.
+
+        Raises:
+            ValueError: There is none for any.
+        """
+        if self.n_gpus:
+            return self.n_gpus
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(int(node.get("CPU", 0) // self._processors) for node in nodes)
+        if not room:
             raise ValueError(
                 f"No node has {self._processors} processors, which each process of the teacher "
                 "takes: set workers to fewer."
             )
-        with contextlib.closing(Actors(function, sum(room), resources)) as actors:
-            yield from actors.map(items)
+        return room
 
 
 def _called(function: Callable[[Item], Result], item: Item) -> Result:
@@ -195,17 +206,21 @@ def _result(reference: Any, item: Any) -> Any:
     except RayTaskError as error:
         if not isinstance(cause_of(error), RayError):  # such as the loss of what it needs
             raise cause_of(error) from None
-        raise ValueError(f"{item} failed: {first_line(cause_of(error))}.") from error
+        raise ValueError(f"{shown(item)} failed: {first_line(cause_of(error))}.") from error
     except (WorkerCrashedError, RayError) as error:
         raise ValueError(
-            f"A process died {TRIES} times over {item}: {first_line(error)}. What is complete is "
-            "kept; run the command again when the cause is mended."
+            f"A process died {TRIES} times over {shown(item)}: {first_line(error)}. What is "
+            "complete is kept; run the command again when the cause is mended."
         ) from error
 
 
 def _on_node(node_id: str) -> Any:
     strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
     return ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)(_facts)
+
+
+def _can_work(resources: dict[str, float]) -> bool:
+    return bool(resources.get("CPU") or resources.get("GPU"))
 
 
 def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:
@@ -220,10 +235,24 @@ def _version(package: str) -> str:
         return "missing"
 
 
-def _check_answer(address: str | None) -> None:
+@contextlib.contextmanager
+def _without_default_address() -> Iterator[None]:
+    default = os.environ.pop("RAY_ADDRESS", None)
+    try:
+        yield
+    finally:
+        if default is not None:
+            os.environ["RAY_ADDRESS"] = default
+
+
+def _check_answer(address: str) -> None:
     """Check that something answers at an address with a host: Ray itself would wait for minutes."""
-    address = address or os.environ.get("RAY_ADDRESS")
-    if address is None or ":" not in address:
+    if "@" in address:
+        raise ValueError(
+            "The address of a Ray cluster has no user or password: expected HOST:PORT, or "
+            "ray://HOST:PORT."
+        )
+    if ":" not in address:
         return
     parts = urlsplit(address if "://" in address else f"ray://{address}")
     try:
@@ -231,9 +260,10 @@ def _check_answer(address: str | None) -> None:
             if os.environ.get("RAY_USE_TLS", "0") == "0" and not _speaks_http2(connection):
                 raise ConnectionError("something else than Ray is there")
     except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"No Ray answers at {_shown(address)} ({error}): expected the address of a Ray "
-            "cluster, as ray start --head prints it."
+            f"No Ray answers at {without_secrets(address)} ({reason}): expected the address of a "
+            "Ray cluster, as ray start --head prints it."
         ) from error
 
 
@@ -242,8 +272,3 @@ def _speaks_http2(connection: socket.socket) -> bool:
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
     frame = connection.recv(9)
     return len(frame) >= 4 and frame[3] == 4
-
-
-def _shown(address: str | None) -> str:
-    """An address without a secret."""
-    return without_secrets(address or "the address in RAY_ADDRESS, or on this machine")

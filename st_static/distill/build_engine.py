@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import torch
 
+from st_static.addresses import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Engine, Processes
 from st_static.distill.teacher import Teacher
-from st_static.encode.places import Place, seen_by_others
+from st_static.encode.places import SEEN, Place, seen_by_others
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +56,29 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
         if cluster.dashboard:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
 
-        def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
-            with seen_by_others(Place.parse(str(work_dir))) as seen:
-                cluster.check(functools.partial(_facts, seen, files, teacher))
+        device = _device_on_cluster(config.teacher, cluster.n_gpus)
+        cluster.n_actors()  # is there room for any? Not only when the teacher is to run
 
-        yield BuildEngine(cluster, _device_on_cluster(config.teacher, cluster.n_gpus), check)
+        def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
+            for left in work_dir.glob(f"{SEEN}*"):  # by a build that was killed
+                left.unlink()
+            with seen_by_others(Place.parse(str(work_dir))) as seen:
+                cluster.check(functools.partial(_facts, seen, files, teacher, device))
+
+        yield BuildEngine(cluster, device, check)
 
 
 def with_absolute_paths(config: BuildConfig) -> BuildConfig:
-    """A recipe whose files other processes find, whatever folder they run in."""
+    """A recipe whose files other processes find, whatever folder they run in.
+
+    Raises:
+        ValueError: Its work directory is no folder of a file system.
+    """
+    if "://" in config.work_dir:
+        raise ValueError(
+            f"work_dir is {without_secrets(config.work_dir)}, but stages need a folder that all "
+            "nodes see under the same path: mount the object store, or take another."
+        )
     teacher, corpus = config.teacher, config.corpus
     if Path(teacher.model).is_dir():
         teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
@@ -77,8 +92,12 @@ def _gpus(teacher: TeacherConfig) -> list[str]:
     """The GPUs of this machine that a teacher runs on."""
     if teacher.device not in (None, "cuda") or not torch.cuda.is_available():
         return []
+    n_gpus = torch.cuda.device_count()  # those before an invalid one, if the environment has one
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return visible.split(",") if visible else list(map(str, range(torch.cuda.device_count())))
+    names = visible.split(",")[:n_gpus] if visible else list(map(str, range(n_gpus)))
+    kinds = list(map(torch.cuda.get_device_name, range(n_gpus)))
+    # Other kinds round otherwise.
+    return [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
 
 
 def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
@@ -92,12 +111,14 @@ def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
     return "cuda" if n_gpus else "cpu"
 
 
-def _facts(seen: Place, files: Sequence[Path], teacher: Teacher) -> dict[str, str]:
+def _facts(seen: Place, files: Sequence[Path], teacher: Teacher, device: str) -> dict[str, str]:
     """What each machine must tell alike; unpickling the teacher has checked its weights."""
-    sees = "" if seen.info().is_file else "out"
+    for file in (Path(seen.path), *files):
+        if not file.is_file():
+            raise ValueError(f"it does not see {file}")
+    capability = torch.backends.cpu.get_cpu_capability() if device == "cpu" else "any"
     return {
-        "the work directory": f"with{sees} access",
         "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
-        "the processor's instructions": torch.backends.cpu.get_cpu_capability(),
+        "the processor's instructions": capability,
         "the teacher": teacher.fingerprint(),
     }

@@ -272,6 +272,11 @@ class BuildConfig:
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
         )
+        require(
+            "@" not in (self.address or ""),
+            "address has a user or password, but that of a Ray cluster is HOST:PORT, or "
+            "ray://HOST:PORT.",
+        )
         output, work_dir = Path(self.output).resolve(), Path(self.work_dir).resolve()
         require(
             output != work_dir and output not in work_dir.parents,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -76,7 +79,9 @@ class Processes:
         gpus = spawning.Queue()
         for gpu in self._gpus:
             gpus.put(gpu)
-        with ProcessPoolExecutor(len(self._gpus), spawning, _take, (function, gpus)) as pool:
+        with ProcessPoolExecutor(
+            len(self._gpus), spawning, _take, (pickle.dumps(function), gpus)
+        ) as pool:
             waiting = [pool.submit(_call, item) for item in items]
             try:
                 for done in as_completed(waiting):
@@ -92,10 +97,19 @@ class Processes:
 _taken: list[Callable[[Any], Any]] = []  # by a process that keeps a GPU
 
 
-def _take(function: Callable[[Any], Any], gpus: Queue[str]) -> None:
-    # Before CUDA is asked for anything; the function loads its teacher when it is first called.
+def _take(function: bytes, gpus: Queue[str]) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Before the function is unpickled, which loads its teacher.
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
-    _taken.append(function)
+    _taken.append(pickle.loads(function))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed: it holds a GPU's memory."""
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _call(item: Any) -> Any:

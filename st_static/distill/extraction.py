@@ -1,200 +1,42 @@
-"""Word vectors and sentence vectors from one pass of the teacher (paper section 2.1)."""
+"""The stage of the teacher: a vector of each word, and of each sentence (paper section 2.1)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from tokenizers import Tokenizer
-from torch.nn import functional as F
 
-from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
 from st_static.distill.engines import Engine
 from st_static.distill.pieces import TokensAlone
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.teacher import (
     Teacher,
-    TokenBatch,
-    is_out_of_memory,
-    padded_tokens,
-    token_batches,
 )
+from st_static.distill.teacher_batches import encode_batches, sentence_batches
 from st_static.distill.teacher_shards import (
     Shard,
     ShardFiles,
+    ShardWork,
     cut_shards,
     merge_sums,
     run_shards,
     summed,
 )
-from st_static.distill.word_sums import WordSums, WordVectors
+from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
-from st_static.files import Arrays, create_array, read_arrays
+from st_static.files import Arrays, create_array
 from st_static.model.vectors import has_vector
-from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
 
 logger = logging.getLogger(__name__)
 
 _SUMS_FILE = "sums.safetensors"
-
-
-class Prepared(NamedTuple):
-    """A batch that is ready for the teacher.
-
-    Attributes:
-        tokens: The teacher's tokens, [B, T].
-        bags: What to sum up for each word.
-    """
-
-    tokens: TokenBatch
-    bags: WordBags
-
-
-class Encoded(NamedTuple):
-    """What the teacher gives for a batch.
-
-    Attributes:
-        sentences: The sentence vectors, [B, d].
-        words: What is added to the sums, in this order; several where the batch was halved.
-    """
-
-    sentences: NDArray[np.float16]
-    words: list[WordVectors]
-
-
-def prepare(
-    teacher: Teacher, tokenizer: Tokenizer, sentences: Sequence[str], words: Ragged
-) -> Prepared:
-    """Tokenise sentences [B] for the teacher and find their selected words.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        sentences: The sentences.
-        words: For each sentence, the words that it was selected for, [B rows].
-    """
-    tokens = teacher.tokenize(list(sentences))
-    found = find_words(tokenizer, sentences)
-    # (sentence, word) as one number, to keep only the occurrences of selected pairs.
-    stride = tokenizer.get_vocab_size()
-    selected = words.row_of_value * stride + words.values
-    wanted = np.isin(found.sentence * stride + found.word, selected)
-    found = WordSpans(*(column[wanted] for column in found))
-    return Prepared(tokens, word_bags(align(tokens, found), found))
-
-
-def encode_batch(teacher: Teacher, batch: Prepared) -> Encoded:
-    """Run the teacher on one batch."""
-    tokens, sentences = teacher.forward(
-        torch.from_numpy(batch.tokens.input_ids), torch.from_numpy(batch.tokens.attention_mask)
-    )
-    # Half of the disk and memory: rounding to float16 changes a cosine by less than 1e-4, and the
-    # loss divides cosines by a temperature of 0.05.
-    vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
-    words = WordVectors(batch.bags.word, sum_tokens(tokens, batch.bags), batch.bags.counts)
-    return Encoded(vectors, [words])
-
-
-@torch.inference_mode()
-def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
-    """Sum up weighted token vectors [B, T, h] for each word, [U, h]."""
-    if not len(bags.word):
-        return np.zeros((0, tokens.shape[-1]), dtype=np.float32)
-    device = tokens.device
-    sums = F.embedding_bag(
-        torch.from_numpy(bags.tokens.values).to(device),
-        tokens.flatten(0, 1).float(),  # a bfloat16 sum would keep two or three digits
-        torch.from_numpy(bags.tokens.offsets[:-1].astype(np.int32)).to(device),
-        mode="sum",
-        per_sample_weights=torch.from_numpy(bags.weights).to(device),
-    )
-    return sums.cpu().numpy()
-
-
-def encode_batches(
-    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
-) -> Iterator[Encoded]:
-    """Run the teacher over batches of the selected sentences.
-
-    While the teacher works on one batch, the next is tokenised in a second thread.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        selected: The sentences, [S].
-        batches: Which sentences are in each batch.
-
-    Yields:
-        For each batch, its vectors.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        parts = map(selected.rows, batches)
-        part = next(parts, None)
-        pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
-        while part and pending:
-            batch, this, part = pending.result(), part, next(parts, None)
-            pending = part and thread.submit(_prepare_part, teacher, tokenizer, part)
-            yield _encode_halving(teacher, tokenizer, this, batch)
-
-
-def _prepare_part(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> Prepared:
-    """What the teacher is run on, for one batch."""
-    return prepare(teacher, tokenizer, part.texts.to_pylist(), part.words)
-
-
-def _encode_halving(
-    teacher: Teacher, tokenizer: Tokenizer, part: Selected, batch: Prepared
-) -> Encoded:
-    """The batch's vectors; where memory runs out, those of its halves."""
-    try:
-        return encode_batch(teacher, batch)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error) or len(part.texts) == 1:
-            raise
-    # Outside the except block, whose traceback would keep the large tensors alive.
-    logger.warning("%d sentences do not fit into memory: halving", len(part.texts))
-    middle = len(part.texts) // 2
-    one, other = (
-        _encode_halving(teacher, tokenizer, half, _prepare_part(teacher, tokenizer, half))
-        for half in (part.rows(slice(middle)), part.rows(slice(middle, None)))
-    )
-    return Encoded(np.concatenate([one.sentences, other.sentences]), one.words + other.words)
-
-
-def extract_rows(
-    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, sums: WordSums
-) -> Iterator[NDArray[np.float16]]:
-    """Run the teacher over all selected sentences, without files.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        selected: The sentences, [S].
-        sums: Where the words' vectors are added.
-
-    Yields:
-        Sentence vectors, [B, d], in the order of the sentences.
-    """
-    batches, _ = sentence_batches(teacher, selected)
-    for encoded in encode_batches(teacher, tokenizer, selected, batches):
-        for words in encoded.words:
-            sums.add(words)
-        yield encoded.sentences
-
-
-def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice], list[int]]:
-    """All selected sentences, cut into batches, and the tokens of each batch with its padding."""
-    lengths = selected.lengths + sum(map(len, teacher.surroundings()))
-    batches = token_batches(lengths, teacher.batch_tokens)
-    return batches, padded_tokens(batches, lengths)
 
 
 class Texts(Protocol):
@@ -237,7 +79,9 @@ class SentenceShards:
         return {"sentences": vectors, **summed(words, self._teacher.token_dimension)._asdict()}
 
 
-def extract(teacher: Teacher, texts: Texts, folder: Path, engine: Engine) -> WordSums:
+def extract(
+    teacher: Teacher, texts: Texts, folder: Path, engine: Engine, also: Sequence[ShardWork] = ()
+) -> WordSums:
     """Run the teacher over all selected sentences.
 
     Each shard leaves a file; an interrupted run goes on with those that are missing.
@@ -247,29 +91,30 @@ def extract(teacher: Teacher, texts: Texts, folder: Path, engine: Engine) -> Wor
         texts: The sentences, [S], and the student's tokenizer.
         folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
         engine: What runs it.
+        also: What else the teacher is to do.
 
     Returns:
         The sums over all sentences.
     """
-    work, files = SentenceShards(teacher, texts), ShardFiles(folder, "shard")
-    shards = work.cut()
-    if not (folder / _SUMS_FILE).exists():
-        run_shards(work, shards, files, engine, "teacher")
-        _gather_sentences(folder, teacher.dimension, shards, files)
-        n_tokens, paths = texts.tokenizer.get_vocab_size(), [files.of(shard) for shard in shards]
+    sentences = SentenceShards(teacher, texts)
+    work = ShardWork(sentences, sentences.cut(), ShardFiles(folder, "shard"))
+    if (folder / _SUMS_FILE).exists():
+        run_shards(also, engine)
+    else:
+        run_shards([work, *also], engine)
+        _gather_sentences(folder, teacher.dimension, work)
+        n_tokens, paths = texts.tokenizer.get_vocab_size(), list(map(work.files.of, work.shards))
         merge_sums(paths, n_tokens, teacher.token_dimension, engine).save(folder / _SUMS_FILE)
-    files.remove(shards)  # only here, for else a kill in between would lose them
+    work.files.remove(work.shards)  # only here, for else a kill in between would lose them
     return WordSums.load(folder / _SUMS_FILE)
 
 
-def _gather_sentences(
-    folder: Path, dimension: int, shards: Sequence[Shard], files: ShardFiles
-) -> None:
+def _gather_sentences(folder: Path, dimension: int, work: ShardWork) -> None:
     """Write the sentence vectors of all shards into one file."""
-    file, shape = folder / SENTENCE_VECTORS_FILE, (shards[-1].rows.stop, dimension)
+    file, shape = folder / SENTENCE_VECTORS_FILE, (work.shards[-1].rows.stop, dimension)
     vectors = create_array(file, np.float16, shape)
-    for shard in shards:
-        with safe_open(files.of(shard), framework="numpy") as arrays:
+    for shard in work.shards:
+        with safe_open(work.files.of(shard), framework="numpy") as arrays:
             vectors[shard.rows] = arrays.get_tensor("sentences")
     vectors.flush()
 
@@ -295,29 +140,58 @@ def extract_table(
     """
     selected, tokenizer = work.selected, work.tokenizer
     require_disk(folder, _bytes_needed(teacher, work), "The teacher's vectors")
-    sums = extract(teacher, work, folder, engine)
-    table = sums.means()
-    alone = np.flatnonzero(sums.counts == 0)[len(SPECIAL_TOKENS) :]
-    names = [str(tokenizer.id_to_token(int(i))) for i in alone]
-    normalization = Normalization.of(tokenizer)
-    table[alone] = _vectors_alone(TokensAlone(teacher, names, normalization), folder, engine)
+    served = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
+    unserved = _alone(teacher, tokenizer, ~served, folder / "unserved")
+    sums = extract(teacher, work, folder, engine, [unserved.work])
+    table, lacks_vector = sums.means(), sums.counts == 0
+    # The teacher may cut off all places of a word, which so is served by none in the end.
+    cut_off = _alone(teacher, tokenizer, lacks_vector & served, folder / "cut_off")
+    run_shards([cut_off.work], engine)
+    for alone in (unserved, cut_off):
+        table[alone.tokens] = alone.vectors()
     # Of the means, not of each sentence's vectors: the layers are linear, and a mean of vectors
     # goes through them as they do. Their bias would turn rows of zeros into vectors.
     known = has_vector(table)
     table[known] = teacher.to_sentence_space(table[known])
+    alone_tokens = np.flatnonzero(lacks_vector)[len(SPECIAL_TOKENS) :]
     first_piece = work.words.num_rows + len(SPECIAL_TOKENS)
     return table, {
         "dtype": str(teacher.dtype),
         "teacher_tokens": int(selected.lengths.sum()),
-        "words_alone": int((alone < first_piece).sum()),
-        "pieces_alone": int((alone >= first_piece).sum()),
+        "words_alone": int((alone_tokens < first_piece).sum()),
+        "pieces_alone": int((alone_tokens >= first_piece).sum()),
     }
 
 
-def _vectors_alone(work: TokensAlone, folder: Path, engine: Engine) -> NDArray[np.float32]:
-    files = ShardFiles(folder, "alone")
-    run_shards(work, work.shards, files, engine, "teacher, word pieces")
-    return work.gather(read_arrays(files.of(shard)) for shard in work.shards)
+class _Alone(NamedTuple):
+    """Tokens that get the teacher's vectors of themselves alone.
+
+    Attributes:
+        tokens: Their ids, [n].
+        texts: What the teacher reads for them.
+        files: Where its vectors go.
+    """
+
+    tokens: NDArray[np.int64]
+    texts: TokensAlone
+    files: ShardFiles
+
+    @property
+    def work(self) -> ShardWork:
+        """What the teacher is to do."""
+        return ShardWork(self.texts, self.texts.shards, self.files)
+
+    def vectors(self) -> NDArray[np.float32]:
+        """Their vectors, [n, h], when that is done."""
+        return self.texts.gather(self.work.results())
+
+
+def _alone(teacher: Teacher, tokenizer: Tokenizer, wanted: NDArray[np.bool_], file: Path) -> _Alone:
+    """Those of the tokens that are wanted [V] but special ones."""
+    tokens = np.flatnonzero(wanted[len(SPECIAL_TOKENS) :]) + len(SPECIAL_TOKENS)
+    names = [str(tokenizer.id_to_token(int(i))) for i in tokens]
+    texts = TokensAlone(teacher, names, Normalization.of(tokenizer))
+    return _Alone(tokens, texts, ShardFiles(file.parent, file.name))
 
 
 def _bytes_needed(teacher: Teacher, work: WorkDirectory) -> int:

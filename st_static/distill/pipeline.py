@@ -108,8 +108,6 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
         "Make one: BuildConfig(corpus=CorpusConfig(files=…)); a recipe's file is built with "
         "st-static build.",
     )
-    if config.engine == "ray":
-        config = with_absolute_paths(config)
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
@@ -121,6 +119,9 @@ class _Build:
     """One run of a recipe: knows each stage's folder and hands it to the next."""
 
     def __init__(self, config: BuildConfig, engine: BuildEngine) -> None:
+        self.recipe = config.recipe()
+        if config.engine == "ray":
+            config = with_absolute_paths(config)
         self.config = config
         self.work = WorkDirectory(Path(config.work_dir))
         self.output = Path(config.output)
@@ -230,7 +231,7 @@ class _Build:
     def _export(self) -> None:
         last = self.work.last
         record = {
-            "recipe": self.config.recipe(),
+            "recipe": self.recipe,
             "stages": {
                 name: {"hash": key_hash, **self.work.figures(name)}
                 for name, key_hash in self.work.hashes.items()

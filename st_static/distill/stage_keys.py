@@ -58,7 +58,7 @@ def format_of(vocabulary: VocabularyConfig) -> int:
 
 def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any, engine: Engine) -> Key:
     """What determines the sentences; the engine reads the files."""
-    key = asdict(config) | {"corpus": corpus.identity(engine)}
+    key = asdict(config) | {"shards": "of parts", "corpus": corpus.identity(engine)}
     languages = languages_of(language)
     return key if is_english(languages) else key | {"languages": languages}
 

@@ -6,7 +6,7 @@ So the same bytes come of it whichever processes ran which shards, and when.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from safetensors import safe_open
 from st_static.distill.engines import Engine
 from st_static.distill.progress import bar
 from st_static.distill.word_sums import WordSums, WordVectors
-from st_static.files import Arrays, write_arrays
+from st_static.files import Arrays, read_arrays, write_arrays
 
 # Tokens of a shard, padding included: seconds of work, for a kill loses what is under way. Large
 # builds have larger ones, in about so many files.
@@ -91,43 +91,66 @@ class ShardFiles:
             self.of(shard).unlink(missing_ok=True)
 
 
+class ShardWork(NamedTuple):
+    """Something that the teacher is to do, in shards.
+
+    Attributes:
+        encode: Runs the teacher over one shard; picklable.
+        shards: All shards.
+        files: Where what it gives goes.
+    """
+
+    encode: Callable[[Shard], Arrays]
+    shards: list[Shard]
+    files: ShardFiles
+
+    def results(self) -> Iterator[Arrays]:
+        """What it gave for each shard."""
+        return (read_arrays(self.files.of(shard)) for shard in self.shards)
+
+
 @dataclass(frozen=True)
 class _Writer:
     """Encodes a shard and writes its file; sent to the processes that do so."""
 
-    encode: Callable[[Shard], Arrays]
-    files: ShardFiles
+    work: Sequence[tuple[Callable[[Shard], Arrays], ShardFiles]]
 
-    def __call__(self, shard: Shard) -> Shard:
-        write_arrays(self.files.of(shard), self.encode(shard))
-        return shard
+    def __call__(self, item: _Item) -> Shard:
+        encode, files = self.work[item.work]
+        write_arrays(files.of(item.shard), encode(item.shard))
+        return item.shard
 
 
-def run_shards(
-    encode: Callable[[Shard], Arrays],
-    shards: Sequence[Shard],
-    files: ShardFiles,
-    engine: Engine,
-    label: str,
-) -> None:
+class _Item(NamedTuple):
+    """A shard of one of several works."""
+
+    work: int
+    shard: Shard
+
+    def __str__(self) -> str:
+        return str(self.shard)
+
+
+def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
     """Run the teacher over the shards whose files are not there yet.
 
     Args:
-        encode: Runs the teacher over one shard; picklable.
-        shards: All shards.
-        files: Where what it gives goes.
+        works: All that is to do; together, for the processes that do it take seconds to start.
         engine: What runs it.
-        label: What the progress bar says.
     """
-    left = [shard for shard in shards if not files.of(shard).exists()]
-    n_tokens, n_left = sum(shard.tokens for shard in shards), sum(shard.tokens for shard in left)
+    items = [_Item(i, shard) for i, work in enumerate(works) for shard in work.shards]
+    left = [item for item in items if not works[item.work].files.of(item.shard).exists()]
+    if not left:
+        return
+    n_tokens, n_left = (sum(item.shard.tokens for item in some) for some in (items, left))
+    writer = _Writer([(work.encode, work.files) for work in works])
     start, n_texts = time.perf_counter(), 0
-    with bar(label, n_tokens, "token", initial=n_tokens - n_left) as progress:
-        done = engine.map_on_devices(_Writer(encode, files), left)
-        for n_done, shard in enumerate(done, 1 + len(shards) - len(left)):
+    with bar("teacher", n_tokens, "token", initial=n_tokens - n_left) as progress:
+        done = engine.map_on_devices(writer, left)
+        for n_done, shard in enumerate(done, 1 + len(items) - len(left)):
             n_texts += shard.rows.stop - shard.rows.start
             rate = n_texts / (time.perf_counter() - start)
-            progress.set_postfix_str(f"{n_done:,}/{len(shards):,} shards, {rate:,.0f} sentences/s")
+            progress.set_postfix_str(f"{n_done:,}/{len(items):,} shards, {rate:,.0f} sentences/s")
             progress.update(shard.tokens)
 
 

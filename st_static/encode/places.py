@@ -19,6 +19,7 @@ from st_static.addresses import without_secrets
 from st_static.files import atomic, remove_leftovers
 
 _RETRY = "retry_limit_seconds=10"
+SEEN = "_seen_by_nodes_"
 WILDCARDS = re.compile(r"[*?\[]")
 
 
@@ -123,7 +124,7 @@ class Place:
 @contextmanager
 def seen_by_others(folder: Place) -> Iterator[Place]:
     """A file in a folder, until the block ends: other machines that read it see the folder."""
-    seen = folder.below(f"_seen_by_nodes_{uuid.uuid4().hex}")
+    seen = folder.below(f"{SEEN}{uuid.uuid4().hex}")
     with seen.written() as stream:
         stream.write(b"yes")
     try:

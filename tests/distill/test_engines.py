@@ -19,6 +19,24 @@ def gpu_of(item: int) -> tuple[int, str, int]:
     return item, os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
 
 
+class Seeing:
+    """A function that loads when it is unpickled, as a teacher does."""
+
+    def __init__(self, gpu: str = "") -> None:
+        self.gpu = gpu
+
+    def __reduce__(self) -> tuple:
+        return _seeing, ()
+
+    def __call__(self, item: int) -> str:
+        time.sleep(0.05)
+        return self.gpu
+
+
+def _seeing() -> Seeing:
+    return Seeing(os.environ["CUDA_VISIBLE_DEVICES"])
+
+
 def die(item: int) -> None:
     os._exit(1)
 
@@ -38,6 +56,10 @@ def test_each_gpu_has_a_process():
     assert sorted(item for item, _, _ in results) == list(range(100))
     assert len({process for _, _, process in results}) == 2
     assert {gpu for _, gpu, _ in results} == {"2", "GPU-5"}
+
+
+def test_a_process_sees_its_gpu_when_it_loads_the_teacher():
+    assert set(Processes(gpus=["2", "5"]).map_on_devices(Seeing(), range(100))) == {"2", "5"}
 
 
 @pytest.mark.parametrize("gpus", [[], ["0"]])
@@ -75,7 +97,8 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path
     [
         (None, None, ["0", "1", "2"]),
         (None, "cuda", ["0", "1", "2"]),
-        ("4,GPU-7", "cuda", ["4", "GPU-7"]),
+        ("4,GPU-7,5", "cuda", ["4", "GPU-7", "5"]),
+        ("4,2,5,", "cuda", ["4", "2", "5"]),
         (None, "cuda:1", []),
         (None, "cpu", []),
     ],
@@ -83,10 +106,20 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, device, expected):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert build_engine._gpus(TeacherConfig(device=device)) == expected
+
+
+def test_gpus_of_another_kind_than_the_first_are_left_alone(monkeypatch):
+    kinds = ["H200", "T4", "H200"]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert build_engine._gpus(TeacherConfig()) == ["0", "2"]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +137,12 @@ def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(device, n_gpus,
 def test_devices_that_a_cluster_does_not_have(device, message):
     with pytest.raises(ValueError, match=message):
         build_engine._device_on_cluster(TeacherConfig(device=device), 0)
+
+
+def test_an_address_with_a_secret_is_not_taken():
+    with pytest.raises(ValueError, match="address has a user or password") as raised:
+        BuildConfig(engine="ray", address="ray://me:secret@host:10001")
+    assert "secret" not in str(raised.value)
 
 
 def test_an_address_needs_the_engine_that_it_is_of():

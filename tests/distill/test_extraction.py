@@ -20,18 +20,14 @@ from transformers import AutoModel, AutoTokenizer
 from st_static.distill import extraction, teacher_shards
 from st_static.distill.alignment import WordBags
 from st_static.distill.engines import Processes
-from st_static.distill.extraction import (
-    SentenceShards,
-    extract,
-    extract_rows,
-    prepare,
-    sum_tokens,
-)
+from st_static.distill.extraction import SentenceShards, extract, extract_table
 from st_static.distill.pieces import TokensAlone, vectors_alone
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_batches import extract_rows, prepare, sum_tokens
 from st_static.distill.teacher_shards import (
     Shard,
     ShardFiles,
+    ShardWork,
     cut_shards,
     merge_sums,
     run_shards,
@@ -39,7 +35,7 @@ from st_static.distill.teacher_shards import (
 )
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
-from st_static.files import read_arrays, write_arrays
+from st_static.files import write_arrays
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -319,6 +315,31 @@ def test_a_memory_limit_holds_for_words_alone_too(teachers, monkeypatch):
     assert max(sizes) <= 60
 
 
+class Work(NamedTuple):
+    """The stages before."""
+
+    selected: Selected
+    tokenizer: Tokenizer
+    words: pa.Table
+
+
+def test_words_without_a_place_that_the_teacher_reads_get_its_vector_of_them_alone(
+    make_model, golden_tokenizer, tmp_path
+):
+    model = make_model()
+    model.max_seq_length = 4  # [CLS], two tokens, [SEP]: every "sat" is cut off
+    teacher = Teacher(model)
+    selected = select(teacher, GOLDEN, GOLDEN_WORDS)
+    work = Work(selected, golden_tokenizer, pa.table({"text": ["cat", "sat", "tokenization"]}))
+    table, figures = extract_table(tmp_path, teacher, work, Processes(1))
+    sums, _ = run(teacher, golden_tokenizer, selected)
+    assert sums.counts[SAT] == 0 < sums.counts[CAT]
+    np.testing.assert_allclose(table[SAT], vectors_alone(teacher, ["sat"])[0], atol=1e-6)
+    np.testing.assert_allclose(table[CAT], sums.means()[CAT], atol=1e-6)
+    assert figures["words_alone"] == 1
+    assert not table[:2].any()
+
+
 # -- going on --------------------------------------------------------------------------
 
 
@@ -367,10 +388,9 @@ def pieces_into(teachers, counted):
 
     def pieces_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
-        files = ShardFiles(folder, "alone")
-        run_shards(alone, alone.shards, files, Processes(1), "pieces")
-        vectors = alone.gather(read_arrays(files.of(shard)) for shard in alone.shards)
-        np.save(folder / "vectors.npy", vectors)
+        work = ShardWork(alone, alone.shards, ShardFiles(folder, "alone"))
+        run_shards([work], Processes(1))
+        np.save(folder / "vectors.npy", alone.gather(work.results()))
         return alone.shards
 
     return pieces_into

@@ -126,12 +126,13 @@ def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
     assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
 
 
-def actors() -> list[int]:
-    """The processes that keep a teacher."""
+def actors(raylets: set[int]) -> list[int]:
+    """The processes that keep a teacher, on the nodes with these raylets."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may end meanwhile
-            if b"_Keeper" in (process / "cmdline").read_bytes():
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in raylets and b"_Keeper" in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
     return found
 
@@ -146,6 +147,8 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
     head = {"num_cpus": 1, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args=head)
     lost = nodes.add_node(num_cpus=1)
+    processes = [node.all_processes["raylet"][0].process for node in nodes.list_all_nodes()]
+    raylets = {process.pid for process in processes}
     whole = small_config(*sources, tmp_path / "whole", workers=1)
     killed = small_config(*sources, tmp_path / "killed", workers=1)
     killed = replace(killed, engine="ray", address=nodes.address)
@@ -155,7 +158,7 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
 
         process = start(killed)
         wait_for("extraction", 3, process, work_dir)
-        os.kill(actors()[0], signal.SIGKILL)
+        os.kill(actors(raylets)[0], signal.SIGKILL)
         wait_for("extraction", 6, process, work_dir)
         kill(process)
         assert not Path(killed.output).exists()

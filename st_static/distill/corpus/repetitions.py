@@ -106,7 +106,11 @@ def _write_shard(item: tuple[int, str], folder: Path, n_ranges: int) -> int:
     block, shard = temporary_folder(folder) / name, _shard_path(folder, number)
     if not shard.exists():
         ranges = [_range_path(folder, n) for n in range(n_ranges)]
-        _write_without(block, shard, ranges, number)
+        try:
+            _write_without(block, shard, ranges, number)
+        except FileNotFoundError:  # a worker that was thought to be dead has done it meanwhile
+            if not shard.exists():
+                raise
     block.unlink(missing_ok=True)
     kept: int = read_json(shard.with_suffix(".json"))["kept"]
     return kept

@@ -132,17 +132,18 @@ def counted_words(
     chunks = [folder / f"chunks-of-shard-{number:05d}.arrow" for number in range(len(shards))]
     words = [folder / f"words-of-range-{number:05d}.arrow" for number in range(n_ranges)]
     counts = [folder / f"counts-of-range-{number:05d}.arrow" for number in range(n_ranges)]
-    write = functools.partial(_write_chunks, pattern=pattern, n_ranges=n_ranges)
-    write_missing(write, list(zip(shards, chunks, strict=True)), engine, "word counts")
-    split = functools.partial(
-        _split_chunks, files=chunks, normalization=normalization, n_ranges=n_ranges
-    )
-    write_missing(split, list(enumerate(words)), engine, "words")
-    merge = functools.partial(_merge_words, files=words)
-    write_missing(merge, list(enumerate(counts)), engine, "merged words")
+    if not all(file.exists() for file in counts):  # else a kill came while they were removed
+        write = functools.partial(_write_chunks, pattern=pattern, n_ranges=n_ranges)
+        write_missing(write, list(zip(shards, chunks, strict=True)), engine, "word counts")
+        split = functools.partial(
+            _split_chunks, files=chunks, normalization=normalization, n_ranges=n_ranges
+        )
+        write_missing(split, list(enumerate(words)), engine, "words")
+        merge = functools.partial(_merge_words, files=words)
+        write_missing(merge, list(enumerate(counts)), engine, "merged words")
     yield counts
     for file in [*chunks, *words, *counts]:
-        file.unlink()
+        file.unlink(missing_ok=True)
 
 
 def _write_chunks(item: tuple[Path, Path], pattern: str | None, n_ranges: int) -> None:
