@@ -65,7 +65,7 @@ from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, run_stage
 from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_shards import Shard, ShardFiles
+from st_static.distill.teacher_shards import Shard, ShardFiles, ShardWork
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_arrays, write_table
 from st_static.model.export import export_model
@@ -406,7 +406,7 @@ def gather_seconds(folder: Path, n_sentences: float) -> float:
     files = ShardFiles(folder, "vectors")
     for shard in shards:
         write_arrays(files.of(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})
-    seconds = seconds_of(_gather_sentences, folder, DIMENSION, shards, files)
+    seconds = seconds_of(_gather_sentences, folder, DIMENSION, ShardWork(dict, shards, files))
     return seconds * TEACHER_SHARDS / n_shards
 
 
