@@ -26,6 +26,7 @@ import heapq
 import math
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -298,6 +299,8 @@ class Sample:
         """What it has, and the power of the text that distinct chunks grow with."""
         work, lengths = self.work, self.work.selected.lengths
         shards = work.sentence_shards()
+        if len(shards) < 2:
+            sys.exit("Expected a sample of at least 16 MB of text: give more, or lower --every.")
         texts = [read_table(shard)["text"].combine_chunks() for shard in shards]
         half = len(count_chunks(pa.concat_arrays(texts[::2])))
         chunks = len(count_chunks(pa.concat_arrays(texts)))
