@@ -1,16 +1,23 @@
 """Processes of one machine: results in any order, a process for each GPU."""
 
 import os
+import pickle
+import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
 
 from st_static.distill import build_engine, teacher_shards
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
+from st_static.distill.teacher import Teacher
+from st_static.encode.places import Place
 
 
 def gpu_of(item: int) -> tuple[int, str, int]:
@@ -148,3 +155,62 @@ def test_an_address_with_a_secret_is_not_taken():
 def test_an_address_needs_the_engine_that_it_is_of():
     with pytest.raises(ValueError, match="address is that of a Ray cluster: set engine to ray"):
         BuildConfig(address="auto")
+
+
+# -- a teacher in other processes ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def teacher_config(tmp_path_factory) -> TeacherConfig:
+    model = save_tiny_teacher(tmp_path_factory.mktemp("teacher"))
+    return TeacherConfig(model=str(model), check=False)
+
+
+def test_a_teacher_is_loaded_again_elsewhere(teacher_config: TeacherConfig):
+    teacher = Teacher.load(teacher_config)
+    again = pickle.loads(pickle.dumps(teacher))
+    assert again is not teacher
+    assert (again.fingerprint(), again.dtype) == (teacher.fingerprint(), teacher.dtype)
+    assert len(pickle.dumps(teacher)) < 2_000  # its recipe, and no weights
+    assert pickle.loads(pickle.dumps(teacher)) is again  # once in a process
+
+
+def test_other_weights_elsewhere_are_refused(teacher_config: TeacherConfig, tmp_path: Path):
+    folder = tmp_path / "teacher"
+    shutil.copytree(teacher_config.model, folder)
+    sent = pickle.dumps(Teacher.load(replace(teacher_config, model=str(folder))))
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in weights if "word_embeddings" in name)
+    save_file({**weights, name: weights[name] + 1}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="has other weights here than where the build was started"):
+        pickle.loads(sent)
+
+
+def test_a_teacher_that_was_not_loaded_is_not_sent(make_model):
+    with pytest.raises(TypeError, match=r"Only a teacher that Teacher\.load gave"):
+        pickle.dumps(Teacher(make_model()))
+
+
+def test_for_gpus_elsewhere_a_teacher_has_their_format(teacher_config: TeacherConfig):
+    teacher = Teacher.load(replace(teacher_config, device="cuda"), workers_on="cuda")
+    assert teacher.model.device.type == "cpu"
+    assert teacher.dtype == torch.bfloat16
+    assert pickle.loads(pickle.dumps(teacher)).dtype == torch.bfloat16
+
+
+def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_path: Path):
+    teacher = Teacher.load(teacher_config)
+    (tmp_path / "seen").touch()
+    seen, lost = Place.parse(str(tmp_path / "seen")), Place.parse(str(tmp_path / "lost"))
+    facts = build_engine._facts(seen, [tmp_path / "seen"], teacher, "cpu")
+    assert facts["the teacher"] == teacher.fingerprint()
+    assert facts["the text"] == "0 bytes long"
+    for place, files in ((lost, []), (seen, [tmp_path / "lost"])):
+        with pytest.raises(ValueError, match=f"it does not see {tmp_path / 'lost'}"):
+            build_engine._facts(place, files, teacher, "cpu")
+
+
+def test_a_work_directory_in_an_object_store_is_refused():
+    config = BuildConfig(work_dir="s3://key:secret@bucket/work", engine="ray")
+    with pytest.raises(ValueError, match="work_dir is s3://bucket/work, but stages need a folder"):
+        build_engine.with_absolute_paths(config)
