@@ -26,8 +26,9 @@ def run(script: str, *arguments: str) -> str:
     return run_script(FOLDER / script, *arguments)
 
 
-# The baseline runs in an environment of its own, with another transformers; the last is no script.
-OTHERS = {"model2vec_baseline.py", "local_cluster.py"}
+# The baseline runs in an environment of its own, with another transformers; the others are no
+# scripts.
+OTHERS = {"model2vec_baseline.py", "local_cluster.py", "scaling_sample.py", "scaling_size.py"}
 HERE = sorted({path.name for path in FOLDER.glob("*.py")} - OTHERS)
 
 
