@@ -214,3 +214,7 @@ def main() -> None:
         print(limits_of(model, arguments.teacher_rate / model.teacher_rate(), "GPUs"))
     print(f"What only the driver does: {longest_serial(model)}.")
     print(f"Files are opened {openings(model.full) / 1e6:.0f} million times.")
+
+
+if __name__ == "__main__":
+    main()
