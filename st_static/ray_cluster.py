@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -13,24 +14,29 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from st_static.actors import Actors, Task, cause_of, first_line
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
-from st_static.ray_actors import TRIES, Actors, cause_of, first_line, shown
+from st_static.ray_actors import RayActor
 
 with needed_by("The engine ray", "cluster"):
     import ray
-    from ray.exceptions import GetTimeoutError, RayError, RayTaskError, WorkerCrashedError
+    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _ANSWER_SECONDS = 5  # of an address
-_CHECK_SECONDS = 120  # of a node, which may have to start Python and import torch
+_CHECK_SECONDS = 600  # of a node, which may have to load a large teacher from another machine
 # Tasks that wait at a node, so that none is idle between two.
 _AHEAD = 2
 # What must be the same on all nodes, or they make other bytes.
-_PACKAGES = ("st-static", "numpy", "pyarrow", "tokenizers", "torch")
+_PACKAGES = (
+    *("st-static", "numpy", "pyarrow", "sentence-transformers", "tokenizers", "torch"),
+    "transformers",
+)
+_GPU_KIND = "accelerator_type:"  # in what Ray says of a node
 
 
 @contextlib.contextmanager
@@ -99,6 +105,7 @@ class RayCluster:
         Raises:
             ValueError: A node has others, or does not answer; names it.
         """
+        self._check_gpus()
         expected = _facts(facts)
         nodes = [node for node in ray.nodes() if node["Alive"] and _can_work(node["Resources"])]
         # Several nodes may have one address.
@@ -114,13 +121,29 @@ class RayCluster:
                         f"process has {value}: both need the same."
                     )
 
+    def _check_gpus(self) -> None:
+        """Check that GPUs, if actors take some, are of one kind."""
+        kinds: dict[str, str] = {}
+        for node in ray.nodes() if self.n_gpus else []:
+            if node["Alive"]:
+                found = [key for key in node["Resources"] if key.startswith(_GPU_KIND)]
+                kinds.update(
+                    (key.removeprefix(_GPU_KIND), node["NodeManagerAddress"]) for key in found
+                )
+        if len(kinds) > 1:
+            there = " and ".join(f"{kind} on {node}" for kind, node in sorted(kinds.items()))
+            raise ValueError(
+                f"The cluster has GPUs of several kinds, {there}, which would give different "
+                "vectors. Take nodes with one kind, or set teacher.device to cpu."
+            )
+
     def _answer(self, name: str, answer: Any) -> dict[str, str]:
         try:
             facts: dict[str, str] = ray.get(answer, timeout=_CHECK_SECONDS)
         except GetTimeoutError as error:
             raise ValueError(
-                f"The node {name} did not answer in {_CHECK_SECONDS} seconds: all its processors "
-                "may be taken by other work."
+                f"The node {name} did not answer in {_CHECK_SECONDS} seconds: it may be busy, or "
+                "read the model too slowly."
             ) from error
         except RayError as error:
             raise ValueError(
@@ -132,31 +155,43 @@ class RayCluster:
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a function to items on all nodes, and yield the results as they come.
 
-        Where a process or a node dies, its items are done again elsewhere.
+        Where a process or a node dies, or a file cannot be read or written, the item is done again,
+        three times at most.
 
         Args:
             function: A picklable function of one item.
             items: The items.
 
         Raises:
-            ValueError: An item ended its process three times; or what the function raises. What is
-                under way elsewhere is stopped.
+            ValueError: An item failed three times; or what else the function raises. What is under
+                way elsewhere is stopped.
         """
-        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_called)
-        sent = ray.put(function)
-        n_waiting = _AHEAD * self.n_workers
-        left = iter(items)
-        waiting = {task.remote(sent, item): item for item in itertools.islice(left, n_waiting)}
+        call = ray.remote(num_cpus=1, max_retries=0)(_called)
+        sent, left = ray.put(function), map(Task, items)
+        waiting: dict[Any, Task[Item]] = {}
+
+        def send(task: Task[Item]) -> None:
+            waiting[call.remote(sent, task.item)] = task
+
         try:
+            for task in itertools.islice(left, _AHEAD * self.n_workers):
+                send(task)
             while waiting:
                 (done,), _ = ray.wait(list(waiting), num_returns=1)
-                item = waiting.pop(done)
-                yield _result(done, item)
+                task = waiting.pop(done)
+                try:
+                    result = ray.get(done)
+                except RayError as error:
+                    _raise_unless_again(task, error)
+                    send(task)
+                    continue
+                yield result
                 for following in itertools.islice(left, 1):
-                    waiting[task.remote(sent, following)] = following
+                    send(following)
         finally:
-            for reference in waiting:
-                ray.cancel(reference, force=False)
+            if ray.is_initialized():  # or it would start a cluster to stop the work of another
+                for reference in waiting:
+                    ray.cancel(reference, force=False)
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
@@ -170,7 +205,9 @@ class RayCluster:
             ValueError: An item failed three times, or no node has room for an actor.
         """
         resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
-        with contextlib.closing(Actors(function, self.n_actors(), resources)) as actors:
+        new_actor = functools.partial(RayActor, ray.put(function), resources)
+        actors: Actors[Item, Result] = Actors(new_actor, self.n_actors())
+        with contextlib.closing(actors):
             yield from actors.map(items)
 
     def n_actors(self) -> int:
@@ -195,28 +232,24 @@ def _called(function: Callable[[Item], Result], item: Item) -> Result:
     return function(item)
 
 
-def _result(reference: Any, item: Any) -> Any:
-    """What a task gave.
+def _raise_unless_again(task: Task[Any], error: RayError) -> None:
+    """Raise an error, unless it may not be there the next time.
 
     Raises:
-        ValueError: It ended its process each time that it was tried.
+        ValueError: The task failed so three times.
     """
-    try:
-        return ray.get(reference)
-    except RayTaskError as error:
-        if not isinstance(cause_of(error), RayError):  # such as the loss of what it needs
-            raise cause_of(error) from None
-        raise ValueError(f"{shown(item)} failed: {first_line(cause_of(error))}.") from error
-    except (WorkerCrashedError, RayError) as error:
-        raise ValueError(
-            f"A process died {TRIES} times over {shown(item)}: {first_line(error)}. What is "
-            "complete is kept; run the command again when the cause is mended."
-        ) from error
+    cause = cause_of(error)
+    if isinstance(error, RayTaskError) and not isinstance(cause, (RayError, OSError)):
+        raise cause from None
+    if last := task.has_failed(first_line(cause)):
+        raise last from error
 
 
 def _on_node(node_id: str) -> Any:
     strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)(_facts)
+    # One call, after which the process ends: it may have loaded a teacher.
+    once = {"max_calls": 1, "max_retries": 0, "num_cpus": 0}
+    return ray.remote(**once, scheduling_strategy=strategy)(_facts)
 
 
 def _can_work(resources: dict[str, float]) -> bool:

@@ -46,8 +46,9 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
         ValueError: There is no such cluster, or not with the devices that the teacher needs.
     """
     if config.engine == "processes":
-        engine = Processes(config.workers, _gpus(config.teacher))
-        yield BuildEngine(engine, None, lambda *_: None)
+        gpus = _gpus(config.teacher)
+        engine = Processes(config.workers, gpus)
+        yield BuildEngine(engine, "cuda" if len(gpus) > 1 else None, lambda *_: None)
         return
     from st_static.ray_cluster import ray_cluster
 
@@ -97,6 +98,9 @@ def _gpus(teacher: TeacherConfig) -> list[str]:
     names = visible.split(",")[:n_gpus] if visible else list(map(str, range(n_gpus)))
     kinds = list(map(torch.cuda.get_device_name, range(n_gpus)))
     # Other kinds round otherwise.
+    others = [kind for kind in kinds if kind != kinds[0]]
+    if others:
+        logger.warning("The teacher runs on each %s, and not on %s.", kinds[0], ", ".join(others))
     return [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
 
 

@@ -228,11 +228,11 @@ class BuildConfig:
             that is not named is treated as English.
         seed: Seed of the sentences that the PCA sees and of training. Held-out sentences and
             candidates are drawn by a hash of their text, the same with any seed.
-        workers: Processes for the corpus stages; 0 is one per processor. With the engine `ray`,
-            which has as many as the cluster has processors, those that each process of the teacher
-            takes where there is no GPU; 0 is one.
+        workers: Processes for the corpus stages; 0 is one per processor. With the engine `ray`: how
+            many processors each process of the teacher takes where there is no GPU; 0 is one.
         engine: What runs the corpus stages and the teacher: processes of this machine, or a Ray
-            cluster, whose nodes all see `work_dir` and the text. The model is the same.
+            cluster, whose nodes all see `work_dir` and the text. The model is the same where the
+            teacher has the same number format.
         address: Of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
             what RAY_ADDRESS says, or a new one on this machine.
         questions: After the build, answered by searching the corpus with the new model.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import contextlib
+import functools
 import pickle
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import Queue
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
+from st_static.actors import Actors
+from st_static.distill.gpu_processes import GpuProcess
 from st_static.distill.progress import bar
 from st_static.processors import n_processors
 
@@ -70,50 +67,15 @@ class Processes:
         """As `Engine.map_on_devices`.
 
         Raises:
-            ValueError: A process died.
+            ValueError: With several GPUs: an item failed three times.
         """
         if len(self._gpus) < 2:
             yield from map(function, items)
             return
-        spawning = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        gpus = spawning.Queue()
-        for gpu in self._gpus:
-            gpus.put(gpu)
-        with ProcessPoolExecutor(
-            len(self._gpus), spawning, _take, (pickle.dumps(function), gpus)
-        ) as pool:
-            waiting = [pool.submit(_call, item) for item in items]
-            try:
-                for done in as_completed(waiting):
-                    yield done.result()
-            except BrokenProcessPool as error:
-                raise ValueError(
-                    "A process of a GPU died. What is complete is kept: run the build again."
-                ) from error
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-
-
-_taken: list[Callable[[Any], Any]] = []  # by a process that keeps a GPU
-
-
-def _take(function: bytes, gpus: Queue[str]) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Before the function is unpickled, which loads its teacher.
-    os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
-    _taken.append(pickle.loads(function))
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it is killed: it holds a GPU's memory."""
-    parent = multiprocessing.parent_process()
-    if parent:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _call(item: Any) -> Any:
-    return _taken[0](item)
+        new_actor = functools.partial(GpuProcess, pickle.dumps(function), list(self._gpus))
+        actors: Actors[Item, Result] = Actors(new_actor, len(self._gpus))
+        with contextlib.closing(actors):
+            yield from actors.map(items)
 
 
 def map_shards(

@@ -3,8 +3,10 @@
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,28 @@ def die(item: int) -> None:
     os._exit(1)
 
 
+@dataclass
+class DiesOnce:
+    """A function that ends its process at two items, once each."""
+
+    folder: Path
+
+    def __call__(self, item: int) -> tuple[int, str]:
+        time.sleep(0.02)
+        killed = self.folder / str(item)
+        if item in (3, 20) and not killed.exists():
+            killed.touch()
+            os._exit(1)
+        return item, os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+UNGUARDED = """
+from st_static.distill.engines import Processes
+print("begun")
+print(sorted(Processes(gpus=["0", "1"]).map_on_devices(abs, [-1, -2, -3])))
+"""
+
+
 def fail(item: int) -> None:
     raise OSError(f"No space left for {item}")
 
@@ -74,14 +98,29 @@ def test_one_device_is_used_by_this_process(gpus: list[str]):
     assert set(Processes(gpus=gpus).map_on_devices(lambda _: os.getpid(), [1, 2])) == {os.getpid()}
 
 
-def test_a_dead_process_ends_the_work_with_what_to_do():
-    with pytest.raises(ValueError, match=r"A process of a GPU died.*run the build again"):
-        list(Processes(gpus=["0", "1"]).map_on_devices(die, range(4)))
+def test_what_kills_its_process_each_time_is_named_with_its_reason():
+    with pytest.raises(ValueError, match=r"^7 failed 3 times: A worker process .*run the command"):
+        list(Processes(gpus=["0", "1"]).map_on_devices(die, [7]))
 
 
-def test_an_error_is_that_of_the_function():
-    with pytest.raises(OSError, match="No space left for"):
-        list(Processes(gpus=["0", "1"]).map_on_devices(fail, range(4)))
+def test_the_item_of_a_dead_process_is_done_by_another(tmp_path: Path):
+    results = list(Processes(gpus=["0", "1"]).map_on_devices(DiesOnce(tmp_path), range(40)))
+    assert sorted(item for item, _ in results) == list(range(40))
+    assert {gpu for _, gpu in results} == {"0", "1"}  # the new process has the dead one's
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_error_is_tried_again_and_then_named():
+    with pytest.raises(ValueError, match=r"^5 failed 3 times: No space left for 5\. All other"):
+        list(Processes(gpus=["0", "1"]).map_on_devices(fail, [5]))
+
+
+def test_the_program_of_the_user_is_not_run_again(tmp_path: Path):
+    (tmp_path / "program.py").write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["begun", "[1, 2, 3]"]
 
 
 def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path):
@@ -120,13 +159,14 @@ def test_gpus_are_those_that_are_visible(monkeypatch, visible, device, expected)
     assert build_engine._gpus(TeacherConfig(device=device)) == expected
 
 
-def test_gpus_of_another_kind_than_the_first_are_left_alone(monkeypatch):
+def test_gpus_of_another_kind_than_the_first_are_left_alone(monkeypatch, caplog):
     kinds = ["H200", "T4", "H200"]
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
     monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert build_engine._gpus(TeacherConfig()) == ["0", "2"]
+    assert "The teacher runs on each H200, and not on T4." in caplog.text
 
 
 @pytest.mark.parametrize(
