@@ -120,7 +120,7 @@ class Actors(Generic[Item, Result]):
                 f"No process could be started in {_START_SECONDS} seconds: other work may have "
                 "taken all room, or the files that it loads come slowly. What is complete is kept."
             )
-        future = next(iter(done))
+        future = next(future for future in self._waiting if future in done)
         actor, work = self._waiting.pop(future)
         error = future.exception()
         if error is not None:
