@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,12 +23,20 @@ from st_static.ray_cluster import RayCluster, ray_cluster
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+CLIENT_PORT = free_port()
+
+
 @pytest.fixture(scope="module")
 def nodes():
     """Two nodes on this machine, with a processor each."""
-    nodes = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    head = {"num_cpus": 1, "include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
+    nodes = Cluster(initialize_head=True, head_node_args=head)
     nodes.add_node(num_cpus=1)
     yield nodes
     nodes.shutdown()
@@ -223,6 +232,17 @@ def test_actors_that_no_node_has_room_for(cluster: RayCluster):
     with pytest.raises(ValueError, match=r"No node has 2 processors.*set workers to fewer"):
         list(greedy.map_on_devices(str, [1]))
     assert list(cluster.map_on_devices(str, [1])) == ["1"]
+
+
+def test_a_cluster_behind_a_port_for_clients(nodes: Cluster, tmp_path: Path):
+    function = Loaded(tmp_path)
+    with ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}") as cluster:
+        cluster.check(dict)
+        assert cluster.n_workers == 2
+        assert sorted(cluster.map(function, ["a dies once", "b fails twice"])) == ["a", "b"]
+        assert sorted(cluster.map_on_devices(function, ["c dies once", "d"])) == ["c", "d"]
+        with pytest.raises(ValueError, match=r"^invalid literal for int"):
+            list(cluster.map(int, ["x"]))
 
 
 def test_gpus_of_two_kinds_are_named_before_the_work(nodes: Cluster):
