@@ -130,6 +130,15 @@ def read_lines(file: Path) -> list[str]:
         return [line.rstrip("\n") for line in lines]
 
 
+def look_again(folder: Path) -> None:
+    """See the files of a folder that other machines have written meanwhile.
+
+    A network's file system remembers for a while that a file was not there; that the folder is
+    opened makes it ask again (nfs(5), under directory entry caching).
+    """
+    os.scandir(folder).close()
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     with atomic(path) as temporary:
