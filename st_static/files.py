@@ -6,9 +6,12 @@ import errno
 import glob
 import json
 import os
+import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 _ZEROS = 1_000_000  # written at a time
+# What `atomic` puts behind a file's name: host, process and thread. Older versions named no host.
+_WRITER = re.compile(r"\.(?:(\w*)-)?(\d+)-\d+\.tmp", re.ASCII)
+_DAY = 86_400  # seconds; a file that nobody has written to for so long is a leftover
 
 
 @contextmanager
@@ -31,7 +37,8 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         OSError: The disk is full; names the file.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
+    temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         yield temporary
         temporary.replace(path)
@@ -46,10 +53,40 @@ def atomic(path: Path) -> Iterator[Path]:
 def remove_leftovers(path: Path) -> None:
     """Remove what `atomic` left of a file when its process was killed.
 
-    To be called where nobody else writes the file.
+    What a process of another machine left goes a day later, for it may be at work.
     """
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
-        left.unlink(missing_ok=True)
+    for file in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
+        writer = _WRITER.fullmatch(file.name.removeprefix(f".{path.name}"))
+        with suppress(FileNotFoundError):  # its process has renamed it meanwhile
+            if writer and _is_left(file, writer[1], int(writer[2])):
+                file.unlink()
+
+
+def _is_left(temporary: Path, host: str | None, process: int) -> bool:
+    """Whether nobody writes a temporary file any longer."""
+    if host is None:
+        return True
+    if host == _host() and _is_gone(process):
+        return True
+    return time.time() - temporary.stat().st_mtime > _DAY
+
+
+def _host() -> str:
+    """The name of this machine, as file names may have it."""
+    return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)
+
+
+def _is_gone(process: int) -> bool:
+    """Whether a process of this machine has ended, where one can ask without ending it."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:  # it is somebody else's
+        return False
+    return False
 
 
 def disk_full(name: str) -> OSError:
@@ -91,6 +128,15 @@ def read_lines(file: Path) -> list[str]:
     """
     with reading_text(file), file.open(encoding="utf-8") as lines:
         return [line.rstrip("\n") for line in lines]
+
+
+def look_again(folder: Path) -> None:
+    """See the files of a folder that other machines have written meanwhile.
+
+    A network's file system remembers for a while that a file was not there; that the folder is
+    opened makes it ask again (nfs(5), under directory entry caching).
+    """
+    os.scandir(folder).close()
 
 
 def write_json(path: Path, value: Any) -> None:

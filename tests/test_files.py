@@ -2,11 +2,17 @@
 
 import errno
 import os
+import re
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from st_static import files
 from st_static.files import (
     atomic,
     create_array,
@@ -107,12 +113,70 @@ def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
+def test_a_temporary_file_names_its_machine_its_process_and_its_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.socket, "gethostname", lambda: "gpu-1.my cluster/é")
+    with atomic(tmp_path / "a") as temporary:
+        temporary.touch()
+        writer = f"{os.getpid()}-{threading.get_ident()}"
+        assert temporary.name == f".a.gpu_1_my_cluster__-{writer}.tmp"
+        monkeypatch.setattr(files.socket, "gethostname", lambda: "gpu-2")
+        with atomic(tmp_path / "a") as other:
+            assert other != temporary
+            other.touch()
+
+
+def left_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
-    for name in ("a[1]", ".a[1].12-34.tmp", ".a[1].notes.tmp", ".b.12-34.tmp"):
+    code = (
+        "import os, sys; from pathlib import Path; from st_static.files import atomic\n"
+        "with atomic(Path(sys.argv[1])) as temporary: temporary.touch(); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a[1]"], check=False)
+    [left] = left_in(tmp_path)
+    assert re.fullmatch(r"\.a\[1\]\.\w+-\d+-\d+\.tmp", left)
+    others = [left.replace("a[1]", "b"), left.replace("a[1]", "a[1].b"), ".a[1].no-tes.tmp"]
+    for name in ("a[1]", ".a[1].notes.tmp", *others):
         (tmp_path / name).touch()
     remove_leftovers(tmp_path / "a[1]")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".a[1].notes.tmp",
-        ".b.12-34.tmp",
-        "a[1]",
-    ]
+    assert left_in(tmp_path) == sorted(["a[1]", ".a[1].notes.tmp", *others])
+
+
+def test_what_a_process_is_writing_is_not_removed(tmp_path):
+    with atomic(tmp_path / "a") as temporary:
+        temporary.write_text("half")
+        remove_leftovers(tmp_path / "a")
+        assert temporary.exists()
+    assert left_in(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(("hours", "is_removed"), [(0, False), (23, False), (25, True)])
+def test_of_other_machines_only_what_is_old_is_removed(tmp_path, monkeypatch, hours, is_removed):
+    """Whether a process runs there cannot be told here, though one may have its number here."""
+    pids = [os.getpid(), 2**22 + 1, 10**30]  # one that runs here, and two that cannot
+    for pid in pids:
+        file = tmp_path / f".a.elsewhere-{pid}-1.tmp"
+        file.touch()
+        os.utime(file, (time.time() - 3600 * hours,) * 2)
+    remove_leftovers(tmp_path / "a")
+    assert (left_in(tmp_path) == []) == is_removed
+    assert len(left_in(tmp_path)) in (0, len(pids))
+    monkeypatch.setattr(files.socket, "gethostname", lambda: "elsewhere")
+    remove_leftovers(tmp_path / "a")
+    assert left_in(tmp_path) == [f".a.elsewhere-{os.getpid()}-1.tmp"] * (not is_removed)
+
+
+def test_what_older_versions_left_named_no_machine_and_is_removed(tmp_path):
+    (tmp_path / f".a.{os.getpid()}-34.tmp").touch()
+    remove_leftovers(tmp_path / "a")
+    assert left_in(tmp_path) == []
+
+
+def test_a_file_that_is_renamed_before_it_is_looked_at_is_no_error(tmp_path, monkeypatch):
+    file = tmp_path / ".a.elsewhere-1-1.tmp"
+    file.touch()
+    monkeypatch.setattr(files.time, "time", lambda: file.unlink() or 0)
+    remove_leftovers(tmp_path / "a")
+    assert left_in(tmp_path) == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -119,12 +120,14 @@ def _gather_sentences(folder: Path, dimension: int, work: ShardWork) -> None:
     vectors.flush()
 
 
-def extract_table(
+@contextmanager
+def extracted_table(
     folder: Path, teacher: Teacher, work: WorkDirectory, engine: Engine
-) -> tuple[NDArray[np.float32], Figures]:
+) -> Iterator[tuple[NDArray[np.float32], Figures]]:
     """The stage: the teacher's vector of every token, and of every selected sentence.
 
-    A token that stands in no selected sentence gets the teacher's vector of it alone.
+    A token that stands in no selected sentence gets the teacher's vector of it alone. Shards of
+    those are removed when the block ends without an error: it is to store the table.
 
     Args:
         folder: Where the stage's files go, the sentence vectors among them.
@@ -132,7 +135,7 @@ def extract_table(
         work: The stages before: vocabulary and selection.
         engine: What runs the teacher.
 
-    Returns:
+    Yields:
         The word table [V, d], zero for special tokens; how much the teacher read.
 
     Raises:
@@ -155,12 +158,15 @@ def extract_table(
     table[known] = teacher.to_sentence_space(table[known])
     alone_tokens = np.flatnonzero(lacks_vector)[len(SPECIAL_TOKENS) :]
     first_piece = work.words.num_rows + len(SPECIAL_TOKENS)
-    return table, {
+    figures = {
         "dtype": str(teacher.dtype),
         "teacher_tokens": int(selected.lengths.sum()),
         "words_alone": int((alone_tokens < first_piece).sum()),
         "pieces_alone": int((alone_tokens >= first_piece).sum()),
     }
+    yield table, figures
+    for alone in (unserved, cut_off):
+        alone.work.files.remove(alone.work.shards)
 
 
 class _Alone(NamedTuple):
@@ -179,7 +185,8 @@ class _Alone(NamedTuple):
     @property
     def work(self) -> ShardWork:
         """What the teacher is to do."""
-        return ShardWork(self.texts, self.texts.shards, self.files)
+        name = "words and pieces {} that the teacher reads alone"
+        return ShardWork(self.texts, self.texts.shards, self.files, name)
 
     def vectors(self) -> NDArray[np.float32]:
         """Their vectors, [n, h], when that is done."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -63,8 +64,10 @@ def run_stage(
         return folder
     partial = folder.with_name(folder.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
-    for leftover in partial.rglob(".*.tmp"):  # of a process that was killed while writing
-        leftover.unlink()
+    for file, _ in _files(partial):
+        if file.name.startswith(".") and file.suffix == ".tmp":
+            # Of a process that was killed while writing, or that nobody waits for any longer.
+            file.unlink(missing_ok=True)
     logger.info("%s: %s", name, "going on" if (partial / _TIME).exists() else "running")
     with _timed(partial) as seconds:
         figures = compute(partial)
@@ -87,7 +90,7 @@ def _timed(partial: Path) -> Iterator[Callable[[], float]]:
         left = read_json(partial / _TIME)
         before = left["seconds"]
         if left["started"] is not None:
-            last = max(file.stat().st_mtime for file in partial.rglob("*"))
+            last = max((status.st_mtime for _, status in _files(partial)), default=0.0)
             before += max(0.0, last - left["started"])
     start = time.perf_counter()
 
@@ -102,6 +105,21 @@ def _timed(partial: Path) -> Iterator[Callable[[], float]]:
         with suppress(OSError):  # such as a full disk, which is what is to be told
             write_json(partial / _TIME, {"seconds": seconds(), "started": None})
         raise
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of a folder at any depth, with their sizes and times.
+
+    Workers of a run that was killed rename and remove files for a moment yet: what is gone is left
+    out.
+    """
+    for parent, _, names in os.walk(folder):  # `rglob` fails where a folder goes meanwhile
+        for file in (Path(parent, name) for name in names):
+            try:
+                status = file.stat()
+            except FileNotFoundError:
+                continue
+            yield file, status
 
 
 @contextmanager
@@ -148,8 +166,7 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
         ValueError: Too few bytes are free.
     """
     free = shutil.disk_usage(folder).free
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != _TIME)
-    present = sum(file.stat().st_size for file in files)
+    present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
         raise ValueError(
             f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "

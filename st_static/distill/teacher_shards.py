@@ -18,7 +18,7 @@ from safetensors import safe_open
 from st_static.distill.engines import Engine
 from st_static.distill.progress import bar
 from st_static.distill.word_sums import WordSums, WordVectors
-from st_static.files import Arrays, read_arrays, write_arrays
+from st_static.files import Arrays, look_again, read_arrays, write_arrays
 
 # Tokens of a shard, padding included: seconds of work, for a kill loses what is under way. Large
 # builds have larger ones, in about so many files.
@@ -44,11 +44,6 @@ class Shard(NamedTuple):
     def rows(self) -> slice:
         """Its texts."""
         return slice(self.batches[0].start, self.batches[-1].stop)
-
-    def __str__(self) -> str:
-        return (
-            f"texts {self.rows.start:,} to {self.rows.stop - 1:,} of those that the teacher reads"
-        )
 
 
 def cut_shards(batches: Sequence[slice], tokens: Sequence[int]) -> list[Shard]:
@@ -98,11 +93,13 @@ class ShardWork(NamedTuple):
         encode: Runs the teacher over one shard; picklable.
         shards: All shards.
         files: Where what it gives goes.
+        name: What a message calls texts of it, with {} for their numbers.
     """
 
     encode: Callable[[Shard], Arrays]
     shards: list[Shard]
     files: ShardFiles
+    name: str = "texts {} of the selection"
 
     def results(self) -> Iterator[Arrays]:
         """What it gave for each shard."""
@@ -122,13 +119,15 @@ class _Writer:
 
 
 class _Item(NamedTuple):
-    """A shard of one of several works."""
+    """A shard of one of several works, and the work's name."""
 
     work: int
     shard: Shard
+    name: str
 
     def __str__(self) -> str:
-        return str(self.shard)
+        rows = self.shard.rows
+        return self.name.format(f"{rows.start:,} to {rows.stop - 1:,}")
 
 
 def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
@@ -138,7 +137,7 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
         works: All that is to do; together, for the processes that do it take seconds to start.
         engine: What runs it.
     """
-    items = [_Item(i, shard) for i, work in enumerate(works) for shard in work.shards]
+    items = [_Item(i, shard, work.name) for i, work in enumerate(works) for shard in work.shards]
     left = [item for item in items if not works[item.work].files.of(item.shard).exists()]
     if not left:
         return
@@ -150,8 +149,10 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
         for n_done, shard in enumerate(done, 1 + len(items) - len(left)):
             n_texts += shard.rows.stop - shard.rows.start
             rate = n_texts / (time.perf_counter() - start)
-            progress.set_postfix_str(f"{n_done:,}/{len(items):,} shards, {rate:,.0f} sentences/s")
+            progress.set_postfix_str(f"{n_done:,}/{len(items):,} shards, {rate:,.0f} texts/s")
             progress.update(shard.tokens)
+    for folder in {work.files.folder for work in works}:
+        look_again(folder)
 
 
 class _Range(NamedTuple):
@@ -161,6 +162,9 @@ class _Range(NamedTuple):
     high: int
     dimension: int
     files: list[Path]
+
+    def __str__(self) -> str:
+        return f"sums of the tokens {self.low:,} to {self.high - 1:,}"
 
 
 def merge_sums(files: Sequence[Path], n_tokens: int, dimension: int, engine: Engine) -> WordSums:

@@ -21,7 +21,7 @@ from st_static.distill.distillation import (
     training_device,
 )
 from st_static.distill.engines import Engine
-from st_static.distill.extraction import extract_table
+from st_static.distill.extraction import extracted_table
 from st_static.distill.pairs.mining import mined_pairs
 from st_static.distill.pairs.training import PairIds, Start, check_batches, fine_tune
 from st_static.distill.sentence_pca import reduce_table
@@ -80,9 +80,9 @@ class WordTables:
 
     def extraction(self, folder: Path) -> Figures:
         """Means of the teacher's vectors of each word (paper section 2.1)."""
-        table, figures = extract_table(folder, self.teacher, self.work, self.engine)
-        table[self._silent] = 0
-        return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
+        with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
+            table[self._silent] = 0
+            return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
 
     def pca(self, folder: Path) -> Figures:
         """The sentence PCA of the table (section 2.2)."""

@@ -37,6 +37,9 @@ class FilePair(NamedTuple):
     source: Place
     target: Place
 
+    def __str__(self) -> str:
+        return self.source.path
+
 
 class FileReport(NamedTuple):
     """What came of a file.

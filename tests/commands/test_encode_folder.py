@@ -14,6 +14,7 @@ import pytest
 
 from st_static import FastEncoder
 from st_static.cli import main
+from st_static.encode.parquet_folder import FolderPair
 from st_static.model.export import export_model
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -186,6 +187,11 @@ def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
     assert written(output) == written(tmp_path / "whole")
     assert not list(output.rglob("*.tmp"))
     assert all(file.stat().st_mtime_ns == then for file, then in times.items())
+
+
+def test_errors_name_a_pair_by_its_source(lake, tmp_path):
+    pairs = FolderPair.find(str(lake), str(tmp_path / "out")).left()
+    assert str(lake / "year=0" / "part-0.parquet") in map(str, pairs)
 
 
 @pytest.fixture(scope="module")

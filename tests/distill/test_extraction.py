@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 from st_static.distill import extraction, teacher_shards
 from st_static.distill.alignment import WordBags
 from st_static.distill.engines import Processes
-from st_static.distill.extraction import SentenceShards, extract, extract_table
+from st_static.distill.extraction import SentenceShards, extract, extracted_table
 from st_static.distill.pieces import TokensAlone, vectors_alone
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_batches import extract_rows, prepare, sum_tokens
@@ -323,21 +323,83 @@ class Work(NamedTuple):
     words: pa.Table
 
 
-def test_words_without_a_place_that_the_teacher_reads_get_its_vector_of_them_alone(
-    make_model, golden_tokenizer, tmp_path
-):
+@pytest.fixture
+def cut_off(make_model, golden_tokenizer):
+    """A teacher of few tokens, and the stages before: each "sat" is cut off, and a word is new."""
     model = make_model()
-    model.max_seq_length = 4  # [CLS], two tokens, [SEP]: every "sat" is cut off
+    model.max_seq_length = 4  # [CLS], two tokens, [SEP]
     teacher = Teacher(model)
+    words = ["cat", "sat", "tokenization", "new"]
     selected = select(teacher, GOLDEN, GOLDEN_WORDS)
-    work = Work(selected, golden_tokenizer, pa.table({"text": ["cat", "sat", "tokenization"]}))
-    table, figures = extract_table(tmp_path, teacher, work, Processes(1))
-    sums, _ = run(teacher, golden_tokenizer, selected)
+    return teacher, Work(selected, build_tokenizer(words), pa.table({"text": words}))
+
+
+def test_words_without_a_place_that_the_teacher_reads_get_its_vector_of_them_alone(
+    cut_off, golden_tokenizer, tmp_path
+):
+    teacher, work = cut_off
+    work = work._replace(tokenizer=golden_tokenizer, words=work.words[:3])
+    with extracted_table(tmp_path, teacher, work, Processes(1)) as (table, figures):
+        pass
+    sums, _ = run(teacher, golden_tokenizer, work.selected)
     assert sums.counts[SAT] == 0 < sums.counts[CAT]
     np.testing.assert_allclose(table[SAT], vectors_alone(teacher, ["sat"])[0], atol=1e-6)
     np.testing.assert_allclose(table[CAT], sums.means()[CAT], atol=1e-6)
     assert figures["words_alone"] == 1
     assert not table[:2].any()
+
+
+def test_shards_of_words_alone_stay_until_the_table_is_stored(cut_off, tmp_path, counted):
+    teacher, work = cut_off
+
+    def store(error: type[BaseException] | None = None) -> np.ndarray:
+        with extracted_table(tmp_path, teacher, work, Processes(1)) as (table, _):
+            if error:
+                raise error
+        return table
+
+    with pytest.raises(KeyboardInterrupt):
+        store(KeyboardInterrupt)
+    shards = {f"{name}-00000.safetensors" for name in ("unserved", "cut_off")}
+    files = {"sums.safetensors", SENTENCE_VECTORS_FILE}
+    assert {path.name for path in tmp_path.iterdir()} == files | shards
+    counted.runs = 0
+    table = store()
+    assert counted.runs == 0
+    assert {path.name for path in tmp_path.iterdir()} == files
+    # A kill while they were removed costs their tokens alone, again.
+    np.testing.assert_array_equal(store(), table)
+    assert counted.runs == 2
+
+
+class Telling(Processes):
+    """Notes what an error would call the first that each call of it gets."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.said: list[str] = []
+
+    def map(self, function, items):
+        items = list(items)
+        self.said.append(str(items[0]))
+        return super().map(function, items)
+
+    def map_on_devices(self, function, items):
+        items = list(items)
+        self.said += dict.fromkeys(map(str, items))
+        return super().map_on_devices(function, items)
+
+
+def test_what_an_engine_gets_says_what_it_is(cut_off, tmp_path):
+    engine = Telling()
+    with extracted_table(tmp_path, *cut_off, engine):
+        pass
+    assert engine.said == [
+        "texts 0 to 3 of the selection",
+        "words and pieces 0 to 0 that the teacher reads alone",
+        "sums of the tokens 0 to 5",
+        "words and pieces 0 to 0 that the teacher reads alone",
+    ]
 
 
 # -- going on --------------------------------------------------------------------------
@@ -523,7 +585,7 @@ def test_the_bar_goes_by_padded_tokens(work, counted, tmp_path, monkeypatch):
     assert first.steps == [0, *sizes[:2]]
     assert second.steps == [sum(sizes[:2]), *sizes[2:]]
     assert first.total == second.total == sum(sizes)
-    assert re.fullmatch(rf"2/{len(shards)} shards, [\d,]+ sentences/s", first.postfix)
+    assert re.fullmatch(rf"2/{len(shards)} shards, [\d,]+ texts/s", first.postfix)
     assert second.postfix.startswith(f"{len(shards)}/{len(shards)} shards")
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,49 @@ def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
         another_process = half.name.replace(str(os.getpid()), "1")
     (partial / another_process).write_text("half")
     folder = run_stage(tmp_path, "count", KEY, Count())
+    assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
+
+
+def test_what_a_killed_runs_workers_remove_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They rename a temporary file, or remove a block and the folder, for a moment yet."""
+    partial = tmp_path / f"count-{digest(KEY)}.partial"
+    (partial / "blocks").mkdir(parents=True)
+    write_json(partial / "time.json", {"seconds": 20, "started": 1_000_000.0})
+    walk = os.walk
+
+    def walk_too_late(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for parent, folders, files in walk(folder):
+            yield parent, [*folders, "gone"], [*files, "gone.json", ".gone.json.here-1-1.tmp"]
+
+    monkeypatch.setattr(stages.os, "walk", walk_too_late)
+    (partial / "blocks/0").write_bytes(bytes(90))
+    monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: type("usage", (), {"free": 10}))
+    require_disk(partial, 100, "The corpus")
+    with pytest.raises(ValueError, match="The corpus needs about"):
+        require_disk(partial, 101, "The corpus")
+    folder = run_stage(tmp_path, "count", KEY, Count())
+    assert names(folder) == {"0.json", "1.json", "2.json", "blocks", "stage.json"}
+    assert stage_seconds(folder) > 20
+
+
+def test_a_temporary_file_that_is_renamed_before_it_is_removed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partial = tmp_path / f"count-{digest(KEY)}.partial"
+    partial.mkdir()
+    (partial / ".0.json.there-1-1.tmp").write_text("5")
+    unlink = Path.unlink
+
+    def unlink_too_late(path: Path, missing_ok: bool = False) -> None:
+        if path.name == ".0.json.there-1-1.tmp":
+            path.replace(partial / "0.json")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_too_late)
+    folder = run_stage(tmp_path, "count", KEY, Count())
+    assert read_json(folder / "0.json") == 5
     assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
 
 

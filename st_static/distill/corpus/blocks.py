@@ -2,14 +2,15 @@
 
 `blocks/block-PART-NUMBER.arrow` holds a block's distinct sentences, and their keys in order.
 `blocks/part-PART.json` says that a part of the corpus is read to its end. When all are,
-`blocks.json` lists the blocks.
+`blocks.json` lists the blocks, and stays: it tells how many shards there are. A folder is never
+listed, for a network's file system may show too few of the files that other machines wrote.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.distill.corpus.parts import Part
-from st_static.files import read_json, read_table, write_json, write_table
+from st_static.files import look_again, read_json, read_table, write_json, write_table
 
 _COUNTS = b"counts"
 
@@ -37,6 +38,16 @@ def block_path(folder: Path, part: int, number: int) -> Path:
         number: The block's place in the part.
     """
     return temporary_folder(folder) / f"block-{part:05d}-{number:05d}.arrow"
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """The file of the shard that a block becomes.
+
+    Args:
+        folder: The folder of the sentences.
+        number: The block's place in the corpus.
+    """
+    return folder / f"sentences-{number:05d}.arrow"
 
 
 def write_block(path: Path, table: pa.Table, counts: Mapping[str, int]) -> None:
@@ -118,18 +129,31 @@ class BlockList:
     undecodable: list[str]
 
     @classmethod
-    def read(cls, folder: Path) -> BlockList | None:
-        """What `list_blocks` has written; None before."""
-        path = _list_path(folder)
-        return cls(**read_json(path)) if path.exists() else None
+    def read(cls, folder: Path) -> BlockList:
+        """What `list_blocks` has written."""
+        return cls(**read_json(_list_path(folder)))
 
 
-def list_blocks(folder: Path) -> BlockList:
-    """List the blocks, now that all parts are read, and write the list."""
-    ends = map(read_json, in_order(temporary_folder(folder).glob("part-*.json")))
+def are_listed(folder: Path) -> bool:
+    """Whether `list_blocks` has written the list of blocks."""
+    return _list_path(folder).exists()
+
+
+def list_blocks(folder: Path, n_parts: int) -> BlockList:
+    """List the blocks, now that all parts are read, and write the list.
+
+    Args:
+        folder: The folder of the sentences.
+        n_parts: How many parts the corpus has.
+
+    Raises:
+        FileNotFoundError: A part's end or a block is not there; names it.
+    """
+    look_again(temporary_folder(folder))
     files: list[Path] = []
     undecodable: set[str] = set()
-    for part, end in enumerate(ends):
+    for part in range(n_parts):
+        end = read_json(_part_end(folder, part))
         files += [block_path(folder, part, number) for number in range(end["blocks"])]
         undecodable.update(end["undecodable"])
     n_keys = sum(len(read_table(path)) for path in files)
@@ -140,8 +164,3 @@ def list_blocks(folder: Path) -> BlockList:
 
 def _list_path(folder: Path) -> Path:
     return folder / "blocks.json"
-
-
-def in_order(paths: Iterable[Path]) -> list[Path]:
-    """Files whose names end with numbers of five digits or more, by number."""
-    return sorted(paths, key=lambda path: (len(path.name), path.name))

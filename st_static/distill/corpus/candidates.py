@@ -202,7 +202,7 @@ def write_candidates(
     write = functools.partial(
         _write_candidates, finder_files=finder_files, plan=plan, ranges=ranges
     )
-    write_missing(write, items, shards.engine, "candidates")
+    write_missing(write, items, shards.engine, "candidates", int)
     return [file for _, file in items]
 
 
@@ -211,7 +211,8 @@ def _write_candidates(
     finder_files: FinderFiles,
     plan: CandidatePlan,
     ranges: NDArray[np.int64],
-) -> None:
+) -> int:
+    """Write the candidates of a shard by range of words; count its sentences."""
     shard, file = item
     table = shard.read()
     pairs = find_candidates(
@@ -222,6 +223,7 @@ def _write_candidates(
         plan,
     )
     write_parts(file, pa.table(pairs._asdict()), np.searchsorted(pairs.word, ranges))
+    return len(table)
 
 
 def merge_candidates(

@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import math
+import operator
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -206,16 +207,18 @@ def count_pieces(
     tokenizer.save(str(file))
     count = functools.partial(_count_shard, tokenizer=file)
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
-    for counts in map_shards(count, shards, engine, "piece counts", len(shards)):
+    n_sentences = operator.itemgetter(1)
+    for counts, _ in map_shards(count, shards, engine, "piece counts", len(shards), n_sentences):
         total += counts
     file.unlink()
     return total
 
 
-def _count_shard(shard: Path, tokenizer: Path) -> NDArray[np.int64]:
-    ids_of = _load(tokenizer)
-    ids = ids_of(read_table(shard)["text"].combine_chunks()).values
-    return np.bincount(ids, minlength=ids_of.tokenizer.get_vocab_size())
+def _count_shard(shard: Path, tokenizer: Path) -> tuple[NDArray[np.int64], int]:
+    """How often each token occurs in a shard, and how many sentences it has."""
+    ids_of, texts = _load(tokenizer), read_table(shard)["text"].combine_chunks()
+    counts = np.bincount(ids_of(texts).values, minlength=ids_of.tokenizer.get_vocab_size())
+    return counts, len(texts)
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.distill.engines import Engine, map_shards
-from st_static.files import atomic
+from st_static.files import atomic, look_again
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Missing(NamedTuple, Generic[Item]):
+    """A file that is to be written, and what it is made of."""
+
+    made_of: Item
+    file: Path
+
+    def __str__(self) -> str:
+        return str(self.file)
 
 
 def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
@@ -50,19 +61,23 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def write_missing(
-    write: Callable[[tuple[Item, Path]], None],
+    write: Callable[[tuple[Item, Path]], Result],
     items: Sequence[tuple[Item, Path]],
     engine: Engine,
     label: str,
+    sentences: Callable[[Result], int] | None = None,
 ) -> None:
-    """Write files, but those that an interrupted run left.
+    """Write files of one folder, but those that an interrupted run left.
 
     Args:
         write: Writes the file that is the second of an item.
         items: What each file is made of, and the file.
         engine: What runs it.
         label: What the progress bar says.
+        sentences: As `map_shards` takes it.
     """
-    missing = [item for item in items if not item[1].exists()]
-    for _ in map_shards(write, missing, engine, label, len(missing)):
+    missing = [_Missing(*item) for item in items if not item[1].exists()]
+    for _ in map_shards(write, missing, engine, label, len(missing), sentences):
         pass
+    if missing:
+        look_again(missing[0].file.parent)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.blocks import Block, BlockList, temporary_folder
+from st_static.distill.corpus.blocks import Block, BlockList, shard_path, temporary_folder
 from st_static.distill.engines import Engine, map_shards
 from st_static.files import read_json, read_table, write_json, write_table
 
@@ -22,6 +23,26 @@ SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
 KEYS_PER_RANGE = 2**24  # merging them takes about 0.7 GB of memory
 
 _N_KEYS = 2**64  # that there can be
+
+
+class _KeyRange(NamedTuple):
+    """One of equal ranges of all keys."""
+
+    number: int
+    n_ranges: int
+
+    def __str__(self) -> str:
+        return f"range {self.number + 1:,} of {self.n_ranges:,} of the sentences' keys"
+
+
+class _NumberedBlock(NamedTuple):
+    """A block's file, and its place in the corpus."""
+
+    number: int
+    file: Path
+
+    def __str__(self) -> str:
+        return str(self.file)
 
 
 def write_distinct(folder: Path, blocks: BlockList, engine: Engine) -> None:
@@ -34,30 +55,29 @@ def write_distinct(folder: Path, blocks: BlockList, engine: Engine) -> None:
         engine: What runs the parts.
     """
     numbers = range(len(blocks.files))
-    missing = [number for number in numbers if not _shard_path(folder, number).exists()]
+    missing = [number for number in numbers if not shard_path(folder, number).exists()]
     if not missing:
         return
     n_ranges = max(1, -(-blocks.n_keys // KEYS_PER_RANGE))
-    ranges = [n for n in range(n_ranges) if not _range_path(folder, n).exists()]
-    merge = functools.partial(_write_repeated, folder=folder, blocks=blocks, n_ranges=n_ranges)
+    ranges = [
+        _KeyRange(n, n_ranges) for n in range(n_ranges) if not _range_path(folder, n).exists()
+    ]
+    merge = functools.partial(_write_repeated, folder=folder, blocks=blocks)
     for _ in map_shards(merge, ranges, engine, "repetitions", len(ranges), int):
         pass
     write = functools.partial(_write_shard, folder=folder, n_ranges=n_ranges)
-    items = [(number, blocks.files[number]) for number in missing]
+    items = [_NumberedBlock(n, temporary_folder(folder) / blocks.files[n]) for n in missing]
     for _ in map_shards(write, items, engine, "distinct sentences", len(items), int):
         pass
-
-
-def _shard_path(folder: Path, number: int) -> Path:
-    return folder / f"sentences-{number:05d}.arrow"
 
 
 def _range_path(folder: Path, number: int) -> Path:
     return temporary_folder(folder) / f"repeated-{number:05d}.arrow"
 
 
-def _write_repeated(number: int, folder: Path, blocks: BlockList, n_ranges: int) -> int:
+def _write_repeated(key_range: _KeyRange, folder: Path, blocks: BlockList) -> int:
     """Write the rows of each block that are repetitions in one range of keys; count the keys."""
+    number, n_ranges = key_range
     if _range_path(folder, number).exists():
         return 0  # by a worker that died before it could tell
     first, last = number * _N_KEYS // n_ranges, (number + 1) * _N_KEYS // n_ranges - 1
@@ -100,10 +120,10 @@ def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return repeated
 
 
-def _write_shard(item: tuple[int, str], folder: Path, n_ranges: int) -> int:
+def _write_shard(item: _NumberedBlock, folder: Path, n_ranges: int) -> int:
     """Write a block without repetitions as a shard, and remove it; count what is kept."""
-    number, name = item
-    block, shard = temporary_folder(folder) / name, _shard_path(folder, number)
+    number, block = item
+    shard = shard_path(folder, number)
     if not shard.exists():
         ranges = [_range_path(folder, n) for n in range(n_ranges)]
         try:

@@ -14,10 +14,11 @@ import xxhash
 
 from st_static.distill.corpus.blocks import (
     BlockList,
+    are_listed,
     block_path,
     has_part,
-    in_order,
     list_blocks,
+    shard_path,
     temporary_folder,
     write_block,
     write_part_end,
@@ -30,7 +31,7 @@ from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.splitting import split_paragraphs
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
-from st_static.files import read_json
+from st_static.files import look_again, read_json
 from st_static.languages import is_english
 
 BLOCK_CHARACTERS = 8_000_000
@@ -110,7 +111,8 @@ def split_block(
 
 def sentence_shards(folder: Path) -> list[Path]:
     """The shards of a sentence folder, in order."""
-    return in_order(folder.glob("sentences-*.arrow"))
+    look_again(folder)
+    return [shard_path(folder, number) for number in range(len(BlockList.read(folder).files))]
 
 
 def disk_bytes(corpus: Corpus) -> int:
@@ -146,12 +148,12 @@ def write_sentences(
     Raises:
         ValueError: No sentence is left, or a file cannot be read.
     """
-    blocks = BlockList.read(folder)
-    if blocks is None:
+    if are_listed(folder):
+        blocks = BlockList.read(folder)
+    else:
         temporary_folder(folder).mkdir(exist_ok=True)
         split = functools.partial(_split_part, folder=folder, config=config, languages=languages)
-        _split_corpus(split, documents, folder, engine)
-        blocks = list_blocks(folder)
+        blocks = list_blocks(folder, _split_corpus(split, documents, folder, engine))
     if isinstance(documents, Corpus):
         for file in blocks.undecodable:
             documents.add_undecodable(file)
@@ -163,19 +165,29 @@ def write_sentences(
 
 def _split_corpus(
     split: Callable[[Part], int], documents: Iterable[str], folder: Path, engine: Engine
-) -> None:
-    """Split those parts of a corpus that are not split yet."""
+) -> int:
+    """Split those parts of a corpus that are not split yet; count all parts."""
     if isinstance(documents, Corpus) and documents.is_divisible:
         size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
-        missing = [part for part in file_parts(documents, size) if not has_part(folder, part)]
+        parts = file_parts(documents, size)
+        missing = [part for part in parts if not has_part(folder, part)]
         shares: Sequence[Part] = in_shares(missing, engine.n_workers)
-        results = map_shards(split, shares, engine, "sentences", len(shares), int)
-    else:
-        parts: Iterator[Part] = read_parts(documents, BLOCK_CHARACTERS)
-        unread = (part for part in parts if not has_part(folder, part))
-        results = map_shards(split, unread, engine, "sentences", None, int)
-    for _ in results:
+        for _ in map_shards(split, shares, engine, "sentences", len(shares), int):
+            pass
+        return len(parts)
+    n_parts = 0
+
+    def unread() -> Iterator[Part]:
+        """The parts that are not split yet; all are read here."""
+        nonlocal n_parts
+        for part in read_parts(documents, BLOCK_CHARACTERS):
+            n_parts += 1
+            if not has_part(folder, part):
+                yield part
+
+    for _ in map_shards(split, unread(), engine, "sentences", None, int):
         pass
+    return n_parts
 
 
 def _split_part(part: Part, folder: Path, config: SentencesConfig, languages: Sequence[str]) -> int:

@@ -38,9 +38,26 @@ class Shard(NamedTuple):
     first: int
     rows: NDArray[np.int64]
 
+    def __str__(self) -> str:
+        return str(self.file)
+
     def read(self) -> pa.Table:
         """Its sentences."""
         return read_table(self.file)
+
+
+class _Smallest(NamedTuple):
+    """Sentences of one shard that have small hashes.
+
+    Attributes:
+        hashes: The hashes, [n].
+        numbers: The sentences' numbers in the whole corpus, [n].
+        n_sentences: How many sentences the shard has.
+    """
+
+    hashes: NDArray[np.uint64]
+    numbers: NDArray[np.int64]
+    n_sentences: int
 
 
 class Shards:
@@ -117,9 +134,12 @@ class Shards:
         while True:
             find = functools.partial(_find_smallest, hash_of=hash_of, bound=bound)
             shards = self._with_rows(without)
-            parts = list(map_shards(find, shards, self.engine, label, len(shards)))
-            hashes = np.concatenate([np.empty(0, np.uint64), *(part[0] for part in parts)])
-            numbers = np.concatenate([_NONE, *(part[1] for part in parts)])
+            found = map_shards(
+                find, shards, self.engine, label, len(shards), lambda part: part.n_sentences
+            )
+            parts = list(found)
+            hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
+            numbers = np.concatenate([_NONE, *(part.numbers for part in parts)])
             if len(hashes) >= n:
                 break
             bound = min(_LARGEST, 2 * bound)
@@ -141,15 +161,13 @@ def _numbered(shard: Shard, function: Callable[[Shard], Result]) -> tuple[int, R
     return shard.number, function(shard)
 
 
-def _find_smallest(
-    shard: Shard, hash_of: Hash, bound: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes of at most `bound`, and the numbers of the sentences, without those in `rows`."""
+def _find_smallest(shard: Shard, hash_of: Hash, bound: int) -> _Smallest:
+    """The sentences with hashes of at most `bound`, without those in `rows`."""
     hashes = hash_of(shard.read()["key"].to_numpy())
     found = hashes <= np.uint64(bound)
     found[shard.rows] = False
     rows = np.flatnonzero(found)
-    return hashes[rows], rows + shard.first
+    return _Smallest(hashes[rows], rows + shard.first, len(hashes))
 
 
 def _take_rows(shard: Shard) -> pa.Table:

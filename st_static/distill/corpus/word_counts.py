@@ -134,7 +134,7 @@ def counted_words(
     counts = [folder / f"counts-of-range-{number:05d}.arrow" for number in range(n_ranges)]
     if not all(file.exists() for file in counts):  # else a kill came while they were removed
         write = functools.partial(_write_chunks, pattern=pattern, n_ranges=n_ranges)
-        write_missing(write, list(zip(shards, chunks, strict=True)), engine, "word counts")
+        write_missing(write, list(zip(shards, chunks, strict=True)), engine, "word counts", int)
         split = functools.partial(
             _split_chunks, files=chunks, normalization=normalization, n_ranges=n_ranges
         )
@@ -146,10 +146,12 @@ def counted_words(
         file.unlink(missing_ok=True)
 
 
-def _write_chunks(item: tuple[Path, Path], pattern: str | None, n_ranges: int) -> None:
+def _write_chunks(item: tuple[Path, Path], pattern: str | None, n_ranges: int) -> int:
+    """Write the chunks of a shard by range; count its sentences."""
     shard, file = item
-    chunks = count_chunks(read_table(shard)["text"].combine_chunks(), pattern)
-    _write_ranges(file, chunks, n_ranges)
+    texts = read_table(shard)["text"].combine_chunks()
+    _write_ranges(file, count_chunks(texts, pattern), n_ranges)
+    return len(texts)
 
 
 def _split_chunks(

@@ -178,6 +178,14 @@ def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) 
     assert sorted(tmp_path.iterdir()) == shards
 
 
+def test_the_bar_tells_the_sentences_that_are_counted(
+    tmp_path: Path, tokenizer: Tokenizer, told: dict[str, str]
+) -> None:
+    shards = write_shards(tmp_path, [JAPANESE[:40], [], JAPANESE[40:100]])
+    count_pieces(tmp_path, shards, tokenizer, Processes(1))
+    assert told == {"piece counts": "100 sentences/s"}
+
+
 def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
     learnt = dict.fromkeys(["ab", "cd", "e", "f", "gh"], -1.0)
     counts = np.array([5, 1, 0, 9, 5])

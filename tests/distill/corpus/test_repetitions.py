@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -288,7 +289,48 @@ def test_a_task_that_is_run_again_changes_nothing(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "twice")
 
 
-# -- what the driver hears of ----------------------------------------------------------
+# -- what the driver sees and hears of --------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
+@pytest.mark.parametrize("name", ["part-00001.json", "block-00001-00000.arrow"])
+def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(
+    tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    """As on a network's file system, which may show a worker's file late."""
+
+    class Hiding(AnyOrder):
+        def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            yield from super().map(function, items)
+            (tmp_path / "out" / "blocks" / name).unlink()
+
+    corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
+    for folder in ("whole", "out"):
+        (tmp_path / folder).mkdir()
+    figures = write_sentences(corpus, tmp_path / "whole", CONFIG, AnyOrder(3))
+    with pytest.raises(FileNotFoundError, match=name):
+        write_sentences(corpus, tmp_path / "out", CONFIG, Hiding(3))
+    assert write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3)) == figures
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_what_workers_get_says_what_it_is(tmp_path: Path) -> None:
+    """An error of an engine names it."""
+    said = []
+
+    class Telling(AnyOrder):
+        def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            items = list(items)
+            said.append(str(items[0]))
+            return super().map(function, items)
+
+    corpus = corpus_of(tmp_path / "corpus", documents(4))
+    (tmp_path / "out").mkdir()
+    write_sentences(corpus, tmp_path / "out", CONFIG, Telling(1))
+    part, key_range, block = said
+    assert part.startswith(str(tmp_path / "corpus"))
+    assert re.fullmatch(r"range 1 of \d+ of the sentences' keys", key_range)
+    assert block == str(tmp_path / "out/blocks/block-00000-00000.arrow")
 
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])

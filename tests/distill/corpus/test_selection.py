@@ -448,12 +448,15 @@ def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> 
     return files
 
 
+FINDER_FILES = ("words.arrow", "student.json", "teacher.json")
+
+
 def candidate_files(
     setting: Setting, files: Sequence[Path], workers: int
 ) -> tuple[Shards, list[Path], dict[str, bytes]]:
     """All sentences, the merged files, and the bytes of all files of candidates."""
     folder, shards = files[0].parent, Shards(files, Processes(workers))
-    finder = FinderFiles(folder / "words.arrow", folder / "student.json", folder / "teacher.json")
+    finder = FinderFiles(*(folder / name for name in FINDER_FILES))
     ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
     assert len(ranges) > 3
     found = write_candidates(shards, folder, finder, setting.plan(CONFIG), ranges)
@@ -512,6 +515,36 @@ def test_candidates_of_an_interrupted_run_are_kept(
     *_, after = candidate_files(setting, files, workers=1)
     assert after == before
     assert times == {f: f.stat().st_mtime_ns for f in times}
+
+
+def test_bars_tell_the_sentences_that_are_looked_at(
+    setting: Setting, tmp_path: Path, told: dict[str, str]
+) -> None:
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    shards, *_ = candidate_files(setting, files, workers=1)
+    held_out(shards, CONFIG.held_out)
+    rate = f"{len(setting.sentences):,} sentences/s"
+    assert told == {"candidates": rate, "held-out sentences": rate}
+
+
+def test_errors_name_the_file_that_a_worker_was_to_write(setting: Setting, tmp_path: Path) -> None:
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    said = []
+
+    class Telling(Processes):
+        def map(self, function, items):
+            items = list(items)
+            said.append(str(items[0]))
+            return super().map(function, items)
+
+    finder = FinderFiles(*(tmp_path / "run" / n for n in FINDER_FILES))
+    shards = Shards(files, Telling(1))
+    ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
+    found = write_candidates(shards, tmp_path / "run", finder, setting.plan(CONFIG), ranges)
+    merge_candidates(found, tmp_path / "run", 2, CONFIG.max_candidates, shards.engine)
+    held_out(shards, CONFIG.held_out)
+    names = ["candidates-of-shard-00000", "candidates-of-range-00000", "sentences-00000"]
+    assert said == [str(tmp_path / f"run/{name}.arrow") for name in names]
 
 
 def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(

@@ -17,8 +17,9 @@ from st_static.distill.corpus.sentences import (
     split_sentences,
     write_sentences,
 )
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_json, read_table
+from st_static.files import read_json, read_table, write_json
 
 CONFIG = SentencesConfig()
 
@@ -261,11 +262,31 @@ def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
 
 
 def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path: Path) -> None:
-    numbers = ["99999", "100000", "00002"]
-    for number in numbers:
-        (tmp_path / f"sentences-{number}.arrow").touch()
-    found = [path.stem.partition("-")[2] for path in sentence_shards(tmp_path)]
-    assert found == sorted(numbers, key=int)
+    blocks = {"files": ["block"] * 100_002, "n_keys": 0, "undecodable": []}
+    write_json(tmp_path / "blocks.json", blocks)
+    shards = sentence_shards(tmp_path)
+    assert [path.name for path in shards[99_999:]] == [
+        "sentences-99999.arrow",
+        "sentences-100000.arrow",
+        "sentences-100001.arrow",
+    ]
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", ["arrow", "json"])
+def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path: Path, kind: str) -> None:
+    write_sentences(documents(12), tmp_path, CONFIG, Processes(1))
+    n_shards = len(sentence_shards(tmp_path))
+    lost = tmp_path / f"sentences-00001.{kind}"
+    lost.unlink()
+    assert len(sentence_shards(tmp_path)) == n_shards > 2
+    engine = Processes(1)
+    reads = {
+        "arrow": lambda: Shards(sentence_shards(tmp_path), engine),
+        "json": lambda: write_sentences(documents(12), tmp_path, CONFIG, engine),
+    }
+    with pytest.raises(FileNotFoundError, match=lost.name):
+        reads[kind]()
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])

@@ -195,6 +195,11 @@ def test_counting_that_was_interrupted_goes_on(
     assert calls == expected | {step: 3 - after}
 
 
+def test_the_bar_tells_the_sentences_that_are_counted(tmp_path: Path, told: dict[str, str]) -> None:
+    count_files(tmp_path, [["a b", "c"], [], ["a", "d e", "f"]], 2)
+    assert told == {"word counts": "5 sentences/s"}
+
+
 def interrupted(function, name: str, calls: Counter, *args, **options):
     """Calls a function, and counts; from -n on, the n-th call is interrupted."""
     calls[name] += 1
