@@ -31,7 +31,7 @@ from st_static.distill.teacher_shards import (
 )
 from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
-from st_static.files import Arrays, create_array
+from st_static.files import Arrays, create_array, read_json, write_json
 from st_static.model.vectors import has_vector
 from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
 
@@ -139,10 +139,11 @@ def extracted_table(
         The word table [V, d], zero for special tokens; how much the teacher read.
 
     Raises:
-        ValueError: The disk is too small.
+        ValueError: The disk is too small, or the stage began on another kind of device.
     """
     selected, tokenizer = work.selected, work.tokenizer
     require_disk(folder, _bytes_needed(teacher, work), "The teacher's vectors")
+    _check_device(folder / "device.json", teacher.runs_on)
     served = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
     unserved = _alone(teacher, tokenizer, ~served, folder / "unserved")
     sums = extract(teacher, work, folder, engine, [unserved.work])
@@ -167,6 +168,21 @@ def extracted_table(
     yield table, figures
     for alone in (unserved, cut_off):
         alone.work.files.remove(alone.work.shards)
+
+
+def _check_device(file: Path, device: str) -> None:
+    """Check that an interrupted extraction goes on where it began: other devices round otherwise.
+
+    Raises:
+        ValueError: It began on another kind of device.
+    """
+    before = read_json(file)["device"] if file.exists() else device
+    if before != device:
+        raise ValueError(
+            f"The teacher began to run on {before}, and now has {device}, which gives slightly other "
+            f"vectors. Go on with --teacher.device {before}, or remove {file.parent} to begin anew."
+        )
+    write_json(file, {"device": device})
 
 
 class _Alone(NamedTuple):

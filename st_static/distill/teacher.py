@@ -63,6 +63,7 @@ class Teacher:
     ) -> None:
         self.model = model.eval()
         self.loaded_by: TeacherConfig | None = None
+        self.runs_on = model.device.type  # or, where other processes run it, what theirs is
         self.prompt = _default_prompt(model) if prompt is None else prompt
         self.batch_tokens = batch_tokens
         self.transformer = transformer_of(model)
@@ -109,6 +110,7 @@ class Teacher:
         teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
         check_teacher(teacher, config, languages)
         device = torch.device(workers_on) if workers_on else teacher.model.device
+        teacher.runs_on = device.type
         teacher.model.to(dtype=choose_dtype(config.dtype, device))
         check_finite(teacher)
         name: Any = str(teacher.dtype).removeprefix("torch.")

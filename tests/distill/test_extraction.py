@@ -361,7 +361,7 @@ def test_shards_of_words_alone_stay_until_the_table_is_stored(cut_off, tmp_path,
     with pytest.raises(KeyboardInterrupt):
         store(KeyboardInterrupt)
     shards = {f"{name}-00000.safetensors" for name in ("unserved", "cut_off")}
-    files = {"sums.safetensors", SENTENCE_VECTORS_FILE}
+    files = {"sums.safetensors", SENTENCE_VECTORS_FILE, "device.json"}
     assert {path.name for path in tmp_path.iterdir()} == files | shards
     counted.runs = 0
     table = store()
@@ -370,6 +370,18 @@ def test_shards_of_words_alone_stay_until_the_table_is_stored(cut_off, tmp_path,
     # A kill while they were removed costs their tokens alone, again.
     np.testing.assert_array_equal(store(), table)
     assert counted.runs == 2
+
+
+def test_an_extraction_goes_on_only_on_the_kind_of_device_that_it_began_on(cut_off, tmp_path):
+    teacher, work = cut_off
+    with extracted_table(tmp_path, teacher, work, Processes(1)):
+        pass
+    teacher.runs_on = "cuda"
+    with (
+        pytest.raises(ValueError, match=r"began to run on cpu, and now has cuda.*device cpu"),
+        extracted_table(tmp_path, teacher, work, Processes(1)),
+    ):
+        pass
 
 
 class Telling(Processes):
