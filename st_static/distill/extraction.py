@@ -179,8 +179,9 @@ def _check_device(file: Path, device: str) -> None:
     before = read_json(file)["device"] if file.exists() else device
     if before != device:
         raise ValueError(
-            f"The teacher began to run on {before}, and now has {device}, which gives slightly other "
-            f"vectors. Go on with --teacher.device {before}, or remove {file.parent} to begin anew."
+            f"The teacher began to run on {before}, and now has {device}, whose vectors differ in "
+            f"their last digits. Go on with --teacher.device {before}, or remove {file.parent} to "
+            "begin anew."
         )
     write_json(file, {"device": device})
 
