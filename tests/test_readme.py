@@ -63,6 +63,7 @@ SUBSTITUTES = {
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
     'quickstart --benchmark "JMTEB(v2)"': "quickstart --tasks JSTS",  # of 28
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
+    "ray stop": "pkill -f '(:|port=)6379 '",  # it would end the clusters of other tests, too
 }
 _ATTEMPTS = 4
 # Where a reader's `npm install` puts them.
@@ -217,7 +218,8 @@ def commands_of(block: Block) -> list[list[str]]:
     if block.language == "js":
         return [["node", "--input-type=module", "--eval", block.text]]
     lines = [as_run(line) for line in block.text.replace("\\\n", "").splitlines()]
-    return [["bash", "-c", line] for line in lines if line]
+    exports = "".join(f"{line}; " for line in lines if line.startswith("export "))
+    return [["bash", "-c", exports + line] for line in lines if line]
 
 
 def run_block(block: Block, folder: Path, reader: dict[str, str]) -> None:
