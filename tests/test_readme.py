@@ -63,7 +63,7 @@ SUBSTITUTES = {
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
     'quickstart --benchmark "JMTEB(v2)"': "quickstart --tasks JSTS",  # of 28
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
-    "ray stop": "pkill -f '(:|port=)6379 '",  # it would end the clusters of other tests, too
+    "ray stop": f"python {ROOT / 'tests' / 'stop_ray.py'} 6379",  # which ends no other cluster
 }
 _ATTEMPTS = 4
 # Where a reader's `npm install` puts them.
