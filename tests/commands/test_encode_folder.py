@@ -11,21 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
-from st_static.cli import main
-from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
-
-WORDS = ["a", "ship", "keeper", "sails"]
-
-
-def write_model(folder, seed=0):
-    tokenizer = build_tokenizer(WORDS)
-    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +34,6 @@ def lake(tmp_path):
         pq.write_table(table, file)
     (tmp_path / "lake" / "README.md").write_text("not a table")
     return tmp_path / "lake"
-
-
-def run(model, lake, output, *options):
-    arguments = ["encode", model, "--input", str(lake), "--output", str(output), *options]
-    return main(arguments)
 
 
 def written(folder):
@@ -167,7 +150,7 @@ def test_wildcards_choose_files(model, lake, tmp_path):
 def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
     options = []
     if engine == "ray":
-        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster").address]
+        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster")]
     texts = pa.array(["a ship sails " * 20] * 20_000)
     for number in range(20):
         pq.write_table(pa.table({"text": texts}), lake / f"large-{number}.parquet")
@@ -189,22 +172,14 @@ def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A Ray cluster of two nodes on this machine, with a processor each; its address."""
-    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    cluster.add_node(num_cpus=1)
-    yield cluster
-    cluster.shutdown()
+def cluster():
+    with two_nodes() as address:
+        yield address
 
 
 def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys):
     assert run(model, lake, tmp_path / "here") == 0
-    options = ["--engine", "ray", "--address", cluster.address]
+    options = ["--engine", "ray", "--address", cluster]
     assert run(model, lake, tmp_path / "cluster", *options) == 0
     assert written(tmp_path / "cluster") == written(tmp_path / "here")
     assert not list((tmp_path / "cluster").glob("_seen*"))
@@ -215,7 +190,7 @@ def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys)
 
 def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, cluster, capsys):
     pq.write_table(pa.table({"text": [None, "a"]}), lake / "bad.parquet")
-    options = ["--engine", "ray", "--address", cluster.address]
+    options = ["--engine", "ray", "--address", cluster]
     assert run(model, lake, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
     assert "bad.parquet, row 1: expected a text, but it is missing" in error
