@@ -14,6 +14,7 @@ import pytest
 from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
+from st_static.addresses import has_secrets
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +205,45 @@ def test_an_address_that_does_not_answer_is_told_at_once(model, lake, tmp_path, 
     assert run(model, lake, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
     assert "No Ray answers at ray://127.0.0.1:1" in error
+
+
+SECRET = "wJalrXUtnFEMI"
+
+
+@pytest.mark.parametrize("side", ["input", "output"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"s3://AKIA:{SECRET}@bucket/lake",
+        f"s3://AKIA:12/{SECRET}@bucket/lake",
+        f"s3://{SECRET}@bucket/lake?region=eu-west-1",
+        f"S3://bucket/lake?region=eu-west-1&access_key=AKIA&secret_key={SECRET}",
+        f"s3://bucket/lake?secret%5Fkey={SECRET}",
+        f"abfs://lake:{SECRET}@account.dfs.core.windows.net/here",
+        f"abfs://lake@account.dfs.core.windows.net/here?sig={SECRET}",
+    ],
+)
+def test_rays_dashboard_gets_no_secret(model, lake, tmp_path, capsys, side, address):
+    """It shows the command line."""
+    sides = (address, tmp_path / "out") if side == "input" else (lake, address)
+    assert run(model, *sides, "--engine", "ray") == 1
+    error = capsys.readouterr().err
+    assert f"--{side} has credentials in its address" in error
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in error
+    assert SECRET not in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "data/lake",
+        "s3://bucket/user@example.org/a:b?region=eu-west-1&endpoint_override=localhost:9000",
+        "gs://anonymous@bucket/lake",
+        "abfs://lake@account.dfs.core.windows.net/here",
+        "hdfs://namenode:8020/user@example.org",
+    ],
+)
+def test_addresses_without_secrets_are_fine(address):
+    assert not has_secrets(address)
