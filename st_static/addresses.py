@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import parse_qsl
+
+_SECRET_OPTION = re.compile("key|secret|token|password|^sig$", re.IGNORECASE)
+
 
 def without_secrets(address: str) -> str:
     """An address without a user's name and password, and without options; a path as it is.
@@ -14,3 +19,26 @@ def without_secrets(address: str) -> str:
     if not mark:
         return address
     return f"{kind}{mark}{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def has_secrets(address: str) -> bool:
+    """Whether an address has a password, a user of S3, or options that are named like secrets.
+
+    Other users are no secret, such as `anonymous` of gs:// and the container of abfs://.
+
+    Example:
+        >>> has_secrets("s3://key:secret@bucket/lake"), has_secrets("s3://bucket/a@b")
+        (True, False)
+    """
+    kind, mark, rest = address.partition("://")
+    plain, _, options = rest.partition("?")
+    if not mark:
+        return False
+    host = plain.partition("/")[0]
+    if kind.lower() == "s3":
+        # A bucket has no port: what looks like one begins a password with a slash in it.
+        has_password = "@" in host or ":" in host
+    else:
+        has_password = ":" in host.rpartition("@")[0]
+    named = (name for name, _ in parse_qsl(options, keep_blank_values=True))
+    return has_password or any(map(_SECRET_OPTION.search, named))

@@ -1,18 +1,36 @@
-"""Which packages an install has, as `pyproject.toml` and the packages' own metadata say."""
+"""Which packages an install has, as `pyproject.toml` and the packages' own metadata say.
+
+Also other environments: `ST_STATIC_ENVIRONMENTS` names a folder of virtual environments, one for
+each file of pins in `tests/environments`; `.ci/run` makes them.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
     "project"
 ]
+
+VARIABLE = "ST_STATIC_ENVIRONMENTS"
+
+
+def python_of(environment: str) -> Path:
+    """The Python of another environment; without one, the test is skipped."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        pytest.skip(f"Set {VARIABLE} to a folder of environments, as .ci/run does.")
+    python = Path(folder, environment, "bin", "python")
+    assert python.is_file(), f"{VARIABLE} is set, but there is no {python}."
+    return python
 
 
 def plain(name: str) -> str:

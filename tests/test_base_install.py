@@ -6,18 +6,21 @@ slow, in an environment that has the base alone, which `.ci/run` makes.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from installs import hide, installed_with, modules_beyond
+from installs import hide, installed_with, modules_beyond, python_of
+from small_build import save_tiny_teacher, write_corpus
 
 from st_static import Ensemble, FastEncoder
 
+WITHOUT_RAY = 'Error: The engine ray needs ray: pip install "st-static[cluster]".\n'
 BEYOND_THE_BASE = ("sentence_transformers", "transformers", "sklearn", "scipy", "xxhash")
 ENCODE = """
 import numpy as np
@@ -69,10 +72,7 @@ def base(request: pytest.FixtureRequest) -> Base:
     if request.param == "hidden":
         modules = modules_beyond(installed_with())
         return Base(Path(sys.executable), hide(modules))
-    folder = os.environ.get("ST_STATIC_ENVIRONMENTS")
-    if not folder:
-        pytest.skip("Set ST_STATIC_ENVIRONMENTS to a folder of environments, as .ci/run does.")
-    return Base(Path(folder, "base", "bin", "python"), "")
+    return Base(python_of("base"), "")
 
 
 def test_the_base_is_small(base: Base) -> None:
@@ -151,6 +151,23 @@ def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: 
     assert said.startswith("Error: This command needs ")
     assert said.endswith(f': pip install "st-static[{extra}]".\n')
     assert said.count("\n") == 1
+
+
+def test_encoding_on_a_cluster_names_its_extra(base, built, tmp_path) -> None:
+    pq.write_table(pa.table({"text": ["the old keeper"]}), tmp_path / "in.parquet")
+    folders = ["--input", str(tmp_path), "--output", str(tmp_path.with_name("vectors"))]
+    result = base.command("encode", str(built / "model"), *folders, "--engine", "ray")
+    assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)
+
+
+def test_building_on_a_cluster_names_its_extra(tmp_path) -> None:
+    """Where there is all that a build needs without one."""
+    base = Base(Path(sys.executable), hide(modules_beyond(installed_with("build"))))
+    teacher, corpus = save_tiny_teacher(tmp_path), write_corpus(tmp_path / "corpus.txt")
+    options = ["--teacher.model", teacher, "--corpus.files", corpus, "--work_dir", tmp_path / "w"]
+    result = base.command("build", *map(str, options), "--engine", "ray")
+    assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)
+    assert not (tmp_path / "w").exists()
 
 
 @pytest.mark.parametrize(

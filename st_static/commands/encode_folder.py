@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from st_static.addresses import has_secrets
 from st_static.commands.options import CommandParser
 from st_static.hub_access import whole_path
 from st_static.model.model_name import ModelName
@@ -100,6 +101,19 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
     if options.address and options.engine != "ray":
         raise ValueError("--address is that of a Ray cluster: add --engine ray.")
+    if options.engine == "ray":
+        _refuse_secrets(options)
+
+
+def _refuse_secrets(options: argparse.Namespace) -> None:
+    """Refuse credentials in an address: Ray's dashboard shows the command line to all."""
+    for name in ("input", "output"):
+        if has_secrets(getattr(options, name)):
+            raise ValueError(
+                f"--{name} has credentials in its address, and Ray's dashboard would show them: "
+                "leave them out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what "
+                "other object stores read, in the environment of each node."
+            )
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from st_static.addresses import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Engine, Processes
 from st_static.distill.teacher import Teacher
-from st_static.encode.places import SEEN, Place, seen_by_others
+from st_static.encode.places import Place, check_access, seen_by_others
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,6 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
         cluster.n_actors()  # is there room for any? Not only when the teacher is to run
 
         def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
-            for left in work_dir.glob(f"{SEEN}*"):  # by a build that was killed
-                left.unlink()
             with seen_by_others(Place.parse(str(work_dir))) as seen:
                 cluster.check(functools.partial(_facts, seen, files, teacher, device))
 
@@ -117,7 +115,8 @@ def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
 
 def _facts(seen: Place, files: Sequence[Path], teacher: Teacher, device: str) -> dict[str, str]:
     """What each machine must tell alike; unpickling the teacher has checked its weights."""
-    for file in (Path(seen.path), *files):
+    check_access(seen)
+    for file in files:
         if not file.is_file():
             raise ValueError(f"it does not see {file}")
     capability = torch.backends.cpu.get_cpu_capability() if device == "cpu" else "any"

@@ -20,7 +20,7 @@ from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import SOURCE, Rows
 from st_static.encode.loaded import loaded_encoder
-from st_static.encode.places import Place, matching, seen_by_others
+from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
 from st_static.model.static_model import StaticModel, read_static_model
@@ -196,7 +196,8 @@ class FolderPair:
         """
         record = {"input": self.source.path, **encoder.record()}
         known = self.target.below(_RECORD)
-        others = [info for info in self.target.files() if info.path != known.path]
+        files = self.target.files()
+        others = [info for info in files if info.path != known.path and not is_marker(info)]
         if known.info().is_file:
             with known.read() as stream:
                 there = json.loads(stream.read())
@@ -239,14 +240,15 @@ def _is_done(pair: FilePair) -> bool:
 
 @contextlib.contextmanager
 def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[], dict[str, str]]]:
-    """What each node of a cluster must tell alike: the model, and whether it sees the output.
+    """What each node of a cluster must tell alike: the model.
 
-    A file is put into the output's folder, which each node reads, until the block ends.
+    A node that cannot read and write in the output's folder raises a ValueError in its place: a
+    file is there until the block ends, which all read.
     """
     with seen_by_others(place) as seen:
         yield functools.partial(_facts, encoder, seen)
 
 
 def _facts(encoder: FolderEncoder, seen: Place) -> dict[str, str]:
-    sees = "" if seen.info().is_file else "out"
-    return {"the model": encoder.record()["model"], "the output": f"with{sees} access"}
+    check_access(seen)
+    return {"the model": encoder.record()["model"]}

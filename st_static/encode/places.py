@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
@@ -19,7 +21,10 @@ from st_static.addresses import without_secrets
 from st_static.files import atomic, remove_leftovers
 
 _RETRY = "retry_limit_seconds=10"
-SEEN = "_seen_by_nodes_"
+_SEEN = "_seen_by_nodes_"
+_MARKER = re.compile(rf"[^\s']*{_SEEN}\w+")
+# By then a check is over, whichever run it is of.
+_CHECK_SECONDS = 3600
 WILDCARDS = re.compile(r"[*?\[]")
 
 
@@ -124,13 +129,72 @@ class Place:
 @contextmanager
 def seen_by_others(folder: Place) -> Iterator[Place]:
     """A file in a folder, until the block ends: other machines that read it see the folder."""
-    seen = folder.below(f"{SEEN}{uuid.uuid4().hex}")
-    with seen.written() as stream:
-        stream.write(b"yes")
+    _remove_abandoned(folder)
+    seen = _new_marker(folder)
+    _mark(seen)
     try:
         yield seen
     finally:
         folder.filesystem.delete_file(seen.path)
+
+
+def check_access(seen: Place) -> None:
+    """Check that this machine can read and write where `seen_by_others` put a file.
+
+    Args:
+        seen: The file.
+
+    Raises:
+        ValueError: It cannot; names the folder.
+    """
+    folder = seen.at(str(PurePosixPath(seen.path).parent))
+    try:
+        with seen.read() as stream:
+            content = stream.read()
+    except OSError as error:
+        raise ValueError(f"cannot read {folder.path} ({_reason(error)})") from error
+    if content != _content(seen):
+        raise ValueError(f"cannot read {folder.path} (its files have other contents here)")
+    own = _new_marker(folder)
+    try:
+        _mark(own)
+        own.filesystem.delete_file(own.path)
+    except OSError as error:
+        raise ValueError(f"cannot write into {folder.path} ({_reason(error)})") from error
+
+
+def is_marker(info: fs.FileInfo) -> bool:
+    """Whether a file is one of `seen_by_others` or `check_access`, or the beginning of one."""
+    return bool(info.base_name.lstrip(".").startswith(_SEEN))
+
+
+def _new_marker(folder: Place) -> Place:
+    return folder.below(f"{_SEEN}{uuid.uuid4().hex}")
+
+
+def _mark(place: Place) -> None:
+    with place.written() as stream:
+        stream.write(_content(place))
+
+
+def _content(marker: Place) -> bytes:
+    return PurePosixPath(marker.path).name.encode()
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong, without the name of a marker."""
+    return os.strerror(error.errno) if error.errno else _MARKER.sub("…", str(error))
+
+
+def _remove_abandoned(folder: Place) -> None:
+    """Remove what runs left that were killed; younger files may be of one that is at its check."""
+    selector = fs.FileSelector(folder.path, allow_not_found=True)
+    abandoned = time.time() - _CHECK_SECONDS
+    for info in folder.filesystem.get_file_info(selector):
+        if is_marker(info) and info.mtime and info.mtime.timestamp() < abandoned:
+            # Another run may have removed it, or it is of a user whose files we cannot remove.
+            with suppress(OSError):
+                folder.filesystem.delete_file(info.path)
 
 
 def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:

@@ -11,22 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
-from st_static.cli import main
+from st_static.addresses import has_secrets
 from st_static.encode.parquet_folder import FolderPair
-from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
-
-WORDS = ["a", "ship", "keeper", "sails"]
-
-
-def write_model(folder, seed=0):
-    tokenizer = build_tokenizer(WORDS)
-    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +36,6 @@ def lake(tmp_path):
         pq.write_table(table, file)
     (tmp_path / "lake" / "README.md").write_text("not a table")
     return tmp_path / "lake"
-
-
-def run(model, lake, output, *options):
-    arguments = ["encode", model, "--input", str(lake), "--output", str(output), *options]
-    return main(arguments)
 
 
 def written(folder):
@@ -112,6 +96,7 @@ def test_vectors_whose_input_is_gone_are_named(model, lake, tmp_path, capsys):
 def test_a_run_that_wrote_nothing_can_be_run_otherwise(model, lake, tmp_path, capsys):
     assert run(model, lake, tmp_path / "out", "--column", "nope") == 1
     assert "no column 'nope'" in capsys.readouterr().err
+    (tmp_path / "out" / "_seen_by_nodes_1").touch()  # as one leaves it that is killed at its check
     assert run(model, lake, tmp_path / "out") == 0
 
 
@@ -168,7 +153,7 @@ def test_wildcards_choose_files(model, lake, tmp_path):
 def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
     options = []
     if engine == "ray":
-        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster").address]
+        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster")]
     texts = pa.array(["a ship sails " * 20] * 20_000)
     for number in range(20):
         pq.write_table(pa.table({"text": texts}), lake / f"large-{number}.parquet")
@@ -195,22 +180,14 @@ def test_errors_name_a_pair_by_its_source(lake, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A Ray cluster of two nodes on this machine, with a processor each; its address."""
-    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    cluster.add_node(num_cpus=1)
-    yield cluster
-    cluster.shutdown()
+def cluster():
+    with two_nodes() as address:
+        yield address
 
 
 def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys):
     assert run(model, lake, tmp_path / "here") == 0
-    options = ["--engine", "ray", "--address", cluster.address]
+    options = ["--engine", "ray", "--address", cluster]
     assert run(model, lake, tmp_path / "cluster", *options) == 0
     assert written(tmp_path / "cluster") == written(tmp_path / "here")
     assert not list((tmp_path / "cluster").glob("_seen*"))
@@ -221,7 +198,7 @@ def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys)
 
 def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, cluster, capsys):
     pq.write_table(pa.table({"text": [None, "a"]}), lake / "bad.parquet")
-    options = ["--engine", "ray", "--address", cluster.address]
+    options = ["--engine", "ray", "--address", cluster]
     assert run(model, lake, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
     assert "bad.parquet, row 1: expected a text, but it is missing" in error
@@ -234,3 +211,45 @@ def test_an_address_that_does_not_answer_is_told_at_once(model, lake, tmp_path, 
     assert run(model, lake, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
     assert "No Ray answers at ray://127.0.0.1:1" in error
+
+
+SECRET = "wJalrXUtnFEMI"
+
+
+@pytest.mark.parametrize("side", ["input", "output"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"s3://AKIA:{SECRET}@bucket/lake",
+        f"s3://AKIA:12/{SECRET}@bucket/lake",
+        f"s3://{SECRET}@bucket/lake?region=eu-west-1",
+        f"S3://bucket/lake?region=eu-west-1&access_key=AKIA&secret_key={SECRET}",
+        f"s3://bucket/lake?secret%5Fkey={SECRET}",
+        f"abfs://lake:{SECRET}@account.dfs.core.windows.net/here",
+        f"abfs://lake@account.dfs.core.windows.net/here?sig={SECRET}",
+    ],
+)
+def test_rays_dashboard_gets_no_secret(model, lake, tmp_path, capsys, side, address):
+    """It shows the command line."""
+    sides = (address, tmp_path / "out") if side == "input" else (lake, address)
+    assert run(model, *sides, "--engine", "ray") == 1
+    error = capsys.readouterr().err
+    assert f"--{side} has credentials in its address" in error
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in error
+    assert SECRET not in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "data/lake",
+        "s3://bucket/user@example.org/a:b?region=eu-west-1&endpoint_override=localhost:9000",
+        "gs://anonymous@bucket/lake",
+        "abfs://lake@account.dfs.core.windows.net/here",
+        "hdfs://namenode:8020/user@example.org",
+    ],
+)
+def test_addresses_without_secrets_are_fine(address):
+    assert not has_secrets(address)

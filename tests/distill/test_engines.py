@@ -19,7 +19,7 @@ from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.teacher import Teacher
-from st_static.encode.places import Place
+from st_static.encode.places import Place, seen_by_others
 
 
 def gpu_of(item: int) -> tuple[int, str, int]:
@@ -239,15 +239,17 @@ def test_for_gpus_elsewhere_a_teacher_has_their_format(teacher_config: TeacherCo
 
 
 def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_path: Path):
-    teacher = Teacher.load(teacher_config)
-    (tmp_path / "seen").touch()
-    seen, lost = Place.parse(str(tmp_path / "seen")), Place.parse(str(tmp_path / "lost"))
-    facts = build_engine._facts(seen, [tmp_path / "seen"], teacher, "cpu")
+    teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
+    text.touch()
+    with seen_by_others(Place.parse(str(tmp_path))) as seen:
+        facts = build_engine._facts(seen, [text], teacher, "cpu")
+        with pytest.raises(ValueError, match=f"it does not see {lost}"):
+            build_engine._facts(seen, [lost], teacher, "cpu")
+        elsewhere = Place.parse(str(lost / Path(seen.path).name))
+        with pytest.raises(ValueError, match=f"cannot read {lost}"):
+            build_engine._facts(elsewhere, [text], teacher, "cpu")
     assert facts["the teacher"] == teacher.fingerprint()
     assert facts["the text"] == "0 bytes long"
-    for place, files in ((lost, []), (seen, [tmp_path / "lost"])):
-        with pytest.raises(ValueError, match=f"it does not see {tmp_path / 'lost'}"):
-            build_engine._facts(place, files, teacher, "cpu")
 
 
 def test_a_work_directory_in_an_object_store_is_refused():

@@ -1,8 +1,4 @@
-"""Models load in older sentence-transformers, each in an environment of its own.
-
-`ST_STATIC_ENVIRONMENTS` names a folder of virtual environments, one for each file of pins in
-`tests/environments`; `.ci/run` makes them.
-"""
+"""Models load in older sentence-transformers, each in an environment of its own."""
 
 import json
 import os
@@ -12,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hub_server import Hub
+from installs import python_of
 
 from st_static import FastEncoder
 from st_static.model.export import export_model
@@ -20,7 +17,6 @@ from st_static.publish.hub import load_alone
 
 pytestmark = pytest.mark.slow
 
-VARIABLE = "ST_STATIC_ENVIRONMENTS"
 PINS = sorted((Path(__file__).parents[1] / "environments").glob("sentence-transformers-*.txt"))
 ODD_TEXTS = [
     "",
@@ -37,12 +33,7 @@ ODD_TEXTS = [
 @pytest.fixture(params=[file.stem for file in PINS])
 def older_python(request: pytest.FixtureRequest) -> Path:
     """The Python of an environment with an older sentence-transformers."""
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"Set {VARIABLE} to a folder of environments, as .ci/run does.")
-    python = Path(folder) / request.param / "bin" / "python"
-    assert python.is_file(), f"{VARIABLE} is set, but there is no {python}."
-    return python
+    return python_of(request.param)
 
 
 @pytest.fixture(scope="module", params=["table", "head"])

@@ -1,0 +1,47 @@
+"""What the tests of `st-static encode` on folders share: a tiny model, a run, two nodes of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from st_static.cli import main
+from st_static.model.export import export_model
+from st_static.tokens.tokenizer import build_tokenizer
+
+WORDS = ["a", "ship", "keeper", "sails"]
+
+
+def write_model(folder: Path, seed: int = 0) -> str:
+    """Write a model of four words; its folder."""
+    tokenizer = build_tokenizer(WORDS)
+    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
+    table[:2] = 0
+    export_model(folder, table.astype(np.float32), tokenizer, {})
+    return str(folder)
+
+
+def run(model: str, lake: Path | str, output: Path | str, *options: str) -> int:
+    """Encode a folder; the exit status."""
+    arguments = ["encode", model, "--input", str(lake), "--output", str(output), *options]
+    return main(arguments)
+
+
+@contextmanager
+def two_nodes() -> Iterator[str]:
+    """A Ray cluster of two nodes on this machine, with a processor each; its address."""
+    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    try:
+        cluster.add_node(num_cpus=1)
+        yield cluster.address
+    finally:
+        cluster.shutdown()
