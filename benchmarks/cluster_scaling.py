@@ -121,7 +121,7 @@ def table_of(model: Model, base: float, workers: list[int], rate: float | None) 
     times = [model.seconds(n) for n in workers]
     names = " | ".join(f"{n}" for n in workers)
     yield (
-        f"| hours by workers | {names} | of these only the driver | file system, GB | "
+        f"| hours, by number of workers | {names} | of which driver only | file system, GB | "
         f"MB/s at {most} | driver's memory, GB |"
     )
     yield "|---" * (len(workers) + 5) + "|"

@@ -43,7 +43,7 @@ class Task(Generic[Item]):
         """Count a failure; what is to be raised if it is the last."""
         self.failures += 1
         if self.failures < TRIES:
-            logger.warning("%s failed, and is done again: %s.", shown(self.item), reason)
+            logger.warning("%s failed and will be run again: %s.", shown(self.item), reason)
             return None
         return ValueError(
             f"{shown(self.item)} failed {TRIES} times: {reason}. All other work that was done is "

@@ -57,17 +57,15 @@ def ray_cluster(
     if ray.is_initialized():
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
     # Ray would look for a cluster of this machine before it starts one.
+    if address == "":
+        raise ValueError("The address of the Ray cluster is empty: leave it out, or say local.")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
         with _without_default_address():  # which goes before "auto"
             context = ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"There is no Ray cluster at {without_secrets(address)}: {first_line(error)}. Start "
-            "one with ray start --head, or say --address local; if it asks for a token, set "
-            "RAY_AUTH_MODE=token."
-        ) from error
+        raise ValueError(_why_not_connected(address, error)) from error
     try:
         yield RayCluster(context.dashboard_url or "", processors, on_gpus)
     finally:
@@ -219,11 +217,12 @@ class RayCluster:
         if self.n_gpus:
             return self.n_gpus
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(int(node.get("CPU", 0) // self._processors) for node in nodes)
+        processors = [int(node.get("CPU", 0)) for node in nodes]
+        room = sum(n // self._processors for n in processors)
         if not room:
             raise ValueError(
-                f"No node has {self._processors} processors, which each process of the teacher "
-                "takes: set workers to fewer."
+                f"Each process of the teacher takes {self._processors} processors, but no node has "
+                f"more than {max(processors, default=0)}: set workers to that."
             )
         return room
 
@@ -278,6 +277,19 @@ def _without_default_address() -> Iterator[None]:
             os.environ["RAY_ADDRESS"] = default
 
 
+def _why_not_connected(address: str, error: Exception) -> str:
+    if "AuthToken" in str(error):
+        return (
+            f"The Ray cluster at {without_secrets(address)} asks for its token: set "
+            "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token of its first machine here."
+        )
+    return (
+        f"There is no Ray cluster at {without_secrets(address)}: {first_line(error)}. Start one "
+        "with ray start --head, or say --address local; other addresses are HOST:PORT and "
+        "ray://HOST:PORT."
+    )
+
+
 def _check_answer(address: str) -> None:
     """Check that something answers at an address with a host: Ray itself would wait for minutes."""
     if "@" in address:
@@ -291,7 +303,7 @@ def _check_answer(address: str) -> None:
     try:
         with socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS) as connection:
             if os.environ.get("RAY_USE_TLS", "0") == "0" and not _speaks_http2(connection):
-                raise ConnectionError("something else than Ray is there")
+                raise ConnectionError("something other than Ray answers there")
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(

@@ -52,6 +52,8 @@ def refuse_engine(options: argparse.Namespace) -> None:
     """
     for name in ("engine", "address"):
         if getattr(options, name) is not None:
+            if options.input and not Path(options.input).exists():
+                raise ValueError(f"There is no folder {options.input}, which --input names.")
             raise ValueError(
                 f"--{name} is for many files: let --input be a folder of Parquet files."
             )

@@ -43,13 +43,20 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
     """The engine that a recipe names, until the block ends.
 
     Raises:
-        ValueError: There is no such cluster, or not with the devices that the teacher needs.
+        ValueError: There is no such cluster, or not with the devices that the teacher needs; or the
+            work directory is no folder of a file system.
     """
+    _check_work_dir(config.work_dir)
     if config.engine == "processes":
         gpus = _gpus(config.teacher)
         engine = Processes(config.workers, gpus)
         yield BuildEngine(engine, "cuda" if len(gpus) > 1 else None, lambda *_: None)
         return
+    if config.teacher.device not in (None, "cpu", "cuda"):
+        raise ValueError(
+            f"teacher.device is {config.teacher.device}, but on a cluster it is cpu or cuda; each "
+            "process of the teacher gets one GPU."
+        )
     from st_static.ray_cluster import ray_cluster
 
     on_gpus = config.teacher.device != "cpu"
@@ -68,16 +75,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
 
 
 def with_absolute_paths(config: BuildConfig) -> BuildConfig:
-    """A recipe whose files other processes find, whatever folder they run in.
-
-    Raises:
-        ValueError: Its work directory is no folder of a file system.
-    """
-    if "://" in config.work_dir:
-        raise ValueError(
-            f"work_dir is {without_secrets(config.work_dir)}, but stages need a folder that all "
-            "nodes see under the same path: mount the object store, or take another."
-        )
+    """A recipe whose files other processes find, whatever folder they run in."""
     teacher, corpus = config.teacher, config.corpus
     if Path(teacher.model).is_dir():
         teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
@@ -85,6 +83,16 @@ def with_absolute_paths(config: BuildConfig) -> BuildConfig:
     corpus = replace(corpus, files=files or None)
     work_dir = str(Path(config.work_dir).absolute())
     return replace(config, work_dir=work_dir, teacher=teacher, corpus=corpus)
+
+
+def _check_work_dir(work_dir: str) -> None:
+    if "://" in work_dir:
+        raise ValueError(
+            f"work_dir is {without_secrets(work_dir)}, but stages need a folder of a file system, "
+            "which all nodes of a cluster see under the same path."
+        )
+    if Path(work_dir).exists() and not Path(work_dir).is_dir():
+        raise ValueError(f"work_dir is {work_dir}, which is a file: expected a folder.")
 
 
 def _gpus(teacher: TeacherConfig) -> list[str]:
@@ -103,13 +111,11 @@ def _gpus(teacher: TeacherConfig) -> list[str]:
 
 
 def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
-    if teacher.device not in (None, "cpu", "cuda"):
-        raise ValueError(
-            f"teacher.device is {teacher.device}, but on a cluster it is cpu or cuda; each process "
-            "of the teacher gets one GPU."
-        )
     if teacher.device == "cuda" and not n_gpus:
-        raise ValueError("teacher.device is cuda, but no node of the Ray cluster has a GPU.")
+        raise ValueError(
+            "teacher.device is cuda, but no node of the Ray cluster has a GPU: leave it out, or "
+            "set it to cpu."
+        )
     return "cuda" if n_gpus else "cpu"
 
 

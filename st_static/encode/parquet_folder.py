@@ -175,6 +175,8 @@ class FolderPair:
         target = Place.parse(output)
         folder, found = matching(Place.parse(source))
         files = [info.path for info in found if info.path.endswith(_SUFFIX)]
+        if not found and not folder.is_folder:
+            raise ValueError(f"There is no folder {without_secrets(source)}.")
         if not files:
             raise ValueError(
                 f"Expected files that end with {_SUFFIX}, but {without_secrets(source)} has none."

@@ -171,7 +171,8 @@ class TextReader:
         try:
             file = pq.ParquetFile(stream, page_checksum_verification=True)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"{self._file} is not a Parquet file: {error}.") from error
+            reason = str(error).rstrip(".")
+            raise ValueError(f"{self._file} is not a Parquet file: {reason}.") from error
         self._check_columns(file.schema_arrow.names)
         kind = file.schema_arrow.field(self.column).type
         try:

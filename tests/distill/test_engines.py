@@ -177,13 +177,9 @@ def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(device, n_gpus,
     assert build_engine._device_on_cluster(TeacherConfig(device=device), n_gpus) == expected
 
 
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [("cuda", "no node of the Ray cluster has a GPU"), ("mps", "on a cluster it is cpu or cuda")],
-)
-def test_devices_that_a_cluster_does_not_have(device, message):
-    with pytest.raises(ValueError, match=message):
-        build_engine._device_on_cluster(TeacherConfig(device=device), 0)
+def test_gpus_that_a_cluster_does_not_have():
+    with pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: leave it out"):
+        build_engine._device_on_cluster(TeacherConfig(device="cuda"), 0)
 
 
 def test_an_address_with_a_secret_is_not_taken():
@@ -252,7 +248,22 @@ def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_pa
     assert facts["the text"] == "0 bytes long"
 
 
-def test_a_work_directory_in_an_object_store_is_refused():
-    config = BuildConfig(work_dir="s3://key:secret@bucket/work", engine="ray")
-    with pytest.raises(ValueError, match="work_dir is s3://bucket/work, but stages need a folder"):
-        build_engine.with_absolute_paths(config)
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_a_work_directory_that_is_no_folder_is_refused(engine: str, tmp_path: Path):
+    (tmp_path / "file").touch()
+    for work_dir, message in (
+        ("s3://key:secret@bucket/work", "work_dir is s3://bucket/work, but stages need a folder"),
+        (str(tmp_path / "file"), "which is a file: expected a folder"),
+    ):
+        config = BuildConfig(work_dir=work_dir, engine=engine)
+        with pytest.raises(ValueError, match=message), build_engine.build_engine(config):
+            pass
+
+
+def test_one_gpu_of_a_cluster_is_refused_before_it_is_asked():
+    config = BuildConfig(engine="ray", teacher=TeacherConfig(device="cuda:1"))
+    with (
+        pytest.raises(ValueError, match="is cuda:1, but on a cluster it is cpu or cuda"),
+        build_engine.build_engine(config),
+    ):
+        pass
