@@ -206,7 +206,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input= --output {0}/o.npy", "a file or folder as --input, but it is empty"),
         (
             "--input {0}/none/ --output {0}/o",
-            "files that end with .parquet, but {0}/none/ has none",
+            "There is no folder {0}/none/.",
         ),
         ("--input {0}/n?.parquet --output {0}/o", "but {0}/n?.parquet has none"),
         ("--input {0}", "Many files need a folder to write to: --output DIR"),
