@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from st_static.addresses import without_secrets
 from st_static.commands.encode_folder import (
     add_engine,
     counted,
@@ -111,6 +112,11 @@ def run(arguments: Sequence[str]) -> int:
     if options.input and names_many(options.input):
         return encode_folder(options)
     refuse_engine(options)
+    if "://" in (options.output or ""):
+        raise ValueError(
+            f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
+            "file on a disk; those of a folder of Parquet files can go to an object store."
+        )
     options.input = options.input and Path(options.input)
     options.output = options.output and Path(options.output)
     from st_static.encode.file_names import check_target, input_format_of, output_format_of

@@ -204,10 +204,9 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input {0}/in.csv --output {0}", "is a folder: name a file in it"),
         ("--input {0} --input_format csv --output {0}/o", "leave out --input_format"),
         ("--input= --output {0}/o.npy", "a file or folder as --input, but it is empty"),
-        (
-            "--input {0}/none/ --output {0}/o",
-            "There is no folder {0}/none/.",
-        ),
+        ("--input {0}/none/ --output {0}/o", "There is no folder {0}/none/."),
+        ("--input {0}/none --output {0}/o --engine ray", "There is no folder {0}/none, which"),
+        ("--input {0}/in.csv --output s3://k:s@b/o.npy", "--output is s3://b/o.npy, but"),
         ("--input {0}/n?.parquet --output {0}/o", "but {0}/n?.parquet has none"),
         ("--input {0}", "Many files need a folder to write to: --output DIR"),
         ("--input {0} --output {0}/o", "files that end with .parquet, but {0} has none"),
