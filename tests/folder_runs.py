@@ -33,15 +33,20 @@ def run(model: str, lake: Path | str, output: Path | str, *options: str) -> int:
 
 @contextmanager
 def two_nodes() -> Iterator[str]:
-    """A Ray cluster of two nodes on this machine, with a processor each; its address."""
+    """A Ray cluster of two nodes on this machine, with a processor each; its address.
+
+    They have GPUs of different kinds, which is no matter for encoding.
+    """
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    head, other = (
+        {"num_cpus": 1, "num_gpus": 1, "resources": {f"accelerator_type:{kind}": 1}}
+        for kind in ("T4", "H100")
     )
+    cluster = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})
     try:
-        cluster.add_node(num_cpus=1)
+        cluster.add_node(**other)
         yield cluster.address
     finally:
         cluster.shutdown()

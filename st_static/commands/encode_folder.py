@@ -129,7 +129,7 @@ def _engine(
     from st_static.encode.parquet_folder import cluster_facts
     from st_static.ray_cluster import ray_cluster
 
-    with ray_cluster(options.address) as cluster:
+    with ray_cluster(options.address, on_gpus=False) as cluster:
         if cluster.dashboard:
             print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
         with cluster_facts(encoder, output) as facts:
