@@ -119,16 +119,8 @@ def run_build(
         command = [
             *[sys.executable, "-m", "st_static.cli", "build", recipe],
             *["--output", f"{folder}/model", "--work_dir", f"{folder}/work"],
-            *[
-                "--teacher.model",
-                teacher,
-                "--teacher.hub_id",
-                "null",
-                "--teacher.sha256",
-                "null",
-                "--teacher.check",
-                "false",
-            ],
+            *["--teacher.model", teacher, "--teacher.hub_id", "null", "--teacher.sha256", "null"],
+            *["--teacher.check", "false"],
             *["--teacher.device", device, "--teacher.dtype", "bfloat16"],
             *["--vocabulary.size", "150000", "--selection.sentences_per_word", "100"],
             *(["--corpus.files", corpus] if corpus else []),

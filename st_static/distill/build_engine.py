@@ -68,6 +68,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
         cluster.n_actors()  # is there room for any? Not only when the teacher is to run
 
         def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
+            """As `BuildEngine.check`."""
             with seen_by_others(Place.parse(str(work_dir))) as seen:
                 cluster.check(functools.partial(_facts, seen, files, teacher, device))
 

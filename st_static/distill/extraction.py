@@ -16,9 +16,7 @@ from tokenizers import Tokenizer
 from st_static.distill.engines import Engine
 from st_static.distill.pieces import TokensAlone
 from st_static.distill.stages import Figures, require_disk
-from st_static.distill.teacher import (
-    Teacher,
-)
+from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_batches import encode_batches, sentence_batches
 from st_static.distill.teacher_shards import (
     Shard,
