@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from st_static.actors import Actors, Task, cause_of, first_line
+from st_static.actors import TRIES, Actors, Task, cause_of, first_line
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 from st_static.ray_actors import RayActor
@@ -26,6 +26,8 @@ with needed_by("The engine ray", "cluster"):
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 5  # of an address
 _CHECK_SECONDS = 600  # of a node, which may have to load a large teacher from another machine
@@ -62,9 +64,9 @@ def ray_cluster(
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
-        with _without_default_address():  # which goes before "auto"
-            context = ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+        context = _connected(address)
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        ray.shutdown()  # or this process would go on as a client of no cluster
         raise ValueError(_why_not_connected(address, error)) from error
     try:
         yield RayCluster(context.dashboard_url or "", processors, on_gpus)
@@ -267,6 +269,26 @@ def _version(package: str) -> str:
         return "missing"
 
 
+def _connected(address: str) -> Any:
+    """Connect, in several tries where the cluster fails to start the server that a client needs.
+
+    Ray forks for it beside gRPC's threads, which now and then kills it at once
+    (ray-project/ray#63202).
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return _connected_at_once(address)
+        except ConnectionAbortedError as error:
+            logger.warning("%s Trying again.", _why_not_connected(address, error))
+            ray.shutdown()
+    return _connected_at_once(address)
+
+
+def _connected_at_once(address: str) -> Any:
+    with _without_default_address():  # which goes before "auto"
+        return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+
+
 @contextlib.contextmanager
 def _without_default_address() -> Iterator[None]:
     default = os.environ.pop("RAY_ADDRESS", None)
@@ -278,14 +300,20 @@ def _without_default_address() -> Iterator[None]:
 
 
 def _why_not_connected(address: str, error: Exception) -> str:
+    there = without_secrets(address)
+    lines = [line.strip(" .") for line in str(error).splitlines()] or [type(error).__name__]
     if "AuthToken" in str(error):
         return (
-            f"The Ray cluster at {without_secrets(address)} asks for its token: set "
-            "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token of its first machine here."
+            f"The Ray cluster at {there} asks for its token: set RAY_AUTH_MODE=token, and copy "
+            "~/.ray/auth_token of its first machine here."
         )
+    if isinstance(error, ConnectionAbortedError):  # with the traceback of the other side
+        return f"The Ray cluster at {there} could not start a server for this process: {lines[-1]}."
+    if "Version mismatch" in str(error):
+        return f"The Ray cluster at {there} cannot be used. {' '.join(lines)}."
     return (
-        f"There is no Ray cluster at {without_secrets(address)}: {first_line(error)}. Start one "
-        "with ray start --head, or say --address local; other addresses are HOST:PORT and "
+        f"There is no Ray cluster at {there}: {first_line(error)}. Start one with "
+        "ray start --head, or say --address local; other addresses are HOST:PORT and "
         "ray://HOST:PORT."
     )
 

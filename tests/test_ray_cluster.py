@@ -36,7 +36,10 @@ CLIENT_PORT = free_port()
 def nodes():
     """Two nodes on this machine, with a processor each."""
     head = {"num_cpus": 1, "include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
-    nodes = Cluster(initialize_head=True, head_node_args=head)
+    with pytest.MonkeyPatch.context() as patch:
+        # Or the server of a client sometimes dies as it starts (ray-project/ray#63202).
+        patch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
+        nodes = Cluster(initialize_head=True, head_node_args=head)
     nodes.add_node(num_cpus=1)
     yield nodes
     nodes.shutdown()
@@ -243,6 +246,39 @@ def test_a_cluster_behind_a_port_for_clients(nodes: Cluster, tmp_path: Path):
         assert sorted(cluster.map_on_devices(function, ["c dies once", "d"])) == ["c", "d"]
         with pytest.raises(ValueError, match=r"^invalid literal for int"):
             list(cluster.map(int, ["x"]))
+
+
+def test_a_cluster_that_starts_no_server_for_a_client_is_asked_again(
+    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    connect, failures = ray.init, [2]
+
+    def fail_at_first(address: str, **options: object) -> object:
+        if failures[0]:
+            failures[0] -= 1
+            raise ConnectionAbortedError("Initialization failure:\nTraceback\nError: No server.")
+        return connect(address, **options)
+
+    monkeypatch.setattr(ray, "init", fail_at_first)
+    with ray_cluster(nodes.address) as cluster:
+        assert list(cluster.map(str, [1])) == ["1"]
+    assert caplog.text.count("this process: Error: No server. Trying again.") == 2
+    failures[0] = 3
+    with pytest.raises(ValueError, match=r"could not start .*: Error: No server\.$"):
+        ray_cluster(nodes.address).__enter__()
+
+
+@pytest.mark.parametrize("for_clients", [False, True])
+def test_a_cluster_of_another_version_is_told(
+    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, for_clients: bool
+):
+    address = f"ray://127.0.0.1:{CLIENT_PORT}" if for_clients else nodes.address
+    with monkeypatch.context() as patch:
+        patch.setattr(ray, "__version__", "2.1.0")
+        with pytest.raises(ValueError, match=r"The Ray cluster at .* with: Ray: 2\.1\.0 Python:"):
+            ray_cluster(address).__enter__()
+    with ray_cluster(nodes.address) as cluster:  # which a client that failed could not use
+        assert list(cluster.map(str, [1])) == ["1"]
 
 
 def test_gpus_of_two_kinds_are_named_before_the_work(nodes: Cluster):
