@@ -34,7 +34,7 @@ KILLS = {
     "pca": 2,
     "distillation": 20,
 }
-PATIENCE = 120  # seconds that a build may take on a slow machine before the test gives up
+PATIENCE = 300  # seconds that a build may take on a slow machine before the test gives up
 
 
 Start = Callable[[BuildConfig], BaseProcess]
