@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import signal
@@ -27,12 +28,14 @@ class GpuProcess:
     """
 
     def __init__(self, function: bytes, free: list[str]) -> None:
-        self._function, self._free, self._gpu = function, free, free.pop(0)
-        self._pool = ProcessPoolExecutor(1, env={_VISIBLE: self._gpu})
+        self._free, self._gpu = free, free.pop(0)
+        environment = {_VISIBLE: self._gpu}
+        # By an initializer: the pool ends a process whose memory grows, and starts another.
+        self._pool = ProcessPoolExecutor(1, initializer=_take, initargs=[function], env=environment)
 
     def start(self) -> Future[str]:
         """As `Actor.start`."""
-        future: Future[str] = self._pool.submit(_take, self._function)
+        future: Future[str] = self._pool.submit(_load)
         return future
 
     def call(self, item: Any) -> Future[Any]:
@@ -46,16 +49,13 @@ class GpuProcess:
         self._free.append(self._gpu)
 
 
-_taken: list[Callable[[Any], Any]] = []  # by a process that keeps a GPU
+_taken: list[bytes] = []  # what a process that keeps a GPU is to load
 
 
-def _take(function: bytes) -> str:
-    """Load what the process keeps, and tell which GPU it has."""
+def _take(function: bytes) -> None:
+    """Begin a process that keeps a GPU."""
+    _taken.append(function)
     threading.Thread(target=_end_with_parent, args=[os.getppid()], daemon=True).start()
-    _taken.append(pickle.loads(function))
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
 def _end_with_parent(parent: int) -> None:
@@ -65,5 +65,19 @@ def _end_with_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@functools.cache
+def _function() -> Callable[[Any], Any]:
+    function: Callable[[Any], Any] = pickle.loads(_taken[0])
+    return function
+
+
+def _load() -> str:
+    """Load what the process keeps, and tell which kind of GPU it has, "" for none."""
+    _function()
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
 def _call(item: Any) -> Any:
-    return _taken[0](item)
+    return _function()(item)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from joblib.externals.loky import process_executor
 from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
 
@@ -65,6 +66,24 @@ class DiesOnce:
         return item, os.environ["CUDA_VISIBLE_DEVICES"]
 
 
+@dataclass
+class Grows:
+    """A function whose memory grows by so much that joblib ends its process."""
+
+    folder: Path
+
+    def __setstate__(self, state: dict[str, Path]) -> None:
+        self.__dict__ = state
+        (self.folder / str(os.getpid())).touch()
+        process_executor._MEMORY_LEAK_CHECK_DELAY = 0
+        process_executor._MAX_MEMORY_LEAK_SIZE = 20_000_000
+        self.kept: list[bytearray] = []
+
+    def __call__(self, item: int) -> int:
+        self.kept.append(bytearray(os.urandom(10_000_000)))
+        return item
+
+
 UNGUARDED = """
 from st_static.distill.engines import Processes
 print("begun")
@@ -108,6 +127,15 @@ def test_the_item_of_a_dead_process_is_done_by_another(tmp_path: Path):
     assert sorted(item for item, _ in results) == list(range(40))
     assert {gpu for _, gpu in results} == {"0", "1"}  # the new process has the dead one's
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_process_that_joblib_has_replaced_has_the_function_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    results = list(Processes(gpus=["0", "1"]).map_on_devices(Grows(tmp_path), range(40)))
+    assert sorted(results) == list(range(40))
+    assert len(list(tmp_path.iterdir())) > 2
+    assert not caplog.messages
 
 
 def test_an_error_is_tried_again_and_then_named():
