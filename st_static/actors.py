@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
-TRIES = 3
+TRIES = 3  # of an item
 _START_SECONDS = 900  # until one of the actors has room, and what it keeps is loaded
 
 
@@ -39,15 +39,15 @@ class Task(Generic[Item]):
     item: Item
     failures: int = 0
 
-    def has_failed(self, reason: str) -> ValueError | None:
-        """Count a failure; what is to be raised if it is the last."""
+    def count_failure(self, reason: str) -> ValueError | None:
+        """Count a failure; returns what is to be raised if it was the last."""
         self.failures += 1
         if self.failures < TRIES:
             logger.warning("%s failed and will be run again: %s.", shown(self.item), reason)
             return None
         return ValueError(
             f"{shown(self.item)} failed {TRIES} times: {reason}. All other work that was done is "
-            "kept; run the command again when the cause is mended."
+            "kept; run the command again once the cause is fixed."
         )
 
 
@@ -139,7 +139,7 @@ class Actors(Generic[Item, Result]):
             self._start_again(work, reason)
             return
         self._start(_Start())
-        error = work.has_failed(reason)
+        error = work.count_failure(reason)
         if error is None:
             self._left.appendleft(work)
         else:

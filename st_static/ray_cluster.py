@@ -8,13 +8,14 @@ import itertools
 import logging
 import os
 import platform
+import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from st_static.actors import TRIES, Actors, Task, cause_of, first_line
+from st_static.actors import Actors, Task, cause_of, first_line
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 from st_static.ray_actors import RayActor
@@ -30,6 +31,7 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 5  # of an address
+_CONNECT_TRIES = 3
 _CHECK_SECONDS = 600  # of a node, which may have to load a large teacher from another machine
 # Tasks that wait at a node, so that none is idle between two.
 _AHEAD = 2
@@ -39,6 +41,9 @@ _PACKAGES = (
     "transformers",
 )
 _GPU_KIND = "accelerator_type:"  # in what Ray says of a node
+# In what Ray says where the server that a client of ray:// needs has died as it started.
+_NO_SERVER = ("Starting Ray client server failed", "Proxy failed to Connect", "psutil.")
+_VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)  # in what Ray says of others
 
 
 @contextlib.contextmanager
@@ -54,23 +59,22 @@ def ray_cluster(
         on_gpus: Whether actors take GPUs where there are some.
 
     Raises:
-        ValueError: No Ray answers there, or this process uses Ray already.
+        ValueError: No Ray answers there, or it has other versions, asks for a token or cannot serve
+            this process; the address has a password; or this process uses Ray already.
     """
     if ray.is_initialized():
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
-    # Ray would look for a cluster of this machine before it starts one.
     if address == "":
         raise ValueError("The address of the Ray cluster is empty: leave it out, or say local.")
+    # Ray would look for a cluster of this machine before it starts one.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
-        context = _connected(address)
-    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-        ray.shutdown()  # or this process would go on as a client of no cluster
-        raise ValueError(_why_not_connected(address, error)) from error
-    try:
+        context = _connect(address)
         yield RayCluster(context.dashboard_url or "", processors, on_gpus)
     finally:
+        # Also if it did not connect: ray:// has made this process a client, which can reach no
+        # other cluster.
         ray.shutdown()
 
 
@@ -242,7 +246,7 @@ def _raise_unless_again(task: Task[Any], error: RayError) -> None:
     cause = cause_of(error)
     if isinstance(error, RayTaskError) and not isinstance(cause, (RayError, OSError)):
         raise cause from None
-    if last := task.has_failed(first_line(cause)):
+    if last := task.count_failure(first_line(cause)):
         raise last from error
 
 
@@ -269,24 +273,28 @@ def _version(package: str) -> str:
         return "missing"
 
 
-def _connected(address: str) -> Any:
-    """Connect, in several tries where the cluster fails to start the server that a client needs.
+def _connect(address: str) -> Any:
+    """Connect; tried again where the server that a client of ray:// needs has died.
 
-    Ray forks for it beside gRPC's threads, which now and then kills it at once
-    (ray-project/ray#63202).
+    Ray forks to start that server while gRPC's threads run, and the new process sometimes dies at
+    once (ray-project/ray#63202).
     """
-    for _ in range(TRIES - 1):
+    failures = 0
+    while True:
         try:
-            return _connected_at_once(address)
-        except ConnectionAbortedError as error:
-            logger.warning("%s Trying again.", _why_not_connected(address, error))
-            ray.shutdown()
-    return _connected_at_once(address)
+            with _without_default_address():  # which goes before "auto"
+                return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+            failures += 1
+            if failures == _CONNECT_TRIES or not _has_no_server(error):
+                raise ValueError(_why_not_connected(address, error)) from error
+            logger.warning("The Ray cluster did not start a server for this process: trying again.")
 
 
-def _connected_at_once(address: str) -> Any:
-    with _without_default_address():  # which goes before "auto"
-        return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+def _has_no_server(error: Exception) -> bool:
+    return isinstance(error, ConnectionAbortedError) and any(
+        text in str(error) for text in _NO_SERVER
+    )
 
 
 @contextlib.contextmanager
@@ -301,16 +309,25 @@ def _without_default_address() -> Iterator[None]:
 
 def _why_not_connected(address: str, error: Exception) -> str:
     there = without_secrets(address)
-    lines = [line.strip(" .") for line in str(error).splitlines()] or [type(error).__name__]
     if "AuthToken" in str(error):
         return (
             f"The Ray cluster at {there} asks for its token: set RAY_AUTH_MODE=token, and copy "
             "~/.ray/auth_token of its first machine here."
         )
+    if len(versions := _VERSION.findall(str(error))) == 4:
+        return (
+            "The Ray cluster at {} has Ray {} and Python {}, but this process has Ray {} and "
+            "Python {}: both need the same.".format(there, *versions)
+        )
+    if _has_no_server(error):
+        return (
+            f"The Ray cluster at {there} did not start a server for this process, in "
+            f"{_CONNECT_TRIES} tries. Set GRPC_ENABLE_FORK_SUPPORT=0 before ray start --head, or "
+            "run this on a machine of the cluster with --address HOST:PORT."
+        )
     if isinstance(error, ConnectionAbortedError):  # with the traceback of the other side
-        return f"The Ray cluster at {there} could not start a server for this process: {lines[-1]}."
-    if "Version mismatch" in str(error):
-        return f"The Ray cluster at {there} cannot be used. {' '.join(lines)}."
+        reason = str(error).strip().splitlines()[-1].rstrip(".")
+        return f"The Ray cluster at {there} refused the connection: {reason}."
     return (
         f"There is no Ray cluster at {there}: {first_line(error)}. Start one with "
         "ray start --head, or say --address local; other addresses are HOST:PORT and "

@@ -248,24 +248,52 @@ def test_a_cluster_behind_a_port_for_clients(nodes: Cluster, tmp_path: Path):
             list(cluster.map(int, ["x"]))
 
 
+def failing_at_first(monkeypatch: pytest.MonkeyPatch, failures: int, last_line: str) -> list[str]:
+    """Let connections fail as if the cluster had said so; returns the addresses that were tried."""
+    connect, tried = ray.init, []
+
+    def init(address: str, **options: object) -> object:
+        tried.append(address)
+        if len(tried) <= failures:
+            reason = f"Initialization failure from server:\nTraceback:\n{last_line}\n"
+            raise ConnectionAbortedError(reason)
+        return connect(address, **options)
+
+    monkeypatch.setattr(ray, "init", init)
+    return tried
+
+
+NO_SERVER = "RuntimeError: Starting Ray client server failed. See ray_client_server_23000.err"
+
+
 def test_a_cluster_that_starts_no_server_for_a_client_is_asked_again(
     nodes: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    connect, failures = ray.init, [2]
-
-    def fail_at_first(address: str, **options: object) -> object:
-        if failures[0]:
-            failures[0] -= 1
-            raise ConnectionAbortedError("Initialization failure:\nTraceback\nError: No server.")
-        return connect(address, **options)
-
-    monkeypatch.setattr(ray, "init", fail_at_first)
-    with ray_cluster(nodes.address) as cluster:
+    tried = failing_at_first(monkeypatch, 2, NO_SERVER)
+    with ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}") as cluster:
         assert list(cluster.map(str, [1])) == ["1"]
-    assert caplog.text.count("this process: Error: No server. Trying again.") == 2
-    failures[0] = 3
-    with pytest.raises(ValueError, match=r"could not start .*: Error: No server\.$"):
-        ray_cluster(nodes.address).__enter__()
+    assert len(tried) == 3
+    assert caplog.text.count("did not start a server for this process: trying again.") == 2
+
+
+@pytest.mark.parametrize(
+    ("last_line", "tries", "message"),
+    [
+        (NO_SERVER, 3, r"in 3 tries\. Set GRPC_ENABLE_FORK_SUPPORT=0 before ray start"),
+        ("psutil.ZombieProcess: PID 7 is a zombie", 3, r"did not start a server .*in 3 tries"),
+        ("RuntimeError: No such image.", 1, r"refused the connection: RuntimeError: No such image"),
+    ],
+)
+def test_a_cluster_that_cannot_serve_a_client_is_told(
+    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, last_line: str, tries: int, message: str
+):
+    tried = failing_at_first(monkeypatch, 9, last_line)
+    with (
+        pytest.raises(ValueError, match=message),
+        ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}"),
+    ):
+        pass
+    assert len(tried) == tries
 
 
 @pytest.mark.parametrize("for_clients", [False, True])
@@ -273,10 +301,11 @@ def test_a_cluster_of_another_version_is_told(
     nodes: Cluster, monkeypatch: pytest.MonkeyPatch, for_clients: bool
 ):
     address = f"ray://127.0.0.1:{CLIENT_PORT}" if for_clients else nodes.address
+    message = r"has Ray [\d.]+ and Python [\d.]+, but this process has Ray 2\.1\.0 and Python 3"
     with monkeypatch.context() as patch:
         patch.setattr(ray, "__version__", "2.1.0")
-        with pytest.raises(ValueError, match=r"The Ray cluster at .* with: Ray: 2\.1\.0 Python:"):
-            ray_cluster(address).__enter__()
+        with pytest.raises(ValueError, match=message), ray_cluster(address):
+            pass
     with ray_cluster(nodes.address) as cluster:  # which a client that failed could not use
         assert list(cluster.map(str, [1])) == ["1"]
 
