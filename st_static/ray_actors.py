@@ -10,6 +10,7 @@ from st_static.dependencies import needed_by
 
 with needed_by("The engine ray", "cluster"):
     import ray
+    from ray import cloudpickle
 
 
 class _Keeper:
@@ -18,8 +19,9 @@ class _Keeper:
     _function: Callable[[Any], Any]
 
     def start(self, sent: list[Any], has_gpu: bool) -> str:
-        """Take the function, by its reference in a list, and tell which kind of GPU there is."""
-        (self._function,) = ray.get(sent)
+        """Load the function, by its bytes' reference in a list; tell which kind of GPU there is."""
+        (function,) = ray.get(sent)
+        self._function = cloudpickle.loads(function)
         if not has_gpu:
             return ""
         import torch
@@ -35,7 +37,7 @@ class RayActor:
     """An `Actor` on some node.
 
     Args:
-        sent: What it keeps: the reference of a function.
+        sent: What it keeps: the reference of a function's bytes, as cloudpickle gives them.
         resources: What it takes, as `ray.remote` names it.
     """
 

@@ -22,6 +22,7 @@ from st_static.ray_actors import RayActor
 
 with needed_by("The engine ray", "cluster"):
     import ray
+    from ray import cloudpickle
     from ray.exceptions import GetTimeoutError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -113,8 +114,9 @@ class RayCluster:
         expected = _facts(facts)
         nodes = [node for node in ray.nodes() if node["Alive"] and _can_work(node["Resources"])]
         # Several nodes may have one address.
+        sent = _pickled(facts)
         asked = [
-            (node["NodeManagerAddress"], _on_node(node["NodeID"]).remote(facts)) for node in nodes
+            (node["NodeManagerAddress"], _on_node(node["NodeID"]).remote(sent)) for node in nodes
         ]
         for name, answer in asked:
             there = self._answer(name, answer)
@@ -171,7 +173,7 @@ class RayCluster:
                 way elsewhere is stopped.
         """
         call = ray.remote(num_cpus=1, max_retries=0)(_called)
-        sent, left = ray.put(function), map(Task, items)
+        sent, left = _pickled(function), map(Task, items)
         waiting: dict[Any, Task[Item]] = {}
 
         def send(task: Task[Item]) -> None:
@@ -209,7 +211,7 @@ class RayCluster:
             ValueError: An item failed three times, or no node has room for an actor.
         """
         resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
-        new_actor = functools.partial(RayActor, ray.put(function), resources)
+        new_actor = functools.partial(RayActor, _pickled(function), resources)
         actors: Actors[Item, Result] = Actors(new_actor, self.n_actors())
         with contextlib.closing(actors):
             yield from actors.map(items)
@@ -233,8 +235,17 @@ class RayCluster:
         return room
 
 
-def _called(function: Callable[[Item], Result], item: Item) -> Result:
-    return function(item)
+def _pickled(function: Callable[..., Any]) -> Any:
+    """The reference of a function's bytes.
+
+    Bytes, for whoever connects through ray://: the server there would unpickle a function with all
+    that it loads, such as a teacher, and pickle it again.
+    """
+    return ray.put(cloudpickle.dumps(function))
+
+
+def _called(function: bytes, item: Any) -> Any:
+    return cloudpickle.loads(function)(item)
 
 
 def _raise_unless_again(task: Task[Any], error: RayError) -> None:
@@ -254,11 +265,15 @@ def _on_node(node_id: str) -> Any:
     strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
     # One call, after which the process ends: it may have loaded a teacher.
     once = {"max_calls": 1, "max_retries": 0, "num_cpus": 0}
-    return ray.remote(**once, scheduling_strategy=strategy)(_facts)
+    return ray.remote(**once, scheduling_strategy=strategy)(_facts_there)
 
 
 def _can_work(resources: dict[str, float]) -> bool:
     return bool(resources.get("CPU") or resources.get("GPU"))
+
+
+def _facts_there(facts: bytes) -> dict[str, str]:
+    return _facts(cloudpickle.loads(facts))
 
 
 def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:

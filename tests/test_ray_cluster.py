@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
 import ray
 from ray import cloudpickle
 from ray.cluster_utils import Cluster
+from ray_nodes import two_nodes_for_clients
 
 from st_static.ray_cluster import RayCluster, ray_cluster
 
@@ -23,26 +23,23 @@ from st_static.ray_cluster import RayCluster, ray_cluster
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-CLIENT_PORT = free_port()
-
-
 @pytest.fixture(scope="module")
-def nodes():
-    """Two nodes on this machine, with a processor each."""
-    head = {"num_cpus": 1, "include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
-    with pytest.MonkeyPatch.context() as patch:
-        # Or the server of a client sometimes dies as it starts (ray-project/ray#63202).
-        patch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
-        nodes = Cluster(initialize_head=True, head_node_args=head)
-    nodes.add_node(num_cpus=1)
-    yield nodes
-    nodes.shutdown()
+def nodes_for_clients():
+    """Two nodes on this machine, with a processor each, and their address for clients."""
+    with two_nodes_for_clients() as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(nodes_for_clients: tuple[Cluster, str]) -> Cluster:
+    """The nodes."""
+    return nodes_for_clients[0]
+
+
+@pytest.fixture
+def for_clients(nodes_for_clients: tuple[Cluster, str]) -> str:
+    """Their address for clients."""
+    return nodes_for_clients[1]
 
 
 @pytest.fixture
@@ -237,9 +234,34 @@ def test_actors_that_no_node_has_room_for(cluster: RayCluster):
     assert list(cluster.map_on_devices(str, [1])) == ["1"]
 
 
-def test_a_cluster_behind_a_port_for_clients(nodes: Cluster, tmp_path: Path):
+class Sent:
+    """A function that can be pickled only where it was made, as a teacher."""
+
+    def __init__(self, made_here: bool = True) -> None:
+        self.made_here = made_here
+
+    def __reduce__(self) -> tuple:
+        if not self.made_here:
+            raise TypeError("It is sent on")
+        return Sent, (False,)
+
+    def __call__(self, item: str) -> str:
+        return item
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+
+def test_what_is_sent_through_a_port_for_clients_is_pickled_once(for_clients: str):
+    with ray_cluster(for_clients) as cluster:
+        cluster.check(Sent().facts)
+        assert sorted(cluster.map(Sent(), ["a", "b"])) == ["a", "b"]
+        assert sorted(cluster.map_on_devices(Sent(), ["a", "b"])) == ["a", "b"]
+
+
+def test_a_cluster_behind_a_port_for_clients(for_clients: str, tmp_path: Path):
     function = Loaded(tmp_path)
-    with ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}") as cluster:
+    with ray_cluster(for_clients) as cluster:
         cluster.check(dict)
         assert cluster.n_workers == 2
         assert sorted(cluster.map(function, ["a dies once", "b fails twice"])) == ["a", "b"]
@@ -267,10 +289,10 @@ NO_SERVER = "RuntimeError: Starting Ray client server failed. See ray_client_ser
 
 
 def test_a_cluster_that_starts_no_server_for_a_client_is_asked_again(
-    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    for_clients: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     tried = failing_at_first(monkeypatch, 2, NO_SERVER)
-    with ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}") as cluster:
+    with ray_cluster(for_clients) as cluster:
         assert list(cluster.map(str, [1])) == ["1"]
     assert len(tried) == 3
     assert caplog.text.count("did not start a server for this process: trying again.") == 2
@@ -285,22 +307,19 @@ def test_a_cluster_that_starts_no_server_for_a_client_is_asked_again(
     ],
 )
 def test_a_cluster_that_cannot_serve_a_client_is_told(
-    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, last_line: str, tries: int, message: str
+    for_clients: str, monkeypatch: pytest.MonkeyPatch, last_line: str, tries: int, message: str
 ):
     tried = failing_at_first(monkeypatch, 9, last_line)
-    with (
-        pytest.raises(ValueError, match=message),
-        ray_cluster(f"ray://127.0.0.1:{CLIENT_PORT}"),
-    ):
+    with pytest.raises(ValueError, match=message), ray_cluster(for_clients):
         pass
     assert len(tried) == tries
 
 
-@pytest.mark.parametrize("for_clients", [False, True])
+@pytest.mark.parametrize("as_client", [False, True])
 def test_a_cluster_of_another_version_is_told(
-    nodes: Cluster, monkeypatch: pytest.MonkeyPatch, for_clients: bool
+    nodes: Cluster, for_clients: str, monkeypatch: pytest.MonkeyPatch, as_client: bool
 ):
-    address = f"ray://127.0.0.1:{CLIENT_PORT}" if for_clients else nodes.address
+    address = for_clients if as_client else nodes.address
     message = r"has Ray [\d.]+ and Python [\d.]+, but this process has Ray 2\.1\.0 and Python 3"
     with monkeypatch.context() as patch:
         patch.setattr(ray, "__version__", "2.1.0")

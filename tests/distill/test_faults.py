@@ -142,18 +142,15 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
     start: Start, sources: tuple[Path, Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
-    from ray.cluster_utils import Cluster
+    from ray_nodes import two_nodes_for_clients
 
-    head = {"num_cpus": 1, "include_dashboard": False}
-    nodes = Cluster(initialize_head=True, head_node_args=head)
-    lost = nodes.add_node(num_cpus=1)
-    processes = [node.all_processes["raylet"][0].process for node in nodes.list_all_nodes()]
-    raylets = {process.pid for process in processes}
     whole = small_config(*sources, tmp_path / "whole", workers=1)
     killed = small_config(*sources, tmp_path / "killed", workers=1)
-    killed = replace(killed, engine="ray", address=nodes.address)
     work_dir = Path(killed.work_dir)
-    try:
+    with two_nodes_for_clients() as (nodes, for_clients):
+        processes = [node.all_processes["raylet"][0].process for node in nodes.list_all_nodes()]
+        raylets = {process.pid for process in processes}
+        killed = replace(killed, engine="ray", address=nodes.address)
         finish(start(whole))
 
         process = start(killed)
@@ -165,10 +162,10 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
         kept = {path: time_ for path, time_ in files_of("extraction", work_dir) if is_shard(path)}
         assert len(kept) > 1
 
-        process = start(killed)
+        process = start(replace(killed, address=for_clients))
         written = files_of("extraction", work_dir)
         wait_for("extraction", 3, process, work_dir)
-        nodes.remove_node(lost, allow_graceful=False)
+        nodes.remove_node(*nodes.worker_nodes, allow_graceful=False)
         while process.is_alive() and list(work_dir.glob("extraction-*.partial")):
             written |= files_of("extraction", work_dir)
             time.sleep(0.001)
@@ -176,8 +173,6 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
         assert set(kept.items()) <= set(shards)
         assert len(dict(shards)) == len(shards)  # none was written again
         finish(process)
-    finally:
-        nodes.shutdown()
     assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
 
 
