@@ -44,7 +44,8 @@ _PACKAGES = (
 _GPU_KIND = "accelerator_type:"  # in what Ray says of a node
 # In what Ray says where the server that a client of ray:// needs has died as it started.
 _NO_SERVER = ("Starting Ray client server failed", "Proxy failed to Connect", "psutil.")
-_VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)  # in what Ray says of others
+# In what Ray says of versions that differ: the cluster's two, then this process's.
+_VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -113,8 +114,8 @@ class RayCluster:
         self._check_gpus()
         expected = _facts(facts)
         nodes = [node for node in ray.nodes() if node["Alive"] and _can_work(node["Resources"])]
-        # Several nodes may have one address.
         sent = _pickled(facts)
+        # Several nodes may have one address.
         asked = [
             (node["NodeManagerAddress"], _on_node(node["NodeID"]).remote(sent)) for node in nodes
         ]
