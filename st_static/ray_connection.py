@@ -95,11 +95,9 @@ def _without_default_address() -> Iterator[None]:
 
 def _why_not_connected(address: str, error: Exception) -> str:
     there = without_secrets(address)
-    if "AuthToken" in str(error):
-        return (
-            f"The Ray cluster at {there} asks for its token: set RAY_AUTH_MODE=token, and copy "
-            "~/.ray/auth_token of its first machine here."
-        )
+    token = "set RAY_AUTH_MODE=token, and copy ~/.ray/auth_token of its first machine here"
+    if "AuthToken" in str(error) or "authentication token" in str(error):
+        return f"The Ray cluster at {there} asks for its token: {token}."
     if len(versions := _VERSION.findall(str(error))) == 4:
         return (
             "The Ray cluster at {} has Ray {} and Python {}, but this process has Ray {} and "
@@ -114,6 +112,11 @@ def _why_not_connected(address: str, error: Exception) -> str:
     if isinstance(error, ConnectionAbortedError):  # with the traceback of the other side
         reason = str(error).strip().splitlines()[-1].rstrip(".")
         return f"The Ray cluster at {there} refused the connection: {reason}."
+    if ":" in address:  # something like Ray has answered there, and Ray seldom says more
+        return (
+            f"The Ray cluster at {there} cannot be reached: {first_line(error)}. If it has a "
+            f"token, {token}. If this is ray://, its port is that for clients, 10001 by default."
+        )
     return (
         f"There is no Ray cluster at {there}: {first_line(error)}. Start one with "
         "ray start --head, or say --address local; other addresses are HOST:PORT and "
@@ -138,8 +141,9 @@ def _check_answer(address: str) -> None:
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"No Ray answers at {without_secrets(address)} ({reason}): expected the address of a "
-            "Ray cluster, as ray start --head prints it."
+            f"No Ray answers at {without_secrets(address)} ({reason}): expected HOST:PORT, "
+            "as ray start --head prints it, or ray://HOST:PORT with the port for clients, 10001 by "
+            "default."
         ) from error
 
 

@@ -315,6 +315,24 @@ def test_a_cluster_that_cannot_serve_a_client_is_told(
     assert len(tried) == tries
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ray client connection timeout", r"connection timeout\. If it has a token, set RAY_AUTH_"),
+        ("couldn't find an authentication token. Create", r"asks for its token: set RAY_AUTH_MODE"),
+    ],
+)
+def test_a_connection_without_the_token_tells_of_it(
+    for_clients: str, monkeypatch: pytest.MonkeyPatch, reason: str, message: str
+):
+    def init(address: str, **options: object) -> None:
+        raise ConnectionError(reason)  # after half a minute, and as Ray says it
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ValueError, match=message), ray_cluster(for_clients):
+        pass
+
+
 @pytest.mark.parametrize("as_client", [False, True])
 def test_a_cluster_of_another_version_is_told(
     nodes: Cluster, for_clients: str, monkeypatch: pytest.MonkeyPatch, as_client: bool

@@ -127,15 +127,20 @@ def locked(work_dir: Path) -> Iterator[None]:
     """Keep other builds out of a work directory; the lock ends with the process.
 
     Raises:
-        ValueError: Another build is at work there.
+        ValueError: Another build is at work there, or it cannot be written.
     """
-    work_dir.mkdir(parents=True, exist_ok=True)
     lock = FileLock(work_dir / ".lock")
     try:
+        work_dir.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
             f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
+        ) from error
+    except OSError as error:
+        raise ValueError(
+            f"The work directory {work_dir} cannot be written ({error.strerror or error}): set "
+            "another work_dir."
         ) from error
     try:
         yield

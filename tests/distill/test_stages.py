@@ -242,6 +242,13 @@ def test_one_build_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
 # -- files that appear whole or not at all ---------------------------------------------
 
 
+def test_a_work_directory_that_cannot_be_written_is_told(tmp_path: Path):
+    (tmp_path / "file").touch()
+    expected = "file/work cannot be written (Not a directory): set another work_dir"
+    with pytest.raises(ValueError, match=re.escape(expected)), locked(tmp_path / "file" / "work"):
+        pass
+
+
 def test_an_atomic_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     with atomic(path) as temporary:
