@@ -42,8 +42,7 @@ def ray_cluster(
     """Connect to a cluster, or start one on this machine, until the block ends.
 
     Args:
-        address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
-            `ray://HOST:PORT` are others. By default what RAY_ADDRESS says, or else a new one.
+        address: As `ray_connection`.
         processors: How many each actor takes without a GPU.
         on_gpus: Whether actors take GPUs where there are some.
 

@@ -78,6 +78,7 @@ def _connect(address: str) -> Any:
 
 
 def _has_no_server(error: Exception) -> bool:
+    """Whether the server that a client needs has died as it started."""
     return isinstance(error, ConnectionAbortedError) and any(
         text in str(error) for text in _NO_SERVER
     )

@@ -38,15 +38,7 @@ def two_nodes() -> Iterator[str]:
     They have GPUs of different kinds, which is no matter for encoding.
     """
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
-    from ray.cluster_utils import Cluster
+    from ray_nodes import two_nodes_for_clients
 
-    head, other = (
-        {"num_cpus": 1, "num_gpus": 1, "resources": {f"accelerator_type:{kind}": 1}}
-        for kind in ("T4", "H100")
-    )
-    cluster = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})
-    try:
-        cluster.add_node(**other)
-        yield cluster.address
-    finally:
-        cluster.shutdown()
+    with two_nodes_for_clients(["T4", "H100"]) as (nodes, _):
+        yield nodes.address
