@@ -29,6 +29,7 @@ ADAM = {"--distillation.optimizer": "adam"}
 CLIPPED = {"--distillation.max_grad_norm": "1"}
 FROM_SELECTION = {"--distillation.development": "selection"}
 TWO_SENTENCES = {"--distillation.sentences_per_word": "2"}
+NO_CENTRING = {"--distillation.center": "false"}
 NO_PIECES = {"--vocabulary.pieces": "none"}
 SCHEDULE = {
     "--distillation.batches": "random",
@@ -43,6 +44,7 @@ SWITCHES: dict[str, dict[str, str]] = {
     "no minimum of words": NO_MINIMUM,
     "no filter of letters": NO_LETTERS,
     "unknown words by pieces": {"--vocabulary.unknown": "pieces"},
+    "the teacher's own cosines": NO_CENTRING,
     "dense Adam": ADAM,
     "dense Adam, clipped at 1": ADAM | CLIPPED,
     "development sentences of the selection": FROM_SELECTION,
@@ -51,7 +53,7 @@ SWITCHES: dict[str, dict[str, str]] = {
     "batches and schedule of the paper": SCHEDULE,
     "all, and no pieces": {
         **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | ADAM | CLIPPED),
-        **(FROM_SELECTION | TWO_SENTENCES | SCHEDULE),
+        **(FROM_SELECTION | TWO_SENTENCES | SCHEDULE | NO_CENTRING),
     },
 }
 

@@ -5,12 +5,14 @@ import runpy
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.target import Target
 from st_static.ensemble.config import EnsembleConfig
 
 FOLDER = Path(__file__).parents[1] / "recipes"
@@ -104,6 +106,14 @@ def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(
         "distillation": {},
     }
     assert recipe["selection"] == {"sentences_per_word": 100}
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_the_papers_target_is_the_teachers_own_cosines_however_high(name: str) -> None:
+    vectors = np.random.default_rng(0).normal(size=(20, 4)) + 5
+    rows = np.arange(len(vectors))
+    assert Target.fit(vectors, rows).is_centered  # by default
+    assert not Target.fit(vectors, rows, read(name).distillation.center).is_centered
 
 
 def test_each_language_of_a_recipe_has_text() -> None:
