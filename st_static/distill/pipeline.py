@@ -24,7 +24,7 @@ from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import training_device
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
-from st_static.distill.sentence_pca import resolve_components
+from st_static.distill.sentence_pca import check_sentences, resolve_components
 from st_static.distill.stage_keys import (
     Key,
     distillation_key,
@@ -141,6 +141,7 @@ class _Build:
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
         )
+        check_sentences(config.pca, self.teacher.dimension, config.pca.n_sentences)
         config = replace(config, vocabulary=self.vocabulary)
         self.tables = WordTables(config, self.teacher, self.work, self.pairs, self.engine)
         dims = config.distillation.matryoshka_dims

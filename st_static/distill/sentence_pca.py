@@ -205,6 +205,32 @@ def resolve_components(
     return _resolve(n_components, n_remove, dimension, names, "a teacher")
 
 
+def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
+    """Check that there are as many sentences as the PCA has components, the dropped ones included.
+
+    Args:
+        config: Dimensions and size of the sample.
+        dimension: The teacher's dimension d.
+        n_selected: Sentences that were selected for words; of these the sample is drawn.
+
+    Raises:
+        ValueError: There are fewer.
+    """
+    dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
+    found = min(config.n_sentences, n_selected)
+    if found < dropped + kept:
+        are = (
+            f"pca.n_sentences is {config.n_sentences}. Raise it"
+            if found == config.n_sentences
+            else f"only {n_selected} were selected. Give more text"
+        )
+        raise ValueError(
+            f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
+            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but {are}, or lower "
+            "pca.n_components."
+        )
+
+
 def _resolve(
     n_components: int | None,
     n_remove: int | str,

@@ -15,6 +15,7 @@ from st_static.distill.config import BuildConfig, DistillationConfig
 from st_static.distill.distillation import (
     Distilled,
     TrainingData,
+    check_size,
     check_sizes,
     distill,
     sentence_ids,
@@ -24,7 +25,7 @@ from st_static.distill.engines import Engine
 from st_static.distill.extraction import extracted_table
 from st_static.distill.pairs.mining import mined_pairs
 from st_static.distill.pairs.training import PairIds, Start, check_batches, fine_tune
-from st_static.distill.sentence_pca import reduce_table
+from st_static.distill.sentence_pca import check_sentences, reduce_table
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
@@ -66,17 +67,21 @@ class WordTables:
         self.engine = engine
 
     def check(self) -> None:
-        """Check that there are enough texts to train on; not only after the teacher's pass.
+        """Check that later stages have enough texts; not only after the teacher's pass.
 
         Raises:
             ValueError: There are not.
         """
-        config = self.config
+        config, served = self.config, self.work.served
+        check_sentences(config.pca, self.teacher.dimension, len(served))
         if config.distillation.max_steps:
             check_sizes(*self.training_sentences, config.distillation)
         if self.pairs:
             n_sentences = len(self.training_sentences.train)
             check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, config.pairs)
+        elif config.pairs.mined:  # at most one pair of a sentence
+            n_sentences = min(len(self.training_sentences.train), len(served))
+            check_size("training sentences", n_sentences, config.pairs.batch_size, "pairs")
 
     def extraction(self, folder: Path) -> Figures:
         """Means of the teacher's vectors of each word (paper section 2.1)."""

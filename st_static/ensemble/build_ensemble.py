@@ -23,7 +23,7 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.distill_ensemble import check_training, distill_into
+from st_static.ensemble.distill_ensemble import check_dimension, check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
@@ -72,6 +72,8 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     fused = ensemble.fuse()  # which refuses members that have no place in one table
+    if config.form == "distilled":
+        check_dimension(fused, config.dimension, config.distillation)
     texts: list[str] = []
     if config.form != "exact":
         with locked(work_dir):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from st_static.arguments import check_fields
+from st_static.arguments import check_fields, require
 from st_static.distill.config import (
     CorpusConfig,
     DistillationConfig,
@@ -84,6 +84,22 @@ class EnsembleConfig:
             if getattr(self, name) < 1:
                 value = getattr(self, name)
                 raise ValueError(f"{name} must be positive, but it is {value}.")
+        if self.form == "distilled":
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Check that the numbers of a distillation fit each other."""
+        batch_size, least = self.distillation.batch_size, max(2 * self.held_out, self.dimension)
+        require(
+            self.held_out >= batch_size,
+            f"held_out ({self.held_out}) must be at least distillation.batch_size ({batch_size}): "
+            "the held-out loss is measured on whole batches.",
+        )
+        require(
+            self.n_sentences >= least,
+            f"n_sentences ({self.n_sentences}) must be at least {least}: twice held_out "
+            f"({self.held_out}), and dimension ({self.dimension}).",
+        )
 
     @property
     def has_corpus(self) -> bool:

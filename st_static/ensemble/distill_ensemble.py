@@ -16,7 +16,13 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_texts, check_type
 from st_static.distill.agreement import table_agreement
 from st_static.distill.config import DistillationConfig
-from st_static.distill.distillation import TrainingData, distill, sentence_ids, training_device
+from st_static.distill.distillation import (
+    TrainingData,
+    check_sizes,
+    distill,
+    sentence_ids,
+    training_device,
+)
 from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
@@ -83,8 +89,9 @@ def distill_into(
     config = DistillationConfig() if config is None else config
     _check_arguments(fused, dim, texts, target, config, held_out)
     check_output(path, with_card=True)
-    texts = _distinct(texts, 2 * held_out)
+    texts = _distinct(texts, held_out, dim)
     kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
+    check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
     ids = sentence_ids(fused.tokenizer, texts)
     table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
     data = TrainingData(ids, _vectors_of(target, texts, work_dir))
@@ -110,6 +117,25 @@ def check_training(config: DistillationConfig) -> None:
     training_device(config)
 
 
+def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) -> None:
+    """Check that an ensemble can be distilled into a table of so many dimensions.
+
+    Raises:
+        ValueError: It has fewer itself, or smaller ones that are to be good, too, are not smaller.
+    """
+    if not 1 <= dim <= fused.table.shape[1]:
+        raise ValueError(
+            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
+            f"{dim}."
+        )
+    smaller = config.matryoshka_dims
+    if smaller and max(smaller) > dim:
+        raise ValueError(
+            f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
+            "distilled table."
+        )
+
+
 def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures:
     """Write what a stage has trained as a model; its figures."""
     figures = stage_figures(stage)
@@ -131,13 +157,13 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
     return figures
 
 
-def _distinct(texts: Sequence[str], at_least: int) -> list[str]:
+def _distinct(texts: Sequence[str], held_out: int, dim: int) -> list[str]:
     """Texts without repetitions: of a repeated one, a copy could be trained on and one held out."""
     distinct = list(dict.fromkeys(texts))
-    if len(distinct) < at_least:
+    if len(distinct) < max(2 * held_out, dim):
         raise ValueError(
-            f"Expected at least {at_least} sentences, twice held_out, but got {len(distinct)} "
-            "different ones."
+            f"Expected at least {max(2 * held_out, dim)} sentences, twice held_out ({held_out}) "
+            f"and one for each dimension ({dim}), but got {len(distinct)} different ones."
         )
     return distinct
 
@@ -159,17 +185,7 @@ def _check_arguments(
         check_type(number, Integral, f"a whole number as {name}")
     if held_out < 2:
         raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
-    if not 1 <= dim <= fused.table.shape[1]:
-        raise ValueError(
-            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
-            f"{dim}."
-        )
-    smaller = config.matryoshka_dims
-    if smaller and max(smaller) > dim:
-        raise ValueError(
-            f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
-            "distilled table."
-        )
+    check_dimension(fused, dim, config)
 
 
 def _train(

@@ -43,6 +43,7 @@ from st_static.distill.config import (
     VocabularyConfig,
 )
 from st_static.distill.distillation import training_device
+from st_static.distill.pairs.config import PairsConfig
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
@@ -632,6 +633,15 @@ def test_too_few_sentences_to_train_on_are_told_of_before_the_teacher_reads(
     assert build(without).output.is_dir()
 
 
+def test_a_sample_that_is_too_small_for_the_pca_is_told_of_at_once(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    pca = SentencePCAConfig(n_components=31, n_remove=1, n_sentences=31)
+    assert is_refused(
+        anew(config, tmp_path, pca=pca), r"but pca\.n_sentences is 31\. Raise it, or lower"
+    )
+
+
 def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="matryoshka_dims"):
         build(
@@ -739,12 +749,28 @@ def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: P
     assert stages_before_failing(strict, r"selection\.min_words") == STAGES[:2]
 
 
-def test_a_corpus_with_too_few_sentences_for_the_pca(config: BuildConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {},
+            r"PCA needs at least 8 sentences, .*n_components = 8 and pca\.n_remove = 0\), but only "
+            r"4 were selected\. Give more text, or lower pca\.n_components",
+        ),
+        (
+            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9, batch_size=8)},
+            r"pairs\.batch_size is 8, but there are only 4 training sentences",
+        ),
+    ],
+)
+def test_a_corpus_with_too_few_sentences_for_a_later_stage(
+    config: BuildConfig, tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
     untrained = replace(config.distillation, max_steps=0)  # which wants more of them
-    changes = {"selection": small, "distillation": untrained}
-    few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), **changes)
-    assert stages_before_failing(few, "at least 8 sentences, one a component") == STAGES[:4]
+    few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
+    few = replace(few, distillation=untrained, **changes)
+    assert stages_before_failing(few, says) == STAGES[:3]  # before the teacher reads
 
 
 def test_a_vocabulary_larger_than_the_corpus_offers(config: BuildConfig, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -184,9 +185,22 @@ def test_an_interrupted_target_goes_on(ensemble, tmp_path, monkeypatch):
     assert figures == distill_into(*arguments, ensemble, tmp_path / "other", QUICK, 64)
 
 
-def test_distilling_wants_enough_sentences(ensemble, tmp_path):
-    with pytest.raises(ValueError, match="at least 128 sentences, twice held_out, but got 100"):
-        distill_into(ensemble.fuse(), tmp_path / "m", 4, TEXTS[:100], ensemble, tmp_path, QUICK, 64)
+@pytest.mark.parametrize(
+    ("n_texts", "dim", "batch_size", "says"),
+    [
+        (100, 4, 16, r"at least 128 sentences, twice held_out \(64\) .*, but got 100 different"),
+        (130, 4, 65, r"batch_size is 65, but there are only 64 held-out"),
+    ],
+)
+def test_too_few_sentences_to_distil_are_told_of_before_the_target_encodes(
+    ensemble, tmp_path, n_texts, dim, batch_size, says
+):
+    config = dataclasses.replace(QUICK, batch_size=batch_size, batches="random")
+    target = SimpleNamespace(encode=lambda texts: pytest.fail("encoded"))
+    texts = TEXTS[:n_texts]
+    with pytest.raises(ValueError, match=says):
+        distill_into(ensemble.fuse(), tmp_path / "m", dim, texts, target, tmp_path, config, 64)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_distilling_into_fewer_dimensions_than_matryoshka_wants(ensemble, tmp_path):
@@ -294,6 +308,16 @@ def test_a_member_with_a_head_is_refused_before_the_text_is_read(folders, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
+def test_more_dimensions_than_the_ensemble_has_are_refused_before_the_text_is_read(
+    folders, tmp_path
+):
+    text = CorpusConfig(docstrings=["stdlib"])
+    config = config_of(folders, text, tmp_path, form="distilled", dimension=99)
+    with pytest.raises(ValueError, match=r"Expected a dimension of 1 to \d\d, .* but got 99"):
+        build_ensemble(config)
+    assert not (tmp_path / "work").exists()
+
+
 def test_the_sentences_do_not_depend_on_their_order(folders, corpus, tmp_path):
     shuffled = tmp_path / "shuffled.txt"
     shuffled.write_text("\n".join(TEXTS[::-1]))
@@ -317,6 +341,9 @@ def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):
     assert "no/model" in capsys.readouterr().err
 
 
+DISTILLED = {"members": ["a"], "form": "distilled", "corpus": CorpusConfig(docstrings=["json"])}
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
@@ -324,6 +351,9 @@ def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):
         ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
         ({"members": ["a"], "dimension": 0}, "dimension must be positive, but it is 0"),
         ({"members": ["a"], "export": ExportConfig(normalize=False)}, "export.normalize is false"),
+        (DISTILLED | {"held_out": 200}, r"held_out \(200\) must be at least .*batch_size \(256\)"),
+        (DISTILLED | {"n_sentences": 8191}, r"n_sentences \(8191\) must be at least 8192: twice"),
+        (DISTILLED | {"dimension": 300_001}, r"at least 300001: .* dimension \(300001\)"),
     ],
 )
 def test_recipes_that_cannot_be(values, says):
