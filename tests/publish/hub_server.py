@@ -29,17 +29,21 @@ _REPO = r"(?P<repo>(?:(?:datasets|spaces)/)?[^/]+/[^/]+)"
 _API = rf"/api/(?:models/)?{_REPO}"
 
 
+FaultKind = Literal["status", "drop", "lose", "alter"]
+
+
 @dataclass
 class Fault:
     """Misbehaviour on requests that match, so many times.
 
     `drop` closes the connection in the middle of the body, the request's or, if it has none, the
-    answer's; `lose` does what was asked and closes the connection instead of answering.
+    answer's; `lose` does what was asked and closes the connection instead of answering; `alter`
+    changes a bit of a file's content.
     """
 
     pattern: str
     times: float
-    kind: Literal["status", "drop", "lose"]
+    kind: FaultKind
     status: int = 500
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -90,7 +94,7 @@ class Hub:
     def fail(
         self,
         pattern: str,
-        kind: Literal["status", "drop", "lose"] = "status",
+        kind: FaultKind = "status",
         status: int = 500,
         headers: dict[str, str] | None = None,
         times: float = 1,
@@ -146,6 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._cut = bool(fault and fault.kind == "drop")
         self._lost = bool(fault and fault.kind == "lose")
+        self._altered = bool(fault and fault.kind == "alter")
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
         try:
             self._route(request, url.path, query, body)
@@ -402,6 +407,8 @@ class _Handler(BaseHTTPRequestHandler):
             start, end = int(wanted[1]), int(wanted[2] or len(content) - 1)
             headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
             content, status = content[start : end + 1], 206
+        if self._altered:  # of the table the last number, and so little that no vector tells it
+            content = content[:-4] + bytes([content[-4] ^ 1]) + content[-3:]
         self._answer(status, content, {**headers, "Content-Type": "application/octet-stream"})
 
 

@@ -48,15 +48,17 @@ def load_fresh(
     revision: str | None = None,
     token: str | None = None,
     trust_remote_code: bool = False,
+    cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
     """Encode texts in a new process that has sentence-transformers but not st_static.
 
     Args:
-        model: A folder, or an id on the Hub, which is downloaded into an empty cache.
+        model: A folder, or an id on the Hub.
         texts: What to encode, [B].
         revision: Commit on the Hub.
         token: The Hub's token.
         trust_remote_code: Whether the model's own code may run.
+        cache_folder: Where the model is looked for and downloaded to; by default an empty cache.
 
     Returns:
         Vectors [B, D].
@@ -66,7 +68,8 @@ def load_fresh(
     """
     with tempfile.TemporaryDirectory(prefix="st_static-") as empty:
         output = Path(empty) / "vectors.npy"
-        options: dict[str, Any] = {"cache_folder": str(Path(empty) / "hub"), "token": token}
+        cache_folder = cache_folder or Path(empty) / "hub"
+        options: dict[str, Any] = {"cache_folder": str(cache_folder), "token": token}
         options |= {"revision": revision, "trust_remote_code": trust_remote_code}
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
         # Nothing is asked of the Hub for a folder, except by code of its own.

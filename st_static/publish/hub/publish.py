@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import string
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,8 +64,9 @@ def publish(
 ) -> Published:
     """Upload a model in one commit, and check that others can load it.
 
-    The folder is checked first. Afterwards a new process downloads exactly the new commit, loads it
-    with sentence-transformers alone, and its vectors are compared with the folder's.
+    The folder is checked first. Afterwards exactly the new commit is downloaded, and its files are
+    compared with the folder's; a new process loads them with sentence-transformers alone, and its
+    vectors are compared with the folder's, too.
 
     Args:
         folder: The model, with its card.
@@ -78,8 +80,8 @@ def publish(
         token: The Hub's token; by default HF_TOKEN, or the one that was logged in with.
 
     Raises:
-        ValueError: The folder is not fit, the request cannot be, or the published model does not
-            load or gives other vectors.
+        ValueError: The folder is not fit, the request cannot be, or the published model has other
+            content, does not load or gives other vectors.
         OSError: The Hub cannot be reached, or does not take the model.
         TypeError: An argument is of the wrong kind.
     """
@@ -93,7 +95,17 @@ def publish(
     with explained(repo_id):
         repository = Repository(HfApi(token=token), repo_id)
         upload = _upload(repository, folder, files, private, revision, create_pr, tag)
-    local.compare(repo_id, upload.commit, token)
+    logger.info("Downloading %s at %s, and comparing it", repo_id, upload.commit[:12])
+    try:
+        with tempfile.TemporaryDirectory(prefix="st_static-") as cache:
+            with explained(repo_id):
+                repository.check_served(folder, files, upload.commit, Path(cache))
+            local.compare(repo_id, upload.commit, token, Path(cache))
+    except ValueError as error:
+        raise ValueError(
+            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+            "them once more; if that does not help, look at what else is in the repository."
+        ) from error
     if tag:
         with explained(repo_id):
             repository.tag(tag, upload.commit)
@@ -116,21 +128,15 @@ class _Vectors:
         vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
         return cls(texts, vectors, allow_remote_code)
 
-    def compare(self, repo_id: str, commit: str, token: str | None) -> None:
-        """Check that a commit on the Hub gives the same.
+    def compare(self, repo_id: str, commit: str, token: str | None, cache: Path) -> None:
+        """Check that a commit on the Hub, which is in the cache, gives the same.
 
         Raises:
             ValueError: It does not load, or gives other vectors.
         """
-        logger.info("Downloading %s at %s, and comparing vectors", repo_id, commit[:12])
-        try:
-            published = load_fresh(repo_id, self.texts, commit, token, self.allow_remote_code)
-            check_equal(self.vectors, published, repo_id)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
-                "them once more; if that does not help, look at what else is in the repository."
-            ) from error
+        remote_code = self.allow_remote_code
+        published = load_fresh(repo_id, self.texts, commit, token, remote_code, cache)
+        check_equal(self.vectors, published, repo_id)
 
 
 def _upload(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from huggingface_hub import (
     hf_raise_for_status,
 )
 from huggingface_hub.constants import HF_HUB_DOWNLOAD_TIMEOUT
-from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
@@ -211,6 +212,46 @@ class Repository:
         commit = retried(attempt, conflicts=True)
         return Upload(commit, self.url, commit != first)
 
+    def check_served(self, folder: Path, files: list[ModelFile], commit: str, cache: Path) -> None:
+        """Download a commit's files, and check that their content is what was sent.
+
+        The Hub compares hashes as content arrives, and clients only sizes as they download it.
+
+        Args:
+            folder: The model, or the page.
+            files: Its files.
+            commit: The commit that holds them.
+            cache: Where they are downloaded to, as the Hub's cache; none of them may be there.
+
+        Raises:
+            ValueError: A file has another SHA-256 than in the folder.
+            HUB_ERRORS: The Hub does not give one.
+        """
+
+        def download() -> str:
+            """The folder of the commit in the cache."""
+            try:
+                return self.api.snapshot_download(
+                    self.repo_id,
+                    repo_type=self._kind,
+                    revision=commit,
+                    cache_dir=cache,
+                    allow_patterns=[glob.escape(file.path) for file in files],
+                )
+            except LocalEntryNotFoundError as error:  # says nothing of what is the matter
+                raise error.__cause__ or error from None
+
+        snapshot = Path(retried(download))
+        other = [
+            file.path
+            for file in files
+            if _sha256(snapshot / file.path) != _sha256(folder / file.path)
+        ]
+        if other:
+            raise ValueError(
+                f"{self.repo_id} serves other content than was sent: {', '.join(other)}."
+            )
+
     def propose(self, folder: Path, files: list[ModelFile], message: str, author: str) -> Upload:
         """Open a pull request that makes main hold the folder's files.
 
@@ -300,8 +341,12 @@ def _is_same(path: Path, file: ModelFile, there: RepoFile) -> bool:
     """Whether a file's content is that on the Hub, which gives git's hash or, of LFS, sha256."""
     if file.size != there.size:
         return False
+    if there.lfs is not None:
+        return _sha256(path) == there.lfs.sha256
+    blob = b"blob %d\0" % file.size + path.read_bytes()
+    return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == there.blob_id
+
+
+def _sha256(path: Path) -> str:
     with path.open("rb") as content:
-        if there.lfs is not None:
-            return hashlib.file_digest(content, "sha256").hexdigest() == there.lfs.sha256
-        blob = b"blob %d\0" % file.size + content.read()
-        return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == there.blob_id
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -84,9 +84,10 @@ def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
         revision: str | None = None,
         token: str | None = None,
         trust_remote_code: bool = False,
+        cache: Path | None = None,
     ) -> np.ndarray:
         client.loaded.append((model, revision, token))
-        cache = tmp_path / f"cache_{len(client.loaded)}"
+        cache = cache or tmp_path / f"cache_{len(client.loaded)}"
         return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_here)
@@ -318,6 +319,28 @@ def test_a_model_that_gives_other_vectors_is_not_called_published(
 
 
 @pytest.mark.parametrize(
+    ("asked", "file"),
+    [
+        ("GET /storage/", "model.safetensors"),
+        ("GET .*/tokenizer.json", "tokenizer.json"),
+        ("GET .*/scores.svg", "figures/scores.svg"),
+    ],
+)
+def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
+    hub: Hub, client: Client, folder: Path, asked: str, file: str
+) -> None:
+    fault = hub.fail(asked, kind="alter")
+    says = f"^org/ours-256 serves other content than was sent: {file}. The files were uploaded"
+    with pytest.raises(ValueError, match=says):
+        publish(folder, REPO, tag="v1")
+    assert not fault.times
+    assert hub.repositories[REPO].tags == {}
+    assert_holds(history(hub)[0], folder)
+    publish(folder, REPO, tag="v1")
+    assert list(hub.repositories[REPO].tags) == ["v1"]
+
+
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"repo_id": "ours-256"}, "Expected the repository as ORG/NAME"),
@@ -462,6 +485,17 @@ def test_a_moment_out_of_order_ends_in_one_whole_commit(
     assert (fault.times, len(client.waits)) == (0, 1)
     if kind == "429" and step != "checking the card":  # of which the client keeps no headers
         assert client.waits[0] >= 7
+
+
+@pytest.mark.parametrize("kind", ["status", "lose"])
+@pytest.mark.parametrize("step", ["HEAD /org/.*/resolve/", "GET /storage/"])
+def test_a_moment_out_of_order_while_the_commit_is_downloaded(
+    hub: Hub, client: Client, folder: Path, step: str, kind: str
+) -> None:
+    fault = hub.fail(step, kind=kind)
+    publish(folder, REPO, tag="v1")
+    assert not fault.times
+    assert list(hub.repositories[REPO].tags) == ["v1"]
 
 
 @pytest.mark.parametrize("step", ["who am I", "the commit", "the content of a large file"])
