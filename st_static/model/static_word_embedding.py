@@ -16,6 +16,7 @@ from torch.utils.hooks import unserializable_hook
 from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
+from st_static.forks import unblock_torch
 from st_static.hub_access import require_model
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
@@ -116,6 +117,7 @@ class StaticWordEmbedding(StaticEmbedding):
 
         A pair of texts, such as a row of a numpy array of strings [B, 2], has the ids of both.
         """
+        unblock_torch()
         if any(issubclass(kind, list | tuple) for kind in set(map(type, inputs))):
             pairs: dict[str, Tensor] = super().preprocess(inputs, prompt, **kwargs)
             return pairs
