@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
+from st_static.forks import unblock_torch
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
@@ -109,6 +110,7 @@ class _FastPreprocess:
     def __call__(
         self, inputs: list[str], prompt: str | None = None, **kwargs: Any
     ) -> dict[str, Tensor]:
+        unblock_torch()
         if set(map(type, inputs)) != {str}:  # sentence-transformers knows what to do, or to say
             plain: dict[str, Tensor] = StaticEmbedding.preprocess(
                 self.module, inputs, prompt, **kwargs

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.text_encoder import TextEncoder
+from st_static.forks import unblock_torch
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
@@ -69,8 +70,14 @@ class LazyEncoder:
         """Token ids of many texts."""
         return self._shared.tokenize
 
-    @cached_property
+    @property
     def _table(self) -> TableEncoder:
+        """The encoder of many texts, ready to be used in this process."""
+        unblock_torch()
+        return self._table_of_model
+
+    @cached_property
+    def _table_of_model(self) -> TableEncoder:
         return self._shared.table.variant(self.model)
 
     def encode_one(self, text: str) -> NDArray[np.floating]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_numbers
+from st_static.forks import unblock_torch
 from st_static.model.vectors import unit_rows
 
 Measure = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]]
@@ -21,6 +22,7 @@ def _distances(p: float) -> Measure:
         """Negative distances of all pairs of vectors, [n, D] and [m, D] -> [n, m]."""
         import torch  # which other measures do not need
 
+        unblock_torch()
         distances = torch.cdist(torch.from_numpy(a), torch.from_numpy(b), p)
         similar: NDArray[np.float32] = -distances.numpy()
         return similar

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.forks import unblock_torch
 from st_static.model.static_model import StaticModel
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -56,6 +57,7 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
         One row per token, [W, D].
     """
     ids = _member_ids(model, tokens)
+    unblock_torch()
     with torch.inference_mode():
         sums = F.embedding_bag(
             torch.from_numpy(ids.values),

@@ -16,6 +16,7 @@ from torch.utils.hooks import unserializable_hook
 from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
+from st_static.forks import unblock_torch
 from st_static.hub_access import require_model
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
@@ -109,10 +110,17 @@ class StaticWordEmbedding(StaticEmbedding):
             self._chunk_tokenizer = ChunkTokenizer(self.tokenizer)
         return self._chunk_tokenizer
 
-    def preprocess(  # type: ignore[override]  # texts only
-        self, inputs: list[str], prompt: str | None = None, **kwargs: Any
+    def preprocess(  # type: ignore[override]  # texts and pairs only
+        self, inputs: list[Any], prompt: str | None = None, **kwargs: Any
     ) -> dict[str, Tensor]:
-        """Turn texts [B] into token ids, `input_ids` [T], and row starts, `offsets` [B]."""
+        """Turn texts [B] into token ids, `input_ids` [T], and row starts, `offsets` [B].
+
+        A pair of texts, such as a row of a numpy array of strings [B, 2], has the ids of both.
+        """
+        unblock_torch()
+        if any(issubclass(kind, list | tuple) for kind in set(map(type, inputs))):
+            pairs: dict[str, Tensor] = super().preprocess(inputs, prompt, **kwargs)
+            return pairs
         if prompt:
             inputs = [prompt + text for text in inputs]
         return features_of(self.encode_ids(inputs))

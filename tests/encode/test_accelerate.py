@@ -94,11 +94,13 @@ def test_a_tokenizer_that_looks_across_spaces_is_left_alone(caplog):
     assert "preprocess" not in vars(model[0])
 
 
-def test_bad_input_is_refused_as_before_and_lists_of_lists_work(model):
+def test_bad_input_is_refused_as_before_and_pairs_of_texts_work(model):
     pairs = [["the ship", "keeper"], ["keeper", "the ship"]]
-    expected = model.encode(pairs[0])
+    inputs = [pairs[0], pairs, np.array(pairs), np.array(pairs, dtype=object)]
+    expected = [model.encode(texts) for texts in inputs]
     st_static.accelerate(model)
-    np.testing.assert_allclose(model.encode(pairs[0]), expected, atol=1e-6)
+    for texts, before in zip(inputs, expected, strict=True):
+        np.testing.assert_allclose(model.encode(texts), before, atol=1e-6)
     for bad in (["a", None], ["a", b"the"]):
         with pytest.raises(TypeError):
             model.encode(bad)

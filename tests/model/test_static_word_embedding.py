@@ -90,6 +90,31 @@ def test_vectors_equal_static_embedding_on_any_text(pair_of_models, texts):
     np.testing.assert_array_equal(ours.encode(texts), theirs.encode(texts))
 
 
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        np.array([["the keeper", "ship"], ["", "café sleeps"], ["", ""]]),
+        np.array([["the keeper", "ship"]], dtype=object),
+        [["the keeper", "ship"], ["東", "unknown"]],
+        [("the keeper", "ship"), ("東", "unknown")],
+        ["the ship", ("keeper", "sleeps"), "東"],
+    ],
+    ids=["array", "objects", "lists", "tuples", "mixed"],
+)
+def test_pairs_of_texts_are_read_as_static_embedding_reads_them(pair_of_models, pairs):
+    ours, theirs = pair_of_models
+    np.testing.assert_array_equal(ours.encode(pairs), theirs.encode(pairs))
+    assert ours.encode(pairs).any()
+
+
+def test_a_prompt_is_put_before_the_first_text_of_a_pair(pair_of_models):
+    ours, theirs = pair_of_models
+    pairs = [("the ship", "東"), ("keeper", "")]
+    found = ours.encode(pairs, prompt="keeper ")
+    np.testing.assert_array_equal(found, theirs.encode(pairs, prompt="keeper "))
+    assert not np.array_equal(found, ours.encode(pairs))
+
+
 def test_prompt_is_put_before_the_text(pair_of_models):
     ours, theirs = pair_of_models
     prompted = ours.encode(TEXTS, prompt="keeper ")
