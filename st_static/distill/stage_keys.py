@@ -60,6 +60,8 @@ def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any, engine
     """What determines the sentences; the engine reads the files."""
     key = asdict(config) | {"shards": "of parts", "corpus": corpus.identity(engine)}
     languages = languages_of(language)
+    if any(map(is_english, languages or ["en"])):
+        key |= {"lower_cased": "at marks"}
     return key if is_english(languages) else key | {"languages": languages}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
 from st_static.distill.corpus.blocks import (
     BlockList,
@@ -28,7 +29,7 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.parts import Part, file_parts, in_blocks, in_shares, read_parts
 from st_static.distill.corpus.repetitions import SCHEMA, write_distinct
 from st_static.distill.corpus.scripts import count_words, share_of_letters
-from st_static.distill.corpus.splitting import split_paragraphs
+from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
 from st_static.files import look_again, read_json
@@ -44,7 +45,11 @@ def sentence_key(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.lower().encode("utf-8", "surrogatepass"))
 
 
-def split_sentences(documents: Iterable[str], languages: Sequence[str] = ()) -> list[str]:
+def split_sentences(
+    documents: Iterable[str],
+    languages: Sequence[str] = (),
+    lower_cased: NDArray[np.bool_] | None = None,
+) -> list[str]:
     """Split documents into sentences, with white space collapsed.
 
     A line of a document is a paragraph: no sentence goes across its end.
@@ -52,10 +57,18 @@ def split_sentences(documents: Iterable[str], languages: Sequence[str] = ()) -> 
     Args:
         documents: The documents; half of a surrogate pair, which is no text, becomes `?`.
         languages: Tags of their languages; without any, they are English.
+        lower_cased: Which of them are lower-cased, [B]; by default what `are_lower_cased` says.
     """
-    lines = (line for document in documents for line in _as_text(document).split("\n"))
-    paragraphs = (" ".join(line.replace("\x00", " ").split()) for line in lines)
-    return split_paragraphs([paragraph for paragraph in paragraphs if paragraph], languages)
+    documents = list(documents)
+    if lower_cased is None:
+        lower_cased = are_lower_cased(documents)
+    paragraphs, flags = [], []
+    for document, is_lower_cased in zip(documents, lower_cased.tolist(), strict=True):
+        for line in _as_text(document).split("\n"):
+            if paragraph := " ".join(line.replace("\x00", " ").split()):
+                paragraphs.append(paragraph)
+                flags.append(is_lower_cased)
+    return split_paragraphs(paragraphs, languages, flags)
 
 
 def _as_text(document: str) -> str:
@@ -101,8 +114,11 @@ def split_block(
 ) -> tuple[pa.Table, Counter[str]]:
     """Split and filter one block of documents, a few at a time: that takes less memory."""
     tables, counts = [SCHEMA.empty_table()], Counter[str]()
+    lower_cased, start = are_lower_cased(documents), 0
     for some in in_blocks(documents, _SPLIT_AT_ONCE):
-        table, found = filter_sentences(split_sentences(some, languages), config, languages)
+        sentences = split_sentences(some, languages, lower_cased[start : start + len(some)])
+        start += len(some)
+        table, found = filter_sentences(sentences, config, languages)
         tables.append(table)
         counts.update(found)
     counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
@@ -220,9 +236,13 @@ def _total(folder: Path, languages: Sequence[str]) -> Figures:
     for path in sentence_shards(folder):
         total.update(read_json(path.with_suffix(".json")))
     if not total["kept"]:
-        other = "; text that is not English needs --language" if is_english(languages) else ""
+        hints = ["Check corpus.* and sentences.*"]
+        if total["too_long"]:
+            hints.append("text without marks such as . and ? needs a sentence a line")
+        if is_english(languages):
+            hints.append("text that is not English needs --language")
         raise ValueError(
-            f"The corpus has no sentence that passes the filter: {_dropped(total)}. Check corpus.* "
-            f"and sentences.*{other}."
+            f"The corpus has no sentence that passes the filter: {_dropped(total)}. "
+            f"{'; '.join(hints)}."
         )
     return dict(total)

@@ -1,20 +1,24 @@
 """Paragraphs to sentences, by the rules of their language.
 
-BlingFire splits English. sentencex has rules for other languages; it splits at the marks of all
-scripts (`。`, `؟`, `।`, …), and knows the abbreviations and ordinals of some forty languages.
+BlingFire splits English, but not before a small letter. sentencex splits
+lower-cased English and has rules for other languages; it splits at the marks of all scripts (`。`,
+`؟`, `।`, …), and knows the abbreviations and ordinals of some forty languages.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import string
 from collections.abc import Iterator, Sequence
 from ctypes import create_string_buffer, string_at
 from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 import sentencex
 from blingfire import blingfire
+from numpy.typing import NDArray
 
 from st_static.distill.corpus.scripts import fit_languages
 from st_static.languages import has_spaces, is_english, primary_of
@@ -35,6 +39,10 @@ _MORE_ENDS = re.compile(
 )
 # sentencex takes time that grows with the square of the text's length.
 _WINDOW = 1_000
+# English has a capital every 20 to 100 letters; lower-cased text may still have a few.
+_LETTERS_PER_CAPITAL = 500
+# In so many letters without a capital it is missing, even where the texts around have capitals.
+_LETTERS_OF_A_TEXT = 200
 
 
 def warn_without_rules(languages: Sequence[str]) -> None:
@@ -48,32 +56,77 @@ def warn_without_rules(languages: Sequence[str]) -> None:
         )
 
 
-def split_paragraphs(paragraphs: Sequence[str], languages: Sequence[str]) -> list[str]:
+def are_lower_cased(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Which English texts are lower-cased, [B].
+
+    If they have next to no capitals together, all are; else those of some length that have none.
+
+    Example:
+        >>> are_lower_cased(["it rains. we stay.", "yes. no."]).tolist()
+        [True, True]
+        >>> are_lower_cased(["It rains. We stay.", "yes. no.", "it rains. " * 50]).tolist()
+        [False, False, True]
+    """
+    capitals, small = (
+        np.array([_count(letters, text) for text in texts], np.int64)
+        for letters in (string.ascii_uppercase, string.ascii_lowercase)
+    )
+    if small.any() and capitals.sum() * _LETTERS_PER_CAPITAL <= small.sum():
+        return np.ones(len(texts), np.bool_)
+    return (capitals * _LETTERS_PER_CAPITAL <= small) & (small >= _LETTERS_OF_A_TEXT)
+
+
+def _count(letters: str, text: str) -> int:
+    encoded = text.encode("utf-8", "replace")
+    return len(encoded) - len(encoded.translate(None, letters.encode()))
+
+
+def split_paragraphs(
+    paragraphs: Sequence[str], languages: Sequence[str], lower_cased: Sequence[bool] | None = None
+) -> list[str]:
     """Split paragraphs into sentences.
 
     Args:
         paragraphs: Texts in which single spaces are the only white space, and none at the ends.
         languages: Tags of the text's languages; without any, it is English. Of several, each
             paragraph is split by the rules of the one that fits its script: `fit_languages`.
+        lower_cased: Whether each is lower-cased, where it is English; by default none is.
     """
     if is_english(languages):
-        return _split_english(paragraphs)
-    fitting = fit_languages(pa.array(paragraphs, pa.large_string()), languages)
+        tags = ["en"] * len(paragraphs)
+    else:
+        tags = fit_languages(pa.array(paragraphs, pa.large_string()), languages)
+    lower_cased = lower_cased or [False] * len(paragraphs)
+    runs = groupby(zip(tags, lower_cased, paragraphs, strict=True), key=lambda row: row[:2])
     return [
         sentence
-        for tag, run in groupby(zip(fitting, paragraphs, strict=True), key=lambda pair: pair[0])
-        for sentence in _split_one_language([text for _, text in run], tag)
+        for (tag, is_lower_cased), run in runs
+        for sentence in _split_one_language([text for *_, text in run], tag, is_lower_cased)
     ]
 
 
-def _split_one_language(paragraphs: list[str], tag: str) -> list[str]:
-    if is_english(tag):
+def _split_one_language(paragraphs: list[str], tag: str, is_lower_cased: bool) -> list[str]:
+    if is_english(tag) and not is_lower_cased:
         return _split_english(paragraphs)
-    language = primary_of(tag)
-    sentences = (part for text in paragraphs for part in _segment(text, language))
+    if is_english(tag):
+        sentences = (part for text in paragraphs for part in _at_spaces(_segment(text, "en")))
+    else:
+        language = primary_of(tag)
+        sentences = (part for text in paragraphs for part in _segment(text, language))
     if not has_spaces(tag):
         sentences = (part for text in sentences for part in _MORE_ENDS.split(text))
     return [stripped for text in sentences if (stripped := text.strip())]
+
+
+def _at_spaces(sentences: Iterator[str]) -> Iterator[str]:
+    """Sentences with those put together that no space divides, such as parts of an address."""
+    joined = ""
+    for sentence in sentences:
+        joined += sentence
+        if sentence.endswith(" "):
+            yield joined
+            joined = ""
+    yield joined
 
 
 def _segment(paragraph: str, language: str) -> Iterator[str]:

@@ -49,6 +49,15 @@ def test_splits_documents_into_sentences() -> None:
     ]
 
 
+def test_a_lower_cased_corpus_gives_its_sentences(tmp_path: Path) -> None:
+    """However few documents are split at a time, and whether they are long or short."""
+    short = [f"it was {word}. we saw {word} again!" for word in ("rain", "snow", "dr. smith")]
+    long = " ".join(f"here is number {'x' * number} of many." for number in range(80))
+    figures = write_sentences([*short, long], tmp_path, CONFIG, Processes(1))
+    assert (figures["read"], figures["too_long"], figures["kept"]) == (86, 0, 86)
+    assert written(tmp_path)[4:6] == ["it was dr. smith.", "we saw dr. smith again!"]
+
+
 def test_no_sentence_goes_across_the_end_of_a_line() -> None:
     assert split_sentences(["a heading without a stop\nand then the text"]) == [
         "a heading without a stop",
@@ -96,6 +105,7 @@ def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark() -> Non
 
 def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["".join(SENTENCES[tag]) * 3 for tag in ("ja", "hi", "de", "th")] + ["One is short."]
+    texts += ["it rains today. we stay.", "it rains here. we stay. " * 20]  # one is long enough
     whole, counts = split_block(texts, CONFIG, ["ja", "en"])
     monkeypatch.setattr(module, "_SPLIT_AT_ONCE", 20)
     table, same_counts = split_block(texts, CONFIG, ["ja", "en"])
@@ -302,3 +312,9 @@ def test_where_no_english_is_found_the_option_is_named(
     with pytest.raises(ValueError, match="1 of too few words") as error:
         write_sentences(["猫。"], tmp_path, CONFIG, Processes(1), languages)
     assert str(error.value).endswith("needs --language.") == is_named
+
+
+def test_text_without_marks_is_told_what_it_needs(tmp_path: Path) -> None:
+    text = " ".join(["so it goes on and on"] * 20)
+    with pytest.raises(ValueError, match=r"1 of too many words.*needs a sentence a line; text"):
+        write_sentences([text], tmp_path, CONFIG, Processes(1))

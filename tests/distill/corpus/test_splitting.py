@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.splitting import split_paragraphs, warn_without_rules
+from st_static.distill.corpus.splitting import (
+    are_lower_cased,
+    split_paragraphs,
+    warn_without_rules,
+)
 
 LANGUAGES = ["ja", "zh", "ko", "th", "lo", "km", "bo", "my", "ru", "ar", "hi", "de", "fr"]
 # What the splitters look for, letters of many scripts, and odd characters.
@@ -27,10 +31,12 @@ paragraph = st.one_of(ODD, st.text(st.characters(codec="utf-8", exclude_categori
 def test_nothing_but_spaces_is_lost_in_any_language(
     paragraphs: list[str], languages: set[str]
 ) -> None:
-    """BlingFire drops a zero-width space at the beginning, so that English is left out here."""
-    sentences = split_paragraphs(paragraphs, sorted(languages))
-    assert "".join(sentences).replace(" ", "") == "".join(paragraphs).replace(" ", "")
-    assert all(sentence == sentence.strip() != "" for sentence in sentences)
+    """BlingFire drops a zero-width space at the beginning, so that its English is left out."""
+    lower_cased = [True] * len(paragraphs)
+    for tags, flags in ((sorted(languages), None), (["en", *sorted(languages)], lower_cased)):
+        sentences = split_paragraphs(paragraphs, tags, flags)
+        assert "".join(sentences).replace(" ", "") == "".join(paragraphs).replace(" ", "")
+        assert all(sentence == sentence.strip() != "" for sentence in sentences)
 
 
 def test_english_is_split_as_blingfire_does() -> None:
@@ -43,6 +49,27 @@ def test_english_is_split_as_blingfire_does() -> None:
     for languages in ([], ["en"], ["en-GB"], ["code"], ["en", "code"]):
         assert split_paragraphs(paragraphs, languages) == expected
     assert split_paragraphs(paragraphs, ["en", "ja"]) == expected  # all in Latin letters
+
+
+@pytest.mark.parametrize("languages", [[], ["en-GB"], ["code"], ["en", "ja"]])
+def test_lower_cased_english_is_split_without_capitals(languages: list[str]) -> None:
+    """BlingFire leaves all of it together, but for what stands before a digit."""
+    sentences = [
+        *("dr. smith moved to the u.s. in jan. 1999.", "why?", "e.g. for http://a.org/b?c=d."),
+        *("so they say... and go.", "it costs $3.50.", '"yes," he said.', "j. k. rowling, too"),
+    ]
+    assert split_paragraphs([" ".join(sentences)], languages, [True]) == sentences
+    assert len(split_paragraphs([" ".join(sentences)], languages)) < 4
+
+
+def test_text_is_lower_cased_where_capitals_are_missing_and_not_by_accident() -> None:
+    cased, short = "It was late. We went.", "so it was. it rained."
+    long = "it rained. we stayed. " * 20
+    assert are_lower_cased([cased] * 20 + [short, long]).tolist() == [False] * 21 + [True]
+    assert are_lower_cased([short, f"{long} the PDF. {long} {long} {long} {long}", ""]).all()
+    assert not are_lower_cased([cased, "猫が好き。" * 100, "", "\ud800"]).any()
+    assert not are_lower_cased(["猫が好き。", ""]).any()
+    assert are_lower_cased([]).tolist() == []
 
 
 @pytest.mark.parametrize(
