@@ -259,7 +259,8 @@ def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
     index, offsets = torch.from_numpy(ids.values), torch.from_numpy(ids.offsets[:-1].astype("i4"))
     table = torch.from_numpy(encoder.model.table)
     half = table.half()
-    small = torch.from_numpy(Int8Table.of(encoder.model.table.__getitem__, table.shape).packed)
+    [packed] = Int8Table.of(encoder.model.table.__getitem__, table.shape).packed
+    small = torch.from_numpy(packed)
     add_int8 = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
     source, target = torch.zeros(2, len(index), DIMENSION)
     steps: dict[str, Callable[[], object]] = {

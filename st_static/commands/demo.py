@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from st_static.commands.options import CommandParser
+from st_static.commands.terminal import log_to_terminal
 from st_static.hub_access import require_model
 
 
@@ -33,6 +34,7 @@ def _parser() -> CommandParser:
 def run(arguments: Sequence[str]) -> int:
     """Run `demo`."""
     options = _parser().read(arguments)
+    log_to_terminal()
     from st_static.demo.texts import read_texts
     from st_static.demo.write_demo import check_demo_output, write_demo
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.commands.options import CommandParser, UsageError
+from st_static.commands.terminal import log_to_terminal
 from st_static.dependencies import needed_by
 
 
@@ -42,6 +43,7 @@ def _parser() -> CommandParser:
 def run(arguments: Sequence[str]) -> int:
     """Run `export`."""
     options = _parser().read(arguments)
+    log_to_terminal()
     from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
     from st_static.model.static_model import read_static_model
 

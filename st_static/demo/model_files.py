@@ -14,6 +14,7 @@ from st_static.demo.texts import limits, shown_first
 from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.encode.scaling import Scaling
 from st_static.files import write_json
+from st_static.model.int8_check import check_int8
 from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
 from st_static.model.modules import write_weights
 from st_static.model.quantization import quantize_rows
@@ -36,7 +37,8 @@ def check_model(model: StaticModel) -> None:
 
     Raises:
         ValueError: Its tokenizer does not run in JavaScript, it compares vectors by another
-            measure, or its table holds numbers that are not finite.
+            measure, or its table holds numbers that are not finite or turns vectors too far in
+            int8.
     """
     check_javascript_tokenizer(model.tokenizer)
     if model.similarity_fn_name not in _SIMILARITIES:
@@ -46,6 +48,7 @@ def check_model(model: StaticModel) -> None:
         )
     if not np.isfinite(model.table).all():
         raise ValueError("The model's table holds numbers that are not finite. Build it again.")
+    check_int8(model, "A demo holds the table in int8 only, so there can be none of this model.")
 
 
 def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> None:
@@ -87,8 +90,8 @@ def is_facts(content: bytes) -> bool:
 
 def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:
     """The table in 8 bits, and a head as it is."""
-    rows, scales = quantize_rows(np.asarray(model.table))
-    weights: dict[str, NDArray[Any]] = {"rows": rows, "scales": scales}
+    quantized = quantize_rows(np.asarray(model.table), model.widths)
+    weights: dict[str, NDArray[Any]] = {"rows": quantized.rows, "scales": quantized.scales}
     if model.head:
         layers = {"head_first": model.head.first, "head_second": model.head.second}
         weights |= {name: np.ascontiguousarray(w, np.float32) for name, w in layers.items()}

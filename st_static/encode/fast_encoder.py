@@ -42,8 +42,9 @@ class FastEncoder:
     Args:
         model: Tokenizer and table, as read by `read_static_model`.
         dtype: Number format of the table in memory. float16 takes half the memory, and vectors are
-            float16, too, and differ by about 1e-3. int8 has a scale for each row and takes about a
-            quarter; vectors are float32, and differ by about 1e-3, too.
+            float16, too, and differ by about 1e-3. int8 has a scale for each row (in a fused
+            ensemble, for each row and member) and takes about a quarter; vectors are float32, and
+            differ by about 1e-3, too.
         threads: Number of threads; by default one for each processor that the process may use.
 
     Raises:

@@ -55,7 +55,7 @@ class Scaling:
         self.n_parts = 1
         width = math.gcd(*(segment.width for segment in segments))
         # Parts are whole: a dimension cut off inside of one would have no place in `out`. Rows in
-        # int8 are whole, too: a row has one scale, and few bytes.
+        # int8 are whole, too: they have few bytes.
         is_int8 = isinstance(model.table, Int8Table)
         if width >= _NARROWEST_PART and not model.truncate_dim and not is_int8:
             self.n_parts = dimension // width

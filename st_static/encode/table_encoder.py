@@ -194,7 +194,10 @@ def _adder(rows: Table, n_parts: int) -> Callable[[torch.Tensor, torch.Tensor], 
     """
     if isinstance(rows, Int8Table):
         add = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
-        return partial(add, torch.from_numpy(rows.packed))
+        first, *others = [partial(add, torch.from_numpy(segment)) for segment in rows.packed]
+        if not others:
+            return first
+        return lambda *ids: torch.cat([first(*ids), *(other(*ids) for other in others)], dim=1)
     parts = torch.from_numpy(rows.reshape(len(rows) * n_parts, -1))
     return lambda numbers, starts: F.embedding_bag(numbers, parts, starts, mode="sum")
 

@@ -37,14 +37,14 @@ def in_memory(model: StaticModel, dtype: TableFormat) -> StaticModel:
     Raises:
         ValueError: Values are too large for the format, or a mapped table's format is wider.
     """
-    return dataclasses.replace(model, table=_in_memory(model.table, dtype))
+    return dataclasses.replace(model, table=_in_memory(model.table, dtype, model.widths))
 
 
-def _in_memory(table: Table, dtype: TableFormat) -> Table:
+def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
     if dtype == "int8":
         if isinstance(table, Int8Table):
             return table
-        return Int8Table.of(table.__getitem__, table.shape)
+        return Int8Table.of(table.__getitem__, table.shape, widths)
     if not isinstance(table, np.memmap):
         return in_format(np.asarray(table), np.dtype(dtype))
     if not np.can_cast(table.dtype, dtype, "safe"):

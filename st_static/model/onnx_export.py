@@ -33,6 +33,7 @@ from st_static.model.client_files import (
     write_client_files_for_onnx,
 )
 from st_static.model.client_tokenizer import check_tokenizer
+from st_static.model.int8_check import check_int8
 from st_static.model.modules import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, read_modules
 from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
 from st_static.model.onnx_graph import build_graph
@@ -49,6 +50,11 @@ _RENAMING = (
     "sys.argv[1]); export_model(sys.argv[2], m.table, m.tokenizer, {}, m.table.dtype.name, "
     "m.normalize)'"
 )
+# What to do with a model that is not fit for int8.
+_WITHOUT_INT8 = (
+    f"Write it without int8 (no --quantize, or export.onnx: true), and remove {ONNX_FILES[1]}, if "
+    "it is there."
+)
 
 
 def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> list[Path]:
@@ -57,8 +63,9 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     Args:
         model: The folder of a static model. Its own files stay as they are.
         quantize: Whether `onnx/model_quantized.onnx` is written, too: a quarter of the size, with
-            cosines to the exact vectors of more than 0.999. One that st_static wrote there before
-            is written again in any case: it may be of an older table.
+            cosines to the exact vectors of more than 0.999, which is measured, see `check_int8`.
+            One that st_static wrote there before is written again in any case: it may be of an
+            older table.
 
     Returns:
         The ONNX files.
@@ -66,8 +73,8 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     Raises:
         ValueError: The folder is not there, cannot be written, or holds no static model; a file
             that st_static did not write is in the way; the tokenizer cannot be run elsewhere; the
-            table has a name that clients do not read, or numbers that are not finite; or it is too
-            large.
+            table has a name that clients do not read, or numbers that are not finite; it is too
+            large; or it turns vectors too far in int8.
         TypeError: The folder is neither a str nor a path.
 
     Example:
@@ -91,9 +98,11 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     static = read_static_model(folder)
     check_tokenizer(static.tokenizer)
     _check_numbers(static)
+    files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
+    if folder / ONNX_FILES[1] in files:
+        check_int8(static, _WITHOUT_INT8)
     _write_beside(folder, static)
     (folder / ONNX_FOLDER).mkdir(exist_ok=True)
-    files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
     for file in files:
         remove_leftovers(file)
         with atomic(file) as temporary:

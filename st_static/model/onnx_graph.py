@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from st_static.model.head import Head
@@ -42,10 +41,10 @@ def build_graph(model: StaticModel, int8: bool = False) -> onnx.ModelProto:
 
     Args:
         model: The model, with the table [V, D].
-        int8: Whether the table is stored as int8, with one scale a row.
+        int8: Whether the table is stored as int8, with a scale for each row and segment.
     """
     graph = _Graph()
-    rows = _rows(graph, np.asarray(model.table), int8)
+    rows = _rows(graph, model, int8)
     mean = _mean(graph, rows)
     vector = _behind_the_mean(graph, model, mean)
     dimension = model.truncate_dim or model.table.shape[1]
@@ -107,13 +106,18 @@ class _Graph:
         return model
 
 
-def _rows(graph: _Graph, table: NDArray[Any], int8: bool) -> str:
+def _rows(graph: _Graph, model: StaticModel, int8: bool) -> str:
     """The row of each token, [B, T, D] in float32."""
+    table = np.asarray(model.table)
     if int8:
-        quantized = quantize_rows(table)
+        quantized = quantize_rows(table, model.widths)
         rows = graph.add("Gather", graph.constant(quantized.rows, np.int8, "rows"), _IDS)
-        scales = graph.constant(quantized.scales[:, None], name="scales")
-        return graph.add("Mul", graph.as_float(rows), graph.add("Gather", scales, _IDS))
+        rows = graph.as_float(rows)
+        scales = graph.add("Gather", graph.constant(quantized.scales, name="scales"), _IDS)
+        if model.segments:  # [B, T, L] becomes [B, T, D]
+            segments = graph.integers(*np.repeat(np.arange(len(model.segments)), model.widths))
+            scales = graph.add("Gather", scales, segments, axis=2)
+        return graph.add("Mul", rows, scales)
     rows = graph.add("Gather", graph.constant(table, table.dtype, "table"), _IDS)
     return rows if table.dtype == np.float32 else graph.as_float(rows)
 

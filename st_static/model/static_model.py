@@ -56,7 +56,7 @@ class StaticModel:
     languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        widths = [segment.width for segment in self.segments]
+        widths = self.widths
         if widths and (min(widths) < 1 or sum(widths) != self.table.shape[1]):
             raise ValueError(
                 f"Expected segments of {self.table.shape[1]} dimensions together, those of the "
@@ -71,6 +71,11 @@ class StaticModel:
                 f"segments, but the head has {self.head.dimension}, and there are {len(widths)} "
                 "segments."
             )
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of dimensions of each segment, [L]; empty where there are none."""
+        return [segment.width for segment in self.segments]
 
 
 def read_static_model(
@@ -104,7 +109,8 @@ def read_static_model(
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
     tokenizer = _read_tokenizer(tokenizer_file)
-    table = _read_table(modules.home, mmap, int8)
+    widths = [segment.width for segment in modules.segments]
+    table = _read_table(modules.home, mmap, int8, widths)
     check_fit(tokenizer, table)
     file = folder / CONFIG_FILE
     config = read_json(file) if file.is_file() else {}
@@ -156,14 +162,14 @@ def _read_tokenizer(file: Path) -> Tokenizer:
     return tokenizer
 
 
-def _read_table(folder: Path, mmap: bool, int8: bool) -> Table:
+def _read_table(folder: Path, mmap: bool, int8: bool, widths: list[int]) -> Table:
     file = folder / TABLE_FILE
     if not file.is_file():
         raise ValueError(
             f"Expected the table in {file}, which is not there. Tables in other formats are not "
             "read: they may run code."
         )
-    return read_table(file, mmap, int8)
+    return read_table(file, mmap, int8, widths)
 
 
 def check_fit(tokenizer: Tokenizer, table: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +57,9 @@ class _Stored(NamedTuple):
         return mapped if mapped.flags.aligned else mapped.copy()
 
 
-def read_table(file: Path, mmap: bool = False, int8: bool = False) -> Table:
+def read_table(
+    file: Path, mmap: bool = False, int8: bool = False, widths: Sequence[int] = ()
+) -> Table:
     """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
 
     Args:
@@ -64,6 +67,7 @@ def read_table(file: Path, mmap: bool = False, int8: bool = False) -> Table:
         mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
             processes of a machine share the memory. The file must not change meanwhile.
         int8: Whether to round it to int8 as it is read, some rows at a time.
+        widths: Dimensions of each segment of a fused ensemble, which int8 has scales for.
 
     Raises:
         ValueError: It is broken, holds no table, or the table cannot be mapped.
@@ -79,14 +83,14 @@ def read_table(file: Path, mmap: bool = False, int8: bool = False) -> Table:
     if mmap and changes:
         raise _cannot_be_mapped(file, f"its rows go through {' and '.join(changes)}")
     if int8 and not changes:
-        return Int8Table.of(arrays[name].read, arrays[name].shape)
+        return Int8Table.of(arrays[name].read, arrays[name].shape, widths)
     table = arrays[name].map() if mmap else arrays[name].read()
     if "mapping" in changes:
         table = table[arrays["mapping"].read().astype(np.int64)]
     if "weights" in changes:
         weights = arrays["weights"].read().astype(np.float32)
         table = table.astype(np.float32) * weights[:, None]
-    return Int8Table.of(table.__getitem__, table.shape) if int8 else table
+    return Int8Table.of(table.__getitem__, table.shape, widths) if int8 else table
 
 
 def _stored(file: Path) -> dict[str, _Stored]:

@@ -130,11 +130,14 @@ def write_models(folder: Path) -> dict[str, Path]:
         "ensemble": (words_tokenizer(), {"segments": segments}),
     }
     for name, (tokenizer, options) in forms.items():
-        export_model(folder / name, random_table(tokenizer), tokenizer, {}, **options)
+        table = random_table(tokenizer)
+        if name == "ensemble":
+            table[:, : segments[0].width] *= 50  # members may differ in length
+        export_model(folder / name, table, tokenizer, {}, **options)
     return {name: folder / name for name in forms}
 
 
 def as_on_the_page(folder: Path) -> StaticModel:
     """A model with the rounded table that a demo has."""
     model = read_static_model(folder)
-    return replace(model, table=quantize_rows(model.table).restored())
+    return replace(model, table=quantize_rows(model.table, model.widths).restored())

@@ -74,7 +74,7 @@ def test_the_table_is_that_of_the_model_in_8_bits(models, tmp_path):
     arrays = load_file(tmp_path / "demo" / "model" / "table.safetensors")
     model = as_on_the_page(models["head"])
     assert arrays["rows"].dtype == np.int8
-    np.testing.assert_array_equal(arrays["rows"] * arrays["scales"][:, None], model.table)
+    np.testing.assert_array_equal(arrays["rows"] * arrays["scales"], model.table)
     np.testing.assert_array_equal(arrays["head_first"], model.head.first)
     np.testing.assert_array_equal(arrays["head_second"], model.head.second)
     facts = facts_of(tmp_path / "demo")
@@ -263,6 +263,18 @@ def test_a_table_that_is_not_finite_is_refused(tmp_path):
     export_model(tmp_path / "model", table, tokenizer, {})
     with pytest.raises(ValueError, match="not finite"):
         write_demo(tmp_path / "model", tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_table_that_int8_spoils_is_refused(tmp_path, capsys):
+    """Its rows differ in what is small beside what they have in common, and cancels out."""
+    tokenizer = words_tokenizer()
+    table = random_table(tokenizer)
+    table[6:, 0] = np.resize([1_000, -1_000], len(table) - 6)
+    export_model(tmp_path / "model", table, tokenizer, {})
+    assert main(["demo", str(tmp_path / "model"), "--output", str(tmp_path / "demo")]) == 1
+    said = capsys.readouterr().err
+    assert "expected more than 0.999. A demo holds the table in int8 only" in said
     assert not (tmp_path / "demo").exists()
 
 

@@ -90,7 +90,7 @@ def pairs(folders):
     for folder in folders.values():
         for dim in (None, 70):
             model = replace(read_static_model(folder), prompt="ships ", truncate_dim=dim)
-            rounded = replace(model, table=quantize_rows(model.table).restored())
+            rounded = replace(model, table=quantize_rows(model.table, model.widths).restored())
             found.append((FastEncoder(model, "int8"), FastEncoder(rounded)))
     return found
 

@@ -187,6 +187,18 @@ def test_a_member_in_int8_is_fused_by_its_rounded_rows(ensemble):
     np.testing.assert_array_equal(Ensemble([small, *others]).fuse().table, expected)
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_a_fused_ensemble_in_int8_keeps_the_vectors_of_members_of_any_length(ensemble, few):
+    first, *others = ensemble.members
+    long = FastEncoder(replace(first.model, table=first.model.table * np.float32(50)))
+    fused = Ensemble([long, *others], ensemble.weights).fuse()
+    small = FastEncoder(fused.model, dtype="int8")
+    texts = [text for text in TEXTS if fused.encode([text]).any()] * (1 if few else 50)
+    found, expected = small.encode(texts), fused.encode(texts)
+    cosines = (unit_rows(found) * unit_rows(expected)).sum(axis=1)
+    assert cosines.min() > 0.999
+
+
 def test_glove_is_a_member_like_others(tmp_path):
     (tmp_path / "glove.txt").write_text("the 1 0\nships 0 2\n")
     glove = FastEncoder(read_named(f"glove:{tmp_path / 'glove.txt'}"))

@@ -35,13 +35,14 @@ from st_static.cli import main
 from st_static.dependencies import DependencyError
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
-from st_static.model import onnx_export
+from st_static.model import int8_check, onnx_export
 from st_static.model.client_tokenizer import check_tokenizer
 from st_static.model.export import check_output, export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.onnx_export import outdated
 from st_static.model.static_model import read_static_model
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 from st_static.tokens.word_tokenizer import build_word_tokenizer
 
@@ -50,8 +51,8 @@ WORDS = ["the", "old", "lighthouse", "keeper", "counted", "ships", "reading", "c
 PIECES = ["un", "##known", "##s", *"abcdefghijklmnop"]
 D = 24
 HEAD = Head(
-    np.random.default_rng(1).normal(size=(7, D)).astype(np.float32),
-    np.random.default_rng(2).normal(size=(D, 7)).astype(np.float32),
+    np.random.default_rng(1).normal(scale=0.25, size=(7, D)).astype(np.float32),
+    np.random.default_rng(2).normal(scale=0.25, size=(D, 7)).astype(np.float32),
 )
 # Each form of a model, as export_model writes it.
 FORMS = {
@@ -78,7 +79,10 @@ def make_table(rows: int) -> np.ndarray:
 
 def make_model(folder: Path, form: str = "table") -> Path:
     tokenizer = make_tokenizer()
-    export_model(folder, make_table(tokenizer.get_vocab_size()), tokenizer, {}, **FORMS[form])
+    table = make_table(tokenizer.get_vocab_size())
+    if form == "segments":
+        table[:, :10] *= 50  # members may differ in length
+    export_model(folder, table, tokenizer, {}, **FORMS[form])
     if form == "truncated":
         file = folder / "config_sentence_transformers.json"
         write_json(file, read_json(file) | {"truncate_dim": 16})
@@ -543,6 +547,48 @@ def test_numbers_that_are_not_finite_are_told_before_anything_is_written(tmp_pat
     with pytest.raises(ValueError, match="numbers that are not finite"):
         export_onnx(tmp_path / "model", quantize)
     assert files_in(tmp_path / "model") == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_table_that_int8_spoils_is_refused_before_anything_is_written(tmp_path, capsys, there):
+    """Its rows differ in what is small beside what they have in common, and cancels out."""
+    tokenizer = make_tokenizer()
+    folder = make_model(tmp_path / "model")
+    if there:
+        export_onnx(folder, quantize="int8")
+        before = (folder / INT8).read_bytes()
+    table = make_table(tokenizer.get_vocab_size())
+    table[2:, 0] = np.resize([1_000, -1_000], len(table) - 2)
+    save_file({"embeddings": table}, folder / "model.safetensors")
+    command = ["export", str(folder), "--onnx"]
+    assert main(command if there else [*command, "--quantize", "int8"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(
+        r"a cosine of 0\.\d{5} to the exact one, but expected more than 0\.999\. Write it without "
+        r"int8 .*remove onnx/model_quantized\.onnx",
+        said,
+    )
+    assert (folder / "onnx").exists() == there
+    if there:
+        assert (folder / INT8).read_bytes() == before
+    else:
+        assert main(command) == 0
+
+
+def test_the_least_cosine_in_int8_is_said_and_is_that_of_the_graphs(folder, monkeypatch, caplog):
+    texts = ["the", "Old ships", "the lighthouse keeper counted ships, reading 東京", "zzz", "un"]
+    caplog.set_level("INFO")
+    export_onnx(folder, quantize="int8")
+    ids = ChunkTokenizer(read_static_model(folder).tokenizer)(texts)
+    monkeypatch.setattr(int8_check, "_token_ids", lambda model: ids)
+    export_onnx(folder, quantize="int8")
+    said = [re.search(r"at least (0\.\d+), of (\S+) texts", r.getMessage()) for r in caplog.records]
+    exact, rounded = (unit(Session(folder, file)(texts)[0]) for file in (FLOAT, INT8))
+    cosines = (exact * rounded).sum(axis=1)[exact.any(axis=1)]
+    assert float(said[1][1]) == pytest.approx(cosines.min(), abs=2e-5)
+    assert said[1][2] == str(len(cosines)) == "4"
+    assert 0.999 < float(said[0][1]) <= cosines.min()  # of a thousand texts
+    assert 900 < int(said[0][2].replace(",", "")) < 1_100
 
 
 def test_more_dimensions_than_there_are_are_all(tmp_path):

@@ -27,7 +27,18 @@ def test_each_row_has_a_scale_and_zeros_stay():
     table = np.array([[0, 0], [127, -127], [1e-3, 5e-4]], np.float32)
     quantized = quantize_rows(table)
     np.testing.assert_array_equal(quantized.rows, [[0, 0], [127, -127], [127, 64]])
-    np.testing.assert_allclose(quantized.scales, [0, 1, 1e-3 / 127], rtol=1e-6)
+    np.testing.assert_allclose(quantized.scales, [[0], [1], [1e-3 / 127]], rtol=1e-6)
+
+
+@given(tables, st.data())
+def test_segments_are_rounded_as_if_each_was_a_table(table, data):
+    cut = data.draw(st.integers(1, table.shape[1]))
+    widths = [cut, table.shape[1] - cut]
+    quantized = quantize_rows(table, widths)
+    for i, segment in enumerate((table[:, :cut], table[:, cut:])):
+        alone = quantize_rows(segment)
+        np.testing.assert_array_equal(quantized.rows[:, quantized.segments[i]], alone.rows)
+        np.testing.assert_array_equal(quantized.scales[:, [i]], alone.scales)
 
 
 def test_parts_do_not_matter():

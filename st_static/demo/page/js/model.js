@@ -31,7 +31,8 @@ export async function loadModel(onProgress) {
  */
 export function buildEncoder(settings, description, weights) {
   const arrays = readSafetensors(weights);
-  const table = new Table(arrays.rows, arrays.scales);
+  const widths = settings.scaled.map(({width}) => width);
+  const table = new Table(arrays.rows, arrays.scales, widths.length > 1 ? widths : undefined);
   const head = arrays.head_first
     ? new Head(arrays.head_first, arrays.head_second, table.dimension)
     : null;

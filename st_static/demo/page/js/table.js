@@ -1,14 +1,19 @@
-/** The table of word vectors: whole numbers from -127 to 127, and a scale for each row. */
+/**
+ * The table of word vectors: whole numbers from -127 to 127, and a scale for each row, or for each
+ * segment of a row in a fused ensemble.
+ */
 
 export class Table {
   /**
    * @param {Int8Array} rows [V x D]
-   * @param {Float32Array} scales [V]
+   * @param {Float32Array} scales [V x L]
+   * @param {number[]} widths Number of dimensions of each segment, [L]; of one, it may be left out.
    */
-  constructor(rows, scales) {
+  constructor(rows, scales, widths = [rows.length / scales.length]) {
     this.rows = rows;
     this.scales = scales;
-    this.dimension = rows.length / scales.length;
+    this.widths = widths;
+    this.dimension = widths.reduce((sum, width) => sum + width, 0);
   }
 
   /**
@@ -16,7 +21,8 @@ export class Table {
    * @param {number} id
    */
   isZero(id) {
-    return this.scales[id] === 0;
+    const count = this.widths.length;
+    return this.scales.subarray(id * count, (id + 1) * count).every((scale) => scale === 0);
   }
 
   /**
@@ -27,9 +33,14 @@ export class Table {
   sum(ids) {
     const total = new Float64Array(this.dimension);
     for (const id of ids) {
-      const scale = this.scales[id];
-      const start = id * this.dimension;
-      for (let i = 0; i < this.dimension; i++) total[i] += scale * this.rows[start + i];
+      const row = id * this.dimension;
+      let start = 0;
+      this.widths.forEach((width, segment) => {
+        const scale = this.scales[id * this.widths.length + segment];
+        const end = start + width;
+        for (let i = start; i < end; i++) total[i] += scale * this.rows[row + i];
+        start = end;
+      });
     }
     return total;
   }
