@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from st_static.tokens import arrow
+
 # Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
 # 30 MB more on two processors.
 BATCH_TEXTS = 1_536
@@ -46,6 +48,16 @@ class Rows(NamedTuple):
             self.columns.slice(start, length),
             self.numbers[these],
             self.unread[these],
+            self.unit,
+        )
+
+    def where(self, kept: NDArray[np.bool_]) -> Rows:
+        """Those that are to be kept, [B]."""
+        return Rows(
+            self.texts.filter(arrow.of_mask(kept)),
+            arrow.rows_where(self.columns, kept),
+            self.numbers[kept],
+            self.unread[kept],
             self.unit,
         )
 

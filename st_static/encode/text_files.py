@@ -27,7 +27,7 @@ from st_static.encode.file_names import InputFormat
 from st_static.encode.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
 from st_static.encode.json_lines import JsonLines
 from st_static.tokens import arrow
-from st_static.tokens.columns import Null, check_null, is_broken, text_column
+from st_static.tokens.columns import Null, check_null, holds_text, is_broken, strings_of
 from st_static.tokens.ragged import offsets_of
 
 OnError = Literal["fail", "null", "skip"]
@@ -139,9 +139,7 @@ class TextReader:
             columns = pa.Table.from_arrays([read], ["text"])
         rows = Rows(texts, columns, batch.numbers, unread, self._unit)
         if self.on_error == "skip" and batch.faults:
-            kept = arrow.of_mask(~unread)
-            some = texts.filter(kept), columns.filter(kept)
-            rows = Rows(*some, batch.numbers[~unread], unread[~unread], self._unit)
+            rows = rows.where(~unread)
         return rows
 
     def _where(self, number: int) -> str:
@@ -175,12 +173,10 @@ class TextReader:
             raise ValueError(f"{self._file} is not a Parquet file: {reason}.") from error
         self._check_columns(file.schema_arrow.names)
         kind = file.schema_arrow.field(self.column).type
-        try:
-            text_column(pa.array([], kind))
-        except TypeError as error:
+        if not holds_text(kind):
             raise ValueError(
                 f"{self._file}: expected texts in the column {self.column!r}, but it holds {kind}."
-            ) from error
+            )
         self.n_rows = file.metadata.num_rows
         return self._read_parquet(file)
 
@@ -192,15 +188,11 @@ class TextReader:
             batches = [pa.RecordBatch.from_pylist([], file.read(columns=columns).schema)]
         for batch in batches:
             column = batch.column(batch.schema.get_field_index(self.column))
-            missing = column.is_null()
-            texts = text_column(column, "empty")
-            if missing.true_count:
-                texts = pc.if_else(missing, None, texts)
-            texts, faults = _checked_unicode(texts)
+            texts, faults = _checked_unicode(strings_of(column))
             table = pa.Table.from_batches([batch]) if self.keep else None
             if table is not None and faults:
                 place = table.schema.get_field_index(self.column)
-                kept = pc.if_else(pc.is_valid(texts.combine_chunks()), column, None)
+                kept = pa.array(texts.to_pylist(), column.type)
                 table = table.set_column(place, table.field(place), kept)
             yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, faults)
             done += len(batch)

@@ -6,6 +6,7 @@ pyarrow's own `pa.array`, `pa.scalar` and `to_numpy` import pandas where it is i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,3 +64,18 @@ def of_mask(values: NDArray[np.bool_]) -> pa.Array:
     """
     bits = np.packbits(values, bitorder="little")
     return pa.BooleanArray.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+
+
+def rows_where(table: pa.Table, kept: NDArray[np.bool_]) -> pa.Table:
+    """Those rows of a table [B] that are to be kept, [B]; also where a column holds views.
+
+    Example:
+        >>> views = pa.table({"text": pa.array(["a", "b", "c"], pa.string_view())})
+        >>> rows_where(views, np.array([True, False, True]))["text"].to_pylist()
+        ['a', 'c']
+    """
+    with contextlib.suppress(pa.ArrowNotImplementedError):  # of views, which slices take
+        return table.filter(of_mask(kept))
+    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
+    runs = [table.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
+    return pa.concat_tables(runs or [table.slice(0, 0)]).combine_chunks()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -41,37 +40,52 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
         ValueError: A text is not valid Unicode; names its position.
     """
     check_null(null)
-    column = _as_arrow(texts, first)
-    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    if pa.types.is_dictionary(chunked.type):
-        chunked = pa.chunked_array([_decoded(chunk) for chunk in chunked.chunks], pa.large_string())
-    kind = chunked.type
-    if not (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or (pa.types.is_null(kind) and (null == "empty" or not len(chunked)))
-    ):
-        raise TypeError(f"Expected a column of strings, but got one of type {chunked.type}.")
-    chunked = chunked.cast(pa.large_string())
-    if chunked.null_count:
+    strings = strings_of(_as_arrow(texts, first))
+    if strings.null_count:
         if null == "error":
-            position = first + pc.index(chunked.is_null(), True).as_py()
+            position = first + pc.index(strings.is_null(), True).as_py()
             raise TypeError(
                 f"Expected a str at position {position}, but the text is missing. "
                 'Fill it, or say null="empty" (on the command line --null empty).'
             )
-        chunked = chunked.fill_null("")
-    return chunked
+        strings = strings.fill_null("")
+    return strings
 
 
-def _decoded(column: pa.DictionaryArray) -> pa.Array:
-    """A dictionary column as the strings themselves; other values than strings are an error."""
-    if not pa.types.is_binary(column.dictionary.type):
-        with contextlib.suppress(pa.ArrowNotImplementedError):
-            values = column.dictionary.cast(pa.large_string())
-            return values.take(column.indices.cast(pa.int64()))
-    raise TypeError(f"Expected a column of strings, but got one of type {column.type}.")
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether a column of a type holds text: strings, also in a dictionary, or nothing at all."""
+    if pa.types.is_dictionary(kind):
+        return holds_text(kind.value_type)
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def strings_of(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of an Arrow column of any type that holds text.
+
+    Args:
+        column: A column that `holds_text`, [B].
+
+    Returns:
+        A column of type large_string, [B]; texts that are missing are null.
+
+    Raises:
+        TypeError: The column does not hold text.
+    """
+    if not holds_text(column.type):
+        raise TypeError(f"Expected a column of strings, but got one of type {column.type}.")
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return pa.chunked_array(map(_as_strings, chunks), pa.large_string())
+
+
+def _as_strings(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        return _as_strings(array.dictionary).take(array.indices.cast(pa.int64()))
+    return array.cast(pa.large_string())
 
 
 def _check_kind(texts: Any) -> None:
@@ -100,9 +114,8 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
     _check_kind(texts)
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         return texts
-    if hasattr(texts, "column_name") and hasattr(texts.source, "data"):  # of a datasets.Dataset
-        rows = texts.source.select_columns(texts.column_name).with_format("arrow")
-        return rows[:][texts.column_name]
+    if type(texts).__module__.startswith("datasets.") and hasattr(texts, "column_name"):
+        return _of_dataset(texts, first)
     dtype = getattr(texts, "dtype", None)
     if str(dtype) == "object":  # of pandas or numpy; pandas marks what is missing by NaN
         return _from_python(list(texts), first)
@@ -113,16 +126,28 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
     return _from_python(texts, first)
 
 
+def _of_dataset(column: Any, first: int) -> pa.Array | pa.ChunkedArray:
+    """A column of datasets, with what a transform makes of it or a feature decodes."""
+    names, dataset = [], column
+    while hasattr(dataset, "column_name"):  # of a column, if it is nested
+        names.append(dataset.column_name)
+        dataset = dataset.source
+    if getattr(dataset, "format", {}).get("type") != "custom":
+        dataset = dataset.with_format(None)  # others only wrap texts, some each for itself
+        is_stored = len(names) == 1 and hasattr(dataset, "data")
+        if is_stored and type(column.features).__name__ == "Value":
+            return dataset.select_columns(names).with_format("arrow")[:][names[0]]
+    column = dataset
+    for name in reversed(names):
+        column = column[name]
+    # Checked one by one: of images, say, the first is decoded, and not all.
+    return _from_python((_text(value, i) for i, value in enumerate(column, first)), first)
+
+
 def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
     values = texts if isinstance(texts, list) else list(texts)
     if not set(map(type, values)) <= {str, type(None)}:
-        values = [None if _is_missing(value) else value for value in values]
-        for position, value in enumerate(values, first):
-            if not isinstance(value, str) and value is not None:
-                kind = type(value).__name__
-                raise TypeError(
-                    f"Expected a str at position {position}, but got {kind}: {reprlib.repr(value)}"
-                )
+        values = [_text(value, position) for position, value in enumerate(values, first)]
     try:
         return pa.array(values, pa.large_string())
     except UnicodeEncodeError as error:
@@ -131,6 +156,16 @@ def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
             f"The text at position {position} is not valid Unicode: it holds half of a surrogate "
             "pair."
         ) from error
+
+
+def _text(value: Any, position: int) -> str | None:
+    """A text, or None if it is missing; anything else is an error."""
+    if isinstance(value, str):
+        return value
+    if _is_missing(value):
+        return None
+    kind = type(value).__name__
+    raise TypeError(f"Expected a str at position {position}, but got {kind}: {reprlib.repr(value)}")
 
 
 def _is_missing(value: Any) -> bool:

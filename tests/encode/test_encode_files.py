@@ -386,6 +386,42 @@ def test_parquet(tmp_path):
         TextReader(io.BytesIO(), "parquet", name="a.pq")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.string_view(),
+        pa.dictionary(pa.int32(), pa.string()),  # as of a category of pandas
+        pa.null(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("on_error", ["null", "skip"])
+def test_columns_of_every_type_are_kept_beside_texts_of_every_type(encoder, kind, on_error):
+    texts = ["a ship", None, "keeper", None, "a ship", "x", "y"]
+    texts = [None] * 7 if pa.types.is_null(kind) else texts
+    columns = {
+        "text": pa.array(texts, kind),
+        "view": pa.array([*texts[:-1], "z" * 40], pa.string_view()),
+        "raw": pa.array([bytes([65 + i]) for i in range(7)], pa.binary_view()),
+        "views": pa.array(
+            [["a"], None, [], ["b", None], ["c"], [], []], pa.list_(pa.string_view())
+        ),
+    }
+    source, sink = io.BytesIO(), io.BytesIO()
+    pq.write_table(pa.table(columns), source)
+    reader = TextReader(source, "parquet", on_error=on_error, keep=True)
+    encoder.write(reader, sink, "parquet")
+    after = pq.read_table(sink)
+    assert reader.n_unread == texts.count(None)
+    assert after.drop_columns("embedding").schema.equals(pq.read_schema(source))
+    kept = [i for i, text in enumerate(texts) if text or on_error == "null"]
+    rows = pa.table(columns).to_pylist()
+    assert after.drop_columns("embedding").to_pylist() == [rows[i] for i in kept]
+    for vector, i in zip(after["embedding"].to_pylist(), kept, strict=True):
+        assert vector == (encoder.encode([texts[i]])[0].tolist() if texts[i] else None)
+
+
 def damaged_parquet(keep_length):
     """A Parquet file of three row groups, the second of which has other bytes than were written."""
     sink = io.BytesIO()
@@ -449,9 +485,13 @@ class TestWhatCannotBeToldApartEndsTheReading:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_text_of_parquet_that_is_not_unicode_is_a_row_that_cannot_be_read(encoder, keep):
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+def test_a_text_of_parquet_that_is_not_unicode_is_a_row_that_cannot_be_read(keep, kind):
     sink = io.BytesIO()
-    pq.write_table(pa.table({"text": ["hello", "world", "hello"]}), sink, compression="none")
+    texts = pa.array(["hello", "world", "hello"], kind)
+    pq.write_table(pa.table({"text": texts}), sink, compression="none")
     data = sink.getvalue().replace(b"world", b"w\xffrld")
     with pytest.raises(ValueError, match=r"^a\.pq, row 2: expected text in UTF-8.*on_error"):
         list(TextReader(io.BytesIO(data), "parquet", name="a.pq"))

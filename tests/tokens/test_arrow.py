@@ -32,3 +32,20 @@ def test_masks_and_numbers(values, start):
     np.testing.assert_array_equal(arrow.mask(array[start:]), expected[start:])
     numbers = pa.array(np.cumsum(expected), pa.int32())
     np.testing.assert_array_equal(arrow.numbers(numbers[start:]), np.cumsum(expected)[start:])
+
+
+@given(st.lists(st.booleans(), min_size=1))
+def test_rows_of_columns_that_arrow_filters_and_of_those_that_it_does_not(kept):
+    texts = [None if i % 3 == 2 else f"number {i:20}" for i in range(len(kept))]
+    number = list(range(len(kept)))
+    views = pa.array(texts, pa.string_view())
+    table = pa.table({"n": number, "view": views, "raw": views.cast(pa.binary_view())})
+    nested = pa.array([[text] for text in texts], pa.list_(pa.string_view()))
+    struct = pa.StructArray.from_arrays([views], ["a"])
+    table = table.append_column("nested", nested).append_column("struct", struct)
+    for some in (table, table.select(["n"]), table.slice(1)):
+        keep = np.array(kept[-len(some) :] if len(some) else [], np.bool_)
+        found = arrow.rows_where(some, keep)
+        assert found.schema == some.schema
+        rows = zip(some.to_pylist(), keep.tolist(), strict=True)
+        assert found.to_pylist() == [row for row, is_kept in rows if is_kept]

@@ -139,8 +139,16 @@ class Corpus:
         for row in stream_dataset(*source, self._dataset_copy):
             if config.text_column not in row:
                 raise missing_column(config.text_column, f"{config.dataset}", list(row))
-            if row[config.text_column] is not None:
-                yield row[config.text_column]
+            text = row[config.text_column]
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"Expected text in the column {config.text_column!r} of {config.dataset}, but "
+                    f"it holds {type(text).__name__}. Set corpus.text_column to the one that holds "
+                    "the text."
+                )
+            yield text
 
 
 def stream_dataset(

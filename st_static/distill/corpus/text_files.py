@@ -16,6 +16,7 @@ from typing import IO, cast
 import pyarrow as pa
 
 from st_static.encode.file_names import decompressed, split_name
+from st_static.tokens.columns import holds_text, strings_of
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
 _COMPRESSION = 5  # of text, for an estimate
@@ -160,10 +161,11 @@ def _read_parquet(file: Path, column: str) -> Iterator[str]:
     if column not in parquet.schema_arrow.names:
         raise missing_column(column, str(file), parquet.schema_arrow.names)
     kind = parquet.schema_arrow.field(column).type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not holds_text(kind):
         raise ValueError(f"Expected text in the column {column!r} of {file}, but it holds {kind}.")
     for batch in parquet.iter_batches(columns=[column]):
-        yield from (text for text in batch.column(0).to_pylist() if text is not None)
+        texts = strings_of(batch.column(0)).to_pylist()
+        yield from (text for text in texts if text is not None)
 
 
 def _json_text(line: str, key: str, file: Path, number: int) -> str | None:

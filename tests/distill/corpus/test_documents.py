@@ -37,7 +37,7 @@ def jsonl(documents: list[str], key: str = "text") -> bytes:
     return txt([json.dumps({"id": i, key: text}) for i, text in enumerate(documents)])
 
 
-def parquet(path: Path, columns: dict[str, list]) -> Path:
+def parquet(path: Path, columns: dict[str, list | pa.Array]) -> Path:
     pq.write_table(pa.table(columns), path)
     return path
 
@@ -90,6 +90,26 @@ def test_last_line_needs_no_line_end(tmp_path: Path) -> None:
 def test_reads_parquet(tmp_path: Path) -> None:
     file = parquet(tmp_path / "a.parquet", {"id": [1, 2, 3], "text": DOCUMENTS})
     assert read(file) == DOCUMENTS
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),  # as of a category of pandas
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+    ids=str,
+)
+def test_reads_parquet_of_every_type_of_text(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array([*DOCUMENTS, None, DOCUMENTS[0]], kind)
+    file = parquet(tmp_path / "a.parquet", {"text": texts, "view": texts})
+    assert read(file) == [*DOCUMENTS, DOCUMENTS[0]]
+
+
+def test_reads_parquet_without_any_text(tmp_path: Path) -> None:
+    assert read(parquet(tmp_path / "a.parquet", {"text": pa.nulls(3)})) == []
 
 
 def test_reads_the_named_column_or_key(tmp_path: Path) -> None:
@@ -238,9 +258,10 @@ def test_parquet_without_the_text_column_says_which_it_has(tmp_path: Path) -> No
         read(file)
 
 
-def test_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
-    file = parquet(tmp_path / "a.parquet", {"text": [1, 2]})
-    with pytest.raises(ValueError, match=r"a\.parquet"):
+@pytest.mark.parametrize("numbers", [pa.array([1, 2]), pa.array([1, 2]).dictionary_encode()])
+def test_parquet_column_that_is_no_text_is_named(tmp_path: Path, numbers: pa.Array) -> None:
+    file = parquet(tmp_path / "a.parquet", {"text": numbers})
+    with pytest.raises(ValueError, match=r"a\.parquet, but it holds (dict|int64)"):
         read(file)
 
 
@@ -390,6 +411,12 @@ def test_a_datasets_missing_column_is_named(hub) -> None:
 def test_a_datasets_empty_texts_are_passed_over(hub) -> None:
     hub[0][1]["text"] = None
     assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
+
+
+def test_a_datasets_column_that_is_no_text_is_named(hub) -> None:
+    hub[0].extend([{"text": None}, {"text": 5}])
+    with pytest.raises(ValueError, match="column 'text' of org/web, but it holds int"):
+        list(Corpus(CorpusConfig(dataset="org/web")))
 
 
 def test_files_take_the_place_of_a_dataset(tmp_path: Path, hub) -> None:
