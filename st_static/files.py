@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import re
@@ -27,6 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 _ZEROS = 1_000_000  # written at a time
 # What `atomic` puts behind a file's name: host, process and thread. Older versions named no host.
 _WRITER = re.compile(r"\.(?:(\w*)-)?(\d+)-\d+\.tmp", re.ASCII)
+_LONGEST = 128  # bytes of a name to which `atomic` and others add
 _DAY = 86_400  # seconds; a file that nobody has written to for so long is a leftover
 
 
@@ -35,19 +37,62 @@ def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path, and rename it to `path` when the block ends without an error.
 
     Raises:
-        OSError: The disk is full; names the file.
+        OSError: The disk is full or the file cannot be written; names the file.
     """
     writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
-    temporary = path.with_name(f".{path.name}.{writer}.tmp")
+    temporary = path.with_name(f".{short_name(path.name)}.{writer}.tmp")
     try:
         yield temporary
         temporary.replace(path)
     except OSError as error:
         if is_disk_full(error):
             raise disk_full(str(path)) from error
+        if temporary.name in f"{error} {error.filename}":
+            raise _not_writable(path, error) from error
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # which is of the same cause as the error that is told
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """As `atomic`, for a file that a user names: folders that are missing on its way are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(path) as temporary:
+        yield temporary
+
+
+def short_name(name: str) -> str:
+    """A file's name, or a hash of a long one: with a few more words it fits into 255 bytes."""
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= _LONGEST else hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _not_writable(path: Path, error: OSError) -> OSError:
+    """The error that a file cannot be written, without the name of its temporary file."""
+    reason = os.strerror(error.errno) if error.errno else "it cannot be opened"
+    named = OSError(f"{path} cannot be written ({reason}): choose another place.")
+    named.errno = error.errno
+    return named
+
+
+def check_folder(folder: Path, wanted: str) -> None:
+    """Check that files can be written into a folder, which is made later if it is not there.
+
+    Args:
+        folder: The folder.
+        wanted: What it is, for the message: `The output models/ours`.
+
+    Raises:
+        ValueError: It, or what is to hold it, is a file or write-protected.
+    """
+    place = folder.resolve()
+    holder = next(path for path in (place, *place.parents) if path.exists())
+    if holder.is_dir() and os.access(holder, os.W_OK | os.X_OK):
+        return
+    kind = "write-protected" if holder.is_dir() else "a file"
+    raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
 
 
 def remove_leftovers(path: Path) -> None:
@@ -55,8 +100,9 @@ def remove_leftovers(path: Path) -> None:
 
     What a process of another machine left goes a day later, for it may be at work.
     """
-    for file in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
-        writer = _WRITER.fullmatch(file.name.removeprefix(f".{path.name}"))
+    name = short_name(path.name)
+    for file in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
+        writer = _WRITER.fullmatch(file.name.removeprefix(f".{name}"))
         with suppress(FileNotFoundError):  # its process has renamed it meanwhile
             if writer and _is_left(file, writer[1], int(writer[2])):
                 file.unlink()

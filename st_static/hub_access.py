@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from st_static.arguments import check_model_name
 from st_static.hub_request import RepoType, ask
 
 logger = logging.getLogger(__name__)
@@ -54,10 +55,11 @@ def require_model(
         The copy in the Hub's cache if it is to be used instead of asking the Hub; else None.
 
     Raises:
-        ValueError: There is no such folder, or the Hub does not give the model.
+        ValueError: There is no such folder, it is a file, or the Hub does not give the model.
         HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
     """
     if Path(name).exists():
+        check_model_name(name)
         return None
     if looks_like_path(name):
         raise ValueError(_no_folder(name))

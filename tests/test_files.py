@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 from st_static import files
 from st_static.files import (
     atomic,
+    check_folder,
     create_array,
     read_arrays,
     read_json,
@@ -111,6 +113,55 @@ def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
     with pytest.raises(OSError, match=r"^No space left on the disk of .*/file: make room"):
         fill()
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("has_path", [True, False], ids=["Python's", "Arrow's"])
+def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(
+    tmp_path, number, has_path
+):
+    def fail(temporary):
+        if has_path:
+            raise OSError(number, os.strerror(number), str(temporary))
+        raise OSError(number, f"Failed to open local file '{temporary}'")
+
+    expected = (
+        rf"^{tmp_path}/file cannot be written \({os.strerror(number)}\): choose another place"
+    )
+    with (
+        pytest.raises(OSError, match=expected) as raised,
+        atomic(tmp_path / "file") as temporary,
+    ):
+        fail(temporary)
+    assert raised.value.errno == number
+
+
+def test_an_error_about_another_file_stays_as_it_is(tmp_path):
+    with pytest.raises(FileNotFoundError, match="other"), atomic(tmp_path / "file"):
+        (tmp_path / "other").read_text()
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "é" * 127])
+def test_a_file_may_have_a_name_as_long_as_the_file_system_allows(tmp_path, name):
+    with atomic(tmp_path / name) as temporary:
+        temporary.write_text("whole")
+    assert left_in(tmp_path) == [name]
+    left = temporary.name.replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")  # no process has it
+    (tmp_path / left).touch()
+    remove_leftovers(tmp_path / name)
+    assert left_in(tmp_path) == [name]
+
+
+def test_a_place_is_refused_that_cannot_be_written_to(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    check_folder(tmp_path / "new/folder", "The output")
+    for folder in ("file", "file/new/folder"):
+        with pytest.raises(ValueError, match=r"^The output cannot be written: .*/file is a file"):
+            check_folder(tmp_path / folder, "The output")
+    # As root one may write anywhere but on a disk that is mounted for reading.
+    monkeypatch.setattr(files.os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(ValueError, match=f"written: {tmp_path} is write-protected"):
+        check_folder(tmp_path / "new/folder", "The output")
 
 
 def test_a_temporary_file_names_its_machine_its_process_and_its_thread(tmp_path, monkeypatch):

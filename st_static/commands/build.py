@@ -187,9 +187,10 @@ def build_model(config: Recipe) -> int:
 
 
 def _build(config: BuildConfig) -> None:
-    from st_static.distill.sources import require_sources
+    from st_static.distill.sources import check_places, require_sources
 
     # Torch takes seconds to load: not before what the recipe names is known to be there.
+    check_places(config)
     require_sources(config)
     from st_static.distill.pipeline import build
     from st_static.distill.report import print_report

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by, require_packages
+from st_static.files import check_folder
 from st_static.hub_access import check_repo_id
 from st_static.model.model_name import ModelName
 
@@ -97,7 +98,7 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
         ValueError: Something that the card is made from is missing, or of another model.
     """
     hide_bars_of_libraries()
-    _check(folder, inputs)
+    _check(folder, inputs, cards)
     from st_static.publish.card.inputs import plan_card
 
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
@@ -121,12 +122,14 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     return 0
 
 
-def _check(folder: Path, inputs: CardInputs) -> None:
+def _check(folder: Path, inputs: CardInputs, cards: Path | None) -> None:
     """Check what the options alone tell."""
     if inputs.hub_id is not None:
         check_repo_id(inputs.hub_id)
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder}. Name the folder of a built model.")
+    for place in [folder, *([cards] if cards else [])]:
+        check_folder(place, f"The card in {place}")
     for results in [*inputs.results, *inputs.peers]:
         if not results.is_dir():
             raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")

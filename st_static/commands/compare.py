@@ -35,12 +35,14 @@ def run(arguments: Sequence[str]) -> int:
         raise ValueError("Name folders of results, models with --published, or both.")
     from st_static.evaluate import published, tables
     from st_static.evaluate.compare import compare
-    from st_static.evaluate.scores import read_results
+    from st_static.evaluate.scores import check_results, read_results
 
     if options.output:
         tables.check_place(options.output)
-    models = [read_results(folder, options.benchmark) for folder in options.results]
-    models += published.find_published(options.published, options.benchmark)
+    for folder in options.results:
+        check_results(folder)
+    theirs = published.find_published(options.published, options.benchmark)
+    models = [read_results(folder, options.benchmark) for folder in options.results] + theirs
     table = compare(models, options.benchmark)
     print(tables.as_markdown(table))
     if sources := published.sources_of(models):

@@ -197,10 +197,10 @@ def _is_same(one: Path | None, other: Path | None) -> bool:
 @contextlib.contextmanager
 def _output(path: Path | None) -> Iterator[IO[bytes]]:
     """Where vectors go to, open in binary mode: a file that appears when it is whole, or stdout."""
-    from st_static.files import atomic, disk_full, is_disk_full
+    from st_static.files import disk_full, is_disk_full, output_file
 
     if path:
-        with atomic(path) as temporary, temporary.open("wb") as stream:
+        with output_file(path) as temporary, temporary.open("wb") as stream:
             yield stream
         return
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by
+from st_static.files import check_folder
 from st_static.languages import check_language
 from st_static.model.model_name import ModelName
 
@@ -95,16 +96,18 @@ def evaluate(evaluation: Evaluation) -> int:
         ValueError: There is no such model or task, a task has no subset in a language that is
             asked for, or both tasks and a benchmark are named.
     """
-    _check(evaluation)
+    check(evaluation)
     ModelName.parse(evaluation.model).require()
     hide_bars_of_libraries(downloads=True)
-    from st_static.evaluate.benchmark import run_tasks
-    from st_static.evaluate.load_model import load_model
     from st_static.evaluate.tasks import find_tasks
 
     tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
     if evaluation.tasks:  # a benchmark has chosen its subsets
         _choose_subsets(tasks, evaluation)
+    # Torch takes seconds to load: not before the arguments are known to be good.
+    from st_static.evaluate.benchmark import run_tasks
+    from st_static.evaluate.load_model import load_model
+
     _silence_libraries()
     finished: list[str] = []
 
@@ -119,13 +122,24 @@ def evaluate(evaluation: Evaluation) -> int:
     return 1 if outcome.failures else 0
 
 
-def _check(evaluation: Evaluation) -> None:
-    """Check what the options alone tell."""
+def check(evaluation: Evaluation) -> None:
+    """Check what the options alone tell, in a second.
+
+    Raises:
+        ValueError: Something is wrong with them.
+    """
     if (evaluation.benchmark is None) == (not evaluation.tasks):
         raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
     if evaluation.benchmark and evaluation.language:
         raise ValueError("A benchmark has languages of its own: give --language with --tasks only.")
     check_language(list(evaluation.language or []))
+    check_folder(evaluation.folder, f"The folder of results {evaluation.folder}")
+    from st_static.evaluate.tasks import check_data, check_names
+
+    check_names("benchmark", [evaluation.benchmark] if evaluation.benchmark else [])
+    check_names("task", evaluation.tasks or [])
+    if evaluation.data:
+        check_data(evaluation.data, evaluation.tasks or [])
 
 
 def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:

@@ -77,9 +77,9 @@ def _check(options: argparse.Namespace) -> None:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        from st_static.evaluate.figure_style import check_format
+        from st_static.evaluate.figure_style import check_figure
 
-        check_format(options.figure)
+        check_figure(options.figure)
     require_model(options.model)
 
 

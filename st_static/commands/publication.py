@@ -37,13 +37,14 @@ class Publication:
         """Check, before hours of work, what would fail after them.
 
         Raises:
-            ValueError: An extra or the token is missing, or the recipe does not say, or does not
-                allow, what a card states.
+            ValueError: An extra or the token is missing, a task or a copy of its data is not there,
+                or the recipe does not say, or does not allow, what a card states.
             OSError: The Hub cannot be reached.
         """
         with needed_by("This command", "publish"):
             require_packages(*card.PACKAGES)
         _check_facts(config)
+        evaluate.check(self.evaluation(config))
         from st_static.publish.hub.publish import check_request, find_token
 
         check_request(self.repo_id)

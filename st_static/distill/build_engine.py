@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import torch
 
-from st_static.addresses import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Engine, Processes
 from st_static.distill.teacher import Teacher
@@ -43,10 +42,8 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
     """The engine that a recipe names, until the block ends.
 
     Raises:
-        ValueError: There is no such cluster, or not with the devices that the teacher needs; or the
-            work directory is no folder of a file system.
+        ValueError: There is no such cluster, or not with the devices that the teacher needs.
     """
-    _check_work_dir(config.work_dir)
     if config.engine == "processes":
         gpus = _gpus(config.teacher)
         engine = Processes(config.workers, gpus)
@@ -84,16 +81,6 @@ def with_absolute_paths(config: BuildConfig) -> BuildConfig:
     corpus = replace(corpus, files=files or None)
     work_dir = str(Path(config.work_dir).absolute())
     return replace(config, work_dir=work_dir, teacher=teacher, corpus=corpus)
-
-
-def _check_work_dir(work_dir: str) -> None:
-    if "://" in work_dir:
-        raise ValueError(
-            f"work_dir is {without_secrets(work_dir)}, but stages need a folder of a file system, "
-            "which all nodes of a cluster see under the same path."
-        )
-    if Path(work_dir).exists() and not Path(work_dir).is_dir():
-        raise ValueError(f"work_dir is {work_dir}, which is a file: expected a folder.")
 
 
 def _gpus(teacher: TeacherConfig) -> list[str]:

@@ -25,6 +25,7 @@ from st_static.distill.distillation import training_device
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import check_sentences, resolve_components
+from st_static.distill.sources import check_places
 from st_static.distill.stage_keys import (
     Key,
     distillation_key,
@@ -40,9 +41,7 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.word_tables import WordTables
 from st_static.distill.work_directory import WorkDirectory
 from st_static.languages import languages_of
-from st_static.model.export import check_output, export_model
-from st_static.model.onnx_files import check_onnx
-from st_static.model.replacement import present
+from st_static.model.export import export_model
 
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
@@ -108,6 +107,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
         "Make one: BuildConfig(corpus=CorpusConfig(files=…)); a recipe's file is built with "
         "st-static build.",
     )
+    check_places(config)
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
@@ -126,8 +126,6 @@ class _Build:
         self.work = WorkDirectory(Path(config.work_dir))
         self.output = Path(config.output)
         self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
-        check_output(self.output)
-        check_onnx(present(self.output), config.export.onnx)
         self.engine = engine.engine
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)

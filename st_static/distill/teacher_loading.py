@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,28 +33,6 @@ _NATIVE = {
 }
 
 
-def check_weights(folder: str, expected: str) -> None:
-    """Compare the SHA-256 of a folder's weights with the expected one.
-
-    Raises:
-        ValueError: They differ, or there is no `model.safetensors`.
-    """
-    path = Path(folder) / WEIGHTS_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"teacher.sha256 is given, but {folder!r} is no local folder with a {WEIGHTS_FILE}. "
-            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
-        )
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
-        raise ValueError(
-            f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
-            "the weights that the recipe was written for. If you mean another teacher, give "
-            "--teacher.sha256 null."
-        )
-
-
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     """The number format to run in; `auto` is bfloat16 where the processor computes it fast."""
     if name != "auto":
@@ -76,8 +52,6 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
             known, or not what the recipe says.
     """
     folder = locate(config.model)
-    if config.sha256:
-        check_weights(folder, config.sha256)
     from_cache = require_teacher(config) is not None
     description = _description(config, folder, from_cache)
     _refuse_old_format(config, description)

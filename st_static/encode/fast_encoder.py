@@ -18,7 +18,7 @@ from st_static.encode.scaling import scale_to_unit
 from st_static.encode.similarity import similarities
 from st_static.encode.table_format import TableFormat, check_format, in_memory, vector_format
 from st_static.encode.unknown import Unknown, check_known, check_unknown
-from st_static.files import atomic
+from st_static.files import output_file
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
 
@@ -303,7 +303,7 @@ class FastEncoder:
         target = as_path(path, "a file to write")
         check_target(target)
         output_format = output_format_of(target, format)
-        with atomic(target) as temporary, temporary.open("wb") as stream:
+        with output_file(target) as temporary, temporary.open("wb") as stream:
             return self.write(batches(texts, null), stream, output_format, unknown).rows
 
     def write(

@@ -11,6 +11,8 @@ from typing import IO, Literal, cast, get_args
 
 import pyarrow as pa
 
+from st_static.files import check_folder
+
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 OutputFormat = Literal["npy", "parquet"]
 
@@ -98,7 +100,7 @@ def check_target(path: Path) -> None:
     """Check that a file can be written.
 
     Raises:
-        ValueError: It is a folder or a device, or in a folder that does not exist.
+        ValueError: It is a folder or a device, or its folder is a file or write-protected.
     """
     folder = path.parent.resolve().as_posix()
     # Not by its type alone: /dev/stdout is a link, and may lead to a file.
@@ -110,8 +112,7 @@ def check_target(path: Path) -> None:
         )
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {path.parent} to write to.")
+    check_folder(path.parent, f"The output {path}")
 
 
 def _listed(suffixes: tuple[str, ...]) -> str:

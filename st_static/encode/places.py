@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from st_static.addresses import without_secrets
-from st_static.files import atomic, remove_leftovers
+from st_static.files import output_file, remove_leftovers
 
 _RETRY = "retry_limit_seconds=10"
 _SEEN = "_seen_by_nodes_"
@@ -110,9 +110,8 @@ class Place:
         """A stream open in binary mode; the file appears when the block ends without an error."""
         if self.is_local:
             path = Path(self.path)
-            path.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path)
-            with atomic(path) as temporary, temporary.open("wb") as stream:
+            with output_file(path) as temporary, temporary.open("wb") as stream:
                 yield stream
             return
         with tempfile.NamedTemporaryFile() as whole:

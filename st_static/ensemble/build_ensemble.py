@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from st_static.ensemble.ensemble import Ensemble
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
-from st_static.model.export import check_output
 from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.resolve import read_named
@@ -66,10 +64,9 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir = Path(config.output), Path(config.work_dir)
-    _check_place(output, config.members)
+    require_sources(config)
     if config.form == "distilled":
         check_training(config.distillation)
-    require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     fused = ensemble.fuse()  # which refuses members that have no place in one table
     if config.form == "distilled":
@@ -88,14 +85,6 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     figures |= _agreement(ensemble, fused, FastEncoder.from_pretrained(output))
     _record_agreement(output, figures)
     return EnsembleResult(output, figures)
-
-
-def _check_place(output: Path, members: Sequence[str]) -> None:
-    """Check that the ensemble can be written, and not over one of its members."""
-    check_output(output, with_card=True)
-    for member in members:
-        if output.exists() and Path(member).exists() and output.samefile(member):
-            raise ValueError(f"output is {output}, which is a member. Choose another folder.")
 
 
 def _distill(

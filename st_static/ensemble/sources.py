@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.sources import require_teacher
+from st_static.distill.sources import check_work_dir, require_teacher
 from st_static.ensemble.config import EnsembleConfig
+from st_static.model.export import check_output
 from st_static.model.model_name import ModelName
 
 
@@ -12,11 +15,18 @@ def require_sources(config: EnsembleConfig) -> None:
     """Make sure that the members can be had, and the text and the teacher if they are needed.
 
     Raises:
-        ValueError: One of them cannot be had.
+        ValueError: One of them cannot be had, or the ensemble cannot be written where the recipe
+            says.
     """
+    output = Path(config.output)
+    check_output(output, with_card=True)
+    for member in config.members:
+        if output.exists() and Path(member).exists() and output.samefile(member):
+            raise ValueError(f"output is {output}, which is a member. Choose another folder.")
     for member in config.members:
         ModelName.parse(member).require()
     if config.form != "exact":
-        Corpus(config.corpus)
+        check_work_dir(config.work_dir)
+        Corpus(config.corpus).require_text()
     if config.form == "distilled" and config.target != "ensemble":
         require_teacher(config.teacher)

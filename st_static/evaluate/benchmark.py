@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION, use_local_copy
+from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
 from st_static.hub_access import HubUnavailableError, offline, require_dataset
 
 
@@ -92,9 +92,9 @@ def run_tasks(
         HubUnavailableError: The Hub cannot be asked, and no task can do without it.
     """
     tasks = list(tasks)
-    if data is not None and not data.is_dir():
-        raise ValueError(f"There is no folder {data} of local copies of datasets.")
-    if data is not None:  # kept apart from results on the Hub's datasets
+    if data is not None:
+        check_data(data)
+        # Kept apart from results on the Hub's datasets
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     run = _Run(wrap(model), ResultCache(folder), data, batch_size)
     if data is None and not any(run.read(task) for task in tasks):

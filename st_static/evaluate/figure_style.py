@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from st_static.files import atomic
+from st_static.files import check_folder, output_file
 
 SIZE = (7.0, 3.8)  # inches
 OURS, TEACHER = "#1d5fbf", "#d97706"
@@ -49,28 +49,30 @@ def save_both(figure: Figure, stem: Path) -> list[Path]:
     return files
 
 
-def check_format(file: Path) -> None:
-    """Check that a file's ending names a format of figures.
+def check_figure(file: Path) -> None:
+    """Check that a figure can be written, in the format that the file's ending names.
 
     Raises:
-        ValueError: It is none of .png, .svg and .pdf.
+        ValueError: The ending is none of .png, .svg and .pdf, or the place cannot be written to.
     """
     if file.suffix not in _METADATA:
         raise ValueError(
             f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
         )
+    if file.is_dir():
+        raise ValueError(f"The figure {file} is a folder: name a file in it.")
+    check_folder(file.parent, f"The figure {file}")
 
 
 def save(figure: Figure, file: Path) -> None:
     """Write a figure; the file's ending names the format.
 
     Raises:
-        ValueError: The ending is none of .png, .svg and .pdf.
+        ValueError: As `check_figure`.
     """
-    check_format(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    check_figure(file)
     # The same figure gives the same bytes.
-    with atomic(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
+    with output_file(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
         figure.savefig(
             partial,
             dpi=150,

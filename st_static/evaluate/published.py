@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from st_static.evaluate.scores import ModelScores
-from st_static.evaluate.tasks import benchmark_tasks
+from st_static.evaluate.tasks import check_names
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
 _RESULTS = "embeddings-benchmark/results on GitHub"
@@ -62,7 +62,7 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
         ValueError: There is no such benchmark, or there are none of a model; the message lists
             those that there are.
     """
-    benchmark_tasks(benchmark)
+    check_names("benchmark", [benchmark])
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:

@@ -97,12 +97,11 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     Raises:
         ValueError: The folder holds no results.
     """
+    check_results(folder)
     counted = counted_parts(benchmark, languages)
     results = [result for file in sorted(folder.glob("*.json")) if (result := _read(file, counted))]
     if not results:
-        raise ValueError(
-            f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
-        )
+        raise _no_results(folder)
     scored = [result for result in results if result.score is not None]
     return ModelScores(
         folder.resolve().parent.name.replace("__", "/"),
@@ -110,6 +109,22 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
         revision=folder.resolve().name,
         is_local=any(result.is_local for result in scored),
         other_splits={result.task: result.other_splits for result in scored if result.other_splits},
+    )
+
+
+def check_results(folder: Path) -> None:
+    """Check, without mteb, that a folder may hold results.
+
+    Raises:
+        ValueError: It is not there, or has no JSON file.
+    """
+    if not any(folder.glob("*.json")):
+        raise _no_results(folder)
+
+
+def _no_results(folder: Path) -> ValueError:
+    return ValueError(
+        f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
     )
 
 

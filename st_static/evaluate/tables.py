@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from st_static.files import atomic
+from st_static.files import check_folder, output_file
 
 
 def as_markdown(table: pl.DataFrame) -> str:
@@ -40,8 +40,10 @@ def check_place(stem: Path) -> None:
     """Check that a table would overwrite nothing but a table.
 
     Raises:
-        ValueError: There is a file of one of the names, but not all three that a table has.
+        ValueError: There is a file of one of the names, but not all three that a table has; or it
+            cannot be written.
     """
+    check_folder(stem.parent, f"The output {stem}")
     files = [stem.with_name(stem.name + suffix) for suffix in TABLE_SUFFIXES]
     there = [str(file) for file in files if file.exists()]
     if 0 < len(there) < len(files):
@@ -53,7 +55,6 @@ def check_place(stem: Path) -> None:
 
 def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
     """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
     texts = {
         ".md": as_markdown(table) + "\n",
         ".csv": table.write_csv(float_precision=2),
@@ -62,6 +63,6 @@ def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
     files = []
     for suffix, text in texts.items():
         files.append(stem.with_name(stem.name + suffix))
-        with atomic(files[-1]) as partial:
+        with output_file(files[-1]) as partial:
             partial.write_text(text, "utf-8")
     return files

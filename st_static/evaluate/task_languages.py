@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import langcodes
-from mteb.abstasks import AbsTask
 
 from st_static.hub_access import require_model
 from st_static.languages import primary_of
 from st_static.model.model_name import ModelName
 from st_static.model.stated_facts import FILES, has_recipe, stated_languages
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
 
 
 def language_tag(code: str) -> str:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from st_static.files import disk_full, is_disk_full
+from st_static.files import check_folder, disk_full, is_disk_full, short_name
 
 IsOwn = Callable[[Path, str], bool]
 
@@ -67,12 +67,7 @@ def _check_place(folder: Path) -> None:
             f"The output {folder} is a mount point, which cannot be replaced. Choose a folder "
             f"inside it, such as {folder / 'model'}."
         )
-    parents = folder.resolve().parents
-    holder = next(parent for parent in parents if parent.exists())
-    if not holder.is_dir() or not os.access(holder, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"The output {folder} cannot be written: {holder} is a file, or write-protected."
-        )
+    check_folder(folder.resolve().parent, f"The output {folder}")
 
 
 def present(folder: Path) -> Path:
@@ -120,7 +115,8 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
 def _beside(folder: Path) -> tuple[Path, Path]:
     """Where the new folder is written, and where the old one waits for it."""
     folder = folder.resolve()
-    return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
+    name = short_name(folder.name)
+    return folder.with_name(f".{name}.partial"), folder.with_name(f".{name}.old")
 
 
 def _recover(folder: Path, is_own: IsOwn) -> None:

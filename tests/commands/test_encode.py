@@ -112,8 +112,11 @@ def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder
     same = encode(static_folder, f"--input {texts} --output {texts} --output_format npy")
     assert b"is the input" in same.stderr
     assert texts.read_text().startswith("{")
-    missing = encode(static_folder, f"--input {texts} --output {tmp_path}/none/out.npy")
-    assert b"There is no folder" in missing.stderr
+    missing = tmp_path / "none/there/out.npy"
+    assert encode(static_folder, f"--input {texts} --output {missing}").returncode == 0
+    assert len(np.load(missing)) == len(LINES)
+    under_a_file = encode(static_folder, f"--input {texts} --output {texts}/out.npy")
+    assert b"out.npy cannot be written: " in under_a_file.stderr
 
 
 def write_table(path, *rows):

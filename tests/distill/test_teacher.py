@@ -16,8 +16,9 @@ from transformers import AutoTokenizer, ByT5Tokenizer
 
 from st_static import StaticWordEmbedding
 from st_static.distill.config import TeacherConfig
+from st_static.distill.sources import check_weights
 from st_static.distill.teacher import Teacher, is_out_of_memory, token_batches
-from st_static.distill.teacher_loading import check_weights, choose_dtype
+from st_static.distill.teacher_loading import choose_dtype
 from st_static.model.model_name import locate
 from st_static.tokens.tokenizer import build_tokenizer
 

@@ -107,7 +107,7 @@ def test_the_format_of_a_file_of_vectors_is_what_its_name_says(encoder, tmp_path
         ("w.csv", {}, r"expected a name that ends with \.npy or \.parquet"),
         ("w.npy.gz", {}, r"expected a name that ends with \.npy or \.parquet"),
         ("w.npy", {"format": "parquet"}, "would hold parquet: let its name end with .parquet"),
-        ("none/w.npy", {}, "There is no folder"),
+        ("v.bin/w.npy", {}, "w.npy cannot be written: .*v.bin is a file"),
         ("", {}, "is a folder: name a file in it"),
         ("w.npy", {"unknown": "drop"}, 'unknown to be "zero" or "error"'),
         ("w.npy", {"null": "drop"}, 'null to be "error" or "empty"'),

@@ -199,6 +199,13 @@ def test_the_pca_is_copied_beside_the_model(tmp_path, tokenizer, table):
     assert (tmp_path / "model" / PCA_FILE).read_bytes() == b"fitted"
 
 
+def test_a_folder_may_have_a_name_as_long_as_the_file_system_allows(tmp_path, tokenizer, table):
+    folder = tmp_path / ("m" * 255)
+    for _ in range(2):
+        export_model(folder, table, tokenizer, RECORD)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def stored_dtype(folder: Path) -> str:
     with safe_open(folder / "model.safetensors", "numpy") as file:
         assert list(file.keys()) == ["embeddings"]
@@ -342,7 +349,7 @@ def test_a_file_in_the_place_of_a_folder_of_the_model_is_named(tmp_path, small, 
 
 def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file is a file, or write-protected"):
+    with pytest.raises(ValueError, match=r"file is a file\. Choose another"):
         check_output(tmp_path / "file" / "models" / "new")
     (tmp_path / "mounted").mkdir()
     monkeypatch.setattr("os.path.ismount", lambda path: Path(path).name == "mounted")

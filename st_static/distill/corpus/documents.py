@@ -90,6 +90,17 @@ class Corpus:
         if self.is_dataset:
             _ = self._dataset_copy
 
+    def require_text(self) -> None:
+        """Make sure that files hold text, by reading up to the first one.
+
+        Raises:
+            ValueError: They are empty; or the first text is not there, or damaged.
+        """
+        texts = read_files(self.files, self.config.text_column, lambda file: None)
+        if self.files and not any(map(str.strip, texts)):
+            some = ", ".join(self.config.patterns)
+            raise ValueError(f"corpus.files: there is no text in {some}. Check the path.")
+
     @property
     def is_dataset(self) -> bool:
         """Whether the text is a dataset of the Hub."""

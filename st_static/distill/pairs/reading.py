@@ -36,7 +36,7 @@ def given_pairs(config: PairsConfig) -> pa.Table | None:
     """
     if not (config.files or config.dataset):
         return None
-    rows = _file_rows(config.patterns) if config.patterns else _dataset_rows(config)
+    rows = _file_rows(pair_files(config)) if config.patterns else _dataset_rows(config)
     pairs = [
         _pair(place, row, config.columns) for place, row in itertools.islice(rows, config.max_pairs)
     ]
@@ -46,6 +46,15 @@ def given_pairs(config: PairsConfig) -> pa.Table | None:
     check_number(len(pairs), config)
     sides = [pa.array(side, pa.large_string()) for side in zip(*pairs, strict=True)]
     return pa.table(sides, names=list(COLUMNS[: len(sides)]))
+
+
+def pair_files(config: PairsConfig) -> list[Path]:
+    """The files of pairs, sorted.
+
+    Raises:
+        ValueError: A pattern matches no file, or a file is of an unknown format.
+    """
+    return find_files(config.patterns, "pairs.files", [".jsonl"])
 
 
 def _pair(place: str, row: Any, columns: list[str]) -> list[str]:
@@ -79,9 +88,9 @@ def _pair(place: str, row: Any, columns: list[str]) -> list[str]:
     return sides
 
 
-def _file_rows(patterns: list[str]) -> Iterator[Row]:
+def _file_rows(files: list[Path]) -> Iterator[Row]:
     """The objects of files of JSON lines."""
-    for file in find_files(patterns, "pairs.files", [".jsonl"]):
+    for file in files:
         compression = split_name(file)[1]
         with (
             reading(file),

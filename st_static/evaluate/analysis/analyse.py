@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from st_static.evaluate.analysis.collapse import (
     sample_texts,
 )
 from st_static.evaluate.analysis.geometry import read_pairs, sphere
+from st_static.evaluate.analysis.inputs import Inputs, check_transformers
 from st_static.evaluate.analysis.lengths import draw_agreement, held_out_agreement
 from st_static.evaluate.analysis.norms import (
     draw_norms,
@@ -37,32 +37,9 @@ from st_static.evaluate.benchmark import require_any_dataset
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import find_tasks
 from st_static.files import reading_text
-from st_static.model.model_name import ModelName
 
 T = TypeVar("T")
 _CHANGED = 20  # words at each end, without parts of speech
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What the analyses read beside the model; one that lacks its input is left out.
-
-    Attributes:
-        teacher: The teacher, for its second-order collapse: a folder or Hub id.
-        texts: A file of texts, one per line, for second-order collapse.
-        pairs: A file of two paraphrases per line, with a tab between them, for alignment and
-            uniformity.
-        tagged: A file of `word/TAG` tokens, for parts of speech.
-        tasks: MTEB tasks for the ablation.
-        data: Local copies of their datasets.
-    """
-
-    teacher: str | None = None
-    texts: Path | None = None
-    pairs: Path | None = None
-    tagged: Path | None = None
-    tasks: Sequence[str] = ()
-    data: Path | None = None
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
@@ -77,10 +54,11 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         The files written.
 
     Raises:
-        ValueError: A file or a task is not there, a file holds something else, a teacher comes
-            without texts, or the Hub gives no dataset of the tasks. Nothing is written.
+        ValueError: A file holds something else, or the Hub gives no dataset of the tasks. Nothing
+            is written.
     """
-    _check_inputs(inputs)
+    if inputs.tasks and inputs.data is None:
+        require_any_dataset(find_tasks(tasks=inputs.tasks))
     texts, pairs = _read(sample_texts, inputs.texts), _read(read_pairs, inputs.pairs)
     words = _read(read_tagged, inputs.tagged)
     norms = word_norms(
@@ -151,32 +129,10 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
         ValueError: There is no such file or model, the file holds something else, or a model is no
             transformer. Nothing is written.
     """
-    _require(texts)
+    check_transformers(models, texts)
     with reading_text(texts):
         sample = sample_texts(texts)
-    for name in models:
-        ModelName.parse(name).require()
     return write_table(collapse_of_transformers(models, sample), output / "socm")
-
-
-def _check_inputs(inputs: Inputs) -> None:
-    """Check, before anything is written, that all inputs can be had."""
-    for path in (inputs.texts, inputs.pairs, inputs.tagged, inputs.data):
-        if path:
-            _require(path)
-    if inputs.teacher and not inputs.texts:
-        raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
-    if inputs.teacher:
-        ModelName.parse(inputs.teacher).require()
-    if inputs.tasks:
-        tasks = find_tasks(tasks=inputs.tasks)
-        if inputs.data is None:
-            require_any_dataset(tasks)
-
-
-def _require(path: Path) -> None:
-    if not path.exists():
-        raise ValueError(f"There is no {path}.")
 
 
 def _read(read: Callable[[Path], T], file: Path | None) -> T | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.files import read_json
 from st_static.hub_access import check_repo_id
 from st_static.languages import languages_of_record
@@ -163,8 +164,6 @@ def _is_of_revision(folder: Path, revision: str) -> bool:
     name = folder.resolve().name
     if not name.startswith(revision):
         return False
-    from st_static.evaluate.tasks import LOCAL_REVISION  # with mteb, which takes seconds to load
-
     return name in (revision, f"{revision}-{LOCAL_REVISION}")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
-from st_static.files import atomic
+from st_static.files import output_file
 from st_static.languages import recorded_languages
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
@@ -105,8 +105,7 @@ def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], se
 
 def _write(texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(path) as partial:
+        with output_file(path) as partial:
             partial.write_text(text, "utf-8")
 
 

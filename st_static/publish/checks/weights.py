@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 
 from st_static.files import read_json
 from st_static.model.client_files import (
@@ -78,6 +76,9 @@ def check_tensors(folder: Path, names: Collection[str]) -> Iterator[str]:
 
 
 def _check_tensor_file(path: Path) -> Iterator[str]:
+    import torch  # takes seconds: not where the folder is not even there
+    from safetensors.torch import load_file
+
     # Reading compares the header's shapes with the file's length, too.
     try:
         tensors = load_file(path)

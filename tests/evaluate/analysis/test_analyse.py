@@ -25,7 +25,7 @@ from st_static.distill.work_directory import write_head
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.ablation import ablation, ablation_tables
-from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
+from st_static.evaluate.analysis.analyse import analyse, analyse_transformers
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.collapse import (
     load_transformer,
@@ -34,6 +34,7 @@ from st_static.evaluate.analysis.collapse import (
     word_vectors,
 )
 from st_static.evaluate.analysis.geometry import read_pairs, sphere
+from st_static.evaluate.analysis.inputs import Inputs
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
