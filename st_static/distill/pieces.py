@@ -23,6 +23,7 @@ from st_static.tokens.tokenizer import (
     is_punctuation,
     split_words,
 )
+from st_static.tokens.unknown_token import unknown_id
 
 
 def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
@@ -123,7 +124,7 @@ def _teacher_ids(
 ) -> list[list[int]]:
     """The teacher's ids of each token; none if it knows nothing of it."""
     pieces = teacher_pieces(teacher.tokenizer, normalization)
-    unknown = _unknown_id(teacher.tokenizer)
+    unknown = unknown_id(teacher.tokenizer)
 
     def ids_of(token: str) -> list[int]:
         """Of one token."""
@@ -164,10 +165,3 @@ def _encode_inside(teacher: Teacher, rows: list[list[int]]) -> NDArray[np.float3
     tokens, _ = teacher.forward(torch.from_numpy(ids), torch.from_numpy(present.astype(np.int64)))
     weights = torch.from_numpy(inside / sizes[:, None]).to(tokens.device, torch.float32)
     return torch.einsum("bt,bth->bh", weights, tokens.float()).cpu().numpy()
-
-
-def _unknown_id(tokenizer: Tokenizer) -> int | None:
-    model = json.loads(tokenizer.to_str())["model"]
-    if "unk_id" in model:
-        return None if model["unk_id"] is None else int(model["unk_id"])
-    return tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else None

@@ -38,6 +38,7 @@ class FastEncoder:
 
     It may be used by several threads at a time. A text without any word that the model knows, an
     empty one too, has a vector of zeros, in float16, too, where sentence-transformers gives NaN.
+    If the row of the tokenizer's unknown token is not zeros, it counts as a word, as there.
 
     Args:
         model: Tokenizer and table, as read by `read_static_model`.

@@ -96,6 +96,11 @@ class Int8Table:
         """Rows of the table, [n, D], as the method of an array gives them along axis 0."""
         return _restored([segment.take(rows, axis) for segment in self.packed])
 
+    def clear(self, row: int) -> None:
+        """Make a row zeros."""
+        for segment in self.packed:
+            segment[row, -_BYTES_OF_SCALE:] = 0
+
 
 Table = NDArray[Any] | Int8Table
 """[V, D]; for numpy an array."""

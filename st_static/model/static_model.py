@@ -15,10 +15,18 @@ from st_static.arguments import check_model_name
 from st_static.files import read_json
 from st_static.hub_access import require_model
 from st_static.model.head import Head
-from st_static.model.int8_table import Table
-from st_static.model.modules import CONFIG_FILE, TABLE_FILE, TOKENIZER_FILE, Segment, read_modules
+from st_static.model.int8_table import Int8Table, Table
+from st_static.model.modules import (
+    CONFIG_FILE,
+    MODULES_FILE,
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    Segment,
+    read_modules,
+)
 from st_static.model.stated_facts import stated_languages, stated_license
 from st_static.model.table_file import read_table
+from st_static.tokens.unknown_token import unknown_id
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
 
@@ -112,6 +120,8 @@ def read_static_model(
     widths = [segment.width for segment in modules.segments]
     table = _read_table(modules.home, mmap, int8, widths)
     check_fit(tokenizer, table)
+    if not (folder / MODULES_FILE).exists():
+        _leave_out_unknown(tokenizer, table)
     file = folder / CONFIG_FILE
     config = read_json(file) if file.is_file() else {}
     return StaticModel(
@@ -170,6 +180,20 @@ def _read_table(folder: Path, mmap: bool, int8: bool, widths: list[int]) -> Tabl
             "read: they may run code."
         )
     return read_table(file, mmap, int8, widths)
+
+
+def _leave_out_unknown(tokenizer: Tokenizer, table: Table) -> None:
+    """Make the row of the unknown token zeros, for a model that only Model2Vec loads.
+
+    Model2Vec leaves that token out. sentence-transformers adds its row like any other.
+    """
+    unknown = unknown_id(tokenizer)
+    if unknown is None:
+        return
+    if isinstance(table, Int8Table):
+        table.clear(unknown)
+    else:
+        table[unknown] = 0
 
 
 def check_fit(tokenizer: Tokenizer, table: Table) -> None:

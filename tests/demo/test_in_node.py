@@ -240,6 +240,27 @@ def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):
     assert not np.allclose(found, FastEncoder(without).encode(SENTENCES), atol=1e-3)
 
 
+def test_a_vector_of_unknown_words_counts_as_in_python(tmp_path, node):
+    tokenizer = words_tokenizer()
+    table = random_table(tokenizer)
+    table[tokenizer.token_to_id("[UNK]")] = 1
+    export_model(tmp_path / "model", table, tokenizer, {})
+    write_demo(tmp_path / "model", tmp_path / "demo")
+    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
+    process = type(node("words"))(tmp_path / "demo")
+    texts = ["qqq", "the qqq dog", "我 the dog", ""]
+    found = np.array(process.ask(what="vectors", texts=texts)["value"])
+    shares = process.ask(what="explain", first=texts[0], second=texts[1])["value"]
+    process.stop()
+    model = as_on_the_page(tmp_path / "model")
+    np.testing.assert_allclose(found, FastEncoder(model).encode(texts), atol=1e-5)
+    assert found.any(axis=1).tolist() == [True, True, True, False]
+    expected = explain(model, texts[0], texts[1])
+    assert shares["similarity"] == pytest.approx(expected.similarity, abs=1e-6)
+    assert shares["unknown"] == [w.text for w in expected.first + expected.second if not w.known]
+    assert shares["first"] == ["qqq"]
+
+
 def test_every_module_is_sound_javascript(demos, node):
     modules = sorted((demos["words"] / "js").glob("*.js"))
     assert len(modules) > 10
