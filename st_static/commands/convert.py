@@ -90,9 +90,13 @@ def _print(done: Conversion) -> None:
         print(f"Added, to find words that begin a sentence: {_listed(done.spellings)}")
     accents = "are dropped (no word has one)" if done.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
+    if done.form:
+        brought = f"; so are {_listed(done.brought)} of the words" if done.brought else ""
+        print(f"Canonical form: texts are brought to {done.form}, that of the words{brought}")
     others = "any other has" if done.n_punctuation else "it has"
     print(f"Punctuation: {done.n_punctuation:,} of the words; {others} no vector")
     _warn("rows left out, for their words came before", done.repeated)
+    _warn("rows left out, for their words came before in another canonical form", done.alike)
     _warn("rows left out, for unknown words have no vector", done.reserved)
     _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))

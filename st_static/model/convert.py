@@ -42,6 +42,9 @@ class Conversion:
         dimension: Of the vectors, D.
         n_punctuation: How many of the words are punctuation.
         normalization: What becomes of texts before they are split.
+        form: The canonical form of words and texts, see `KnownWords.form`.
+        brought: The words that were brought to it.
+        alike: Words that in this form are one that came before, whose rows were left out.
         capitalised: Words with capitals, for which texts keep theirs if there are more than a few.
         spellings: Words with a first capital that were added, see `capitalised_spellings`.
         never_found: Words that no text is split into, see `KnownWords.never_found`.
@@ -54,6 +57,9 @@ class Conversion:
     dimension: int
     n_punctuation: int
     normalization: Normalization
+    form: str | None
+    brought: Sequence[str]
+    alike: Sequence[str]
     capitalised: Sequence[str]
     spellings: Sequence[str]
     never_found: Sequence[str]
@@ -88,10 +94,13 @@ def convert(
     model = vectors.as_static_model(file.name)
     done = Conversion(
         output,
-        n_words=len(vectors.words),
+        n_words=len(vectors.words) - len(vectors.known.alike),
         dimension=vectors.table.shape[1],
         n_punctuation=sum(map(is_punctuation, vectors.words)),
         normalization=normalization_of(vectors.words),
+        form=vectors.known.form,
+        brought=vectors.known.brought,
+        alike=vectors.known.alike,
         capitalised=capitalised(vectors.words),
         spellings=vectors.known.spellings,
         never_found=vectors.known.never_found(),
@@ -120,6 +129,9 @@ def _facts(done: Conversion, source: Source) -> dict[str, Any]:
         "dimension": done.dimension,
         "punctuation": done.n_punctuation,
         **done.normalization._asdict(),
+        "form": done.form,
+        "brought": len(done.brought),
+        "alike": len(done.alike),
         "spellings": len(done.spellings),
         "never_found": len(done.never_found),
         "repeated": len(done.repeated),

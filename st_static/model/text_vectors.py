@@ -77,9 +77,10 @@ class WordVectors:
 
     def as_static_model(self, name: str = "") -> StaticModel:
         """The same with a tokenizer of `tokenizers`; what is no known word has a row of zeros."""
-        zeros = np.zeros((len(SPECIAL_TOKENS), self.table.shape[1]), np.float32)
-        spellings = self.table[self.known.places[len(self.words) :]]
-        table = np.concatenate([zeros, self.table, spellings])
+        n_special, places = len(SPECIAL_TOKENS), self.known.places
+        table = np.zeros((n_special + len(places), self.table.shape[1]), np.float32)
+        # With "raise" there would be a second copy of a gigabyte, perhaps.
+        np.take(self.table, places, axis=0, out=table[n_special:], mode="clip")
         return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 

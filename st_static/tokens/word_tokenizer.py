@@ -1,8 +1,9 @@
 """The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
 
 The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital,
-and accents are stripped if no word has one; curly apostrophes become straight ones if words have
-these only. It is split at white space; then, from left to right, into:
+and accents are stripped if no word has one; else it is brought to the canonical form of most words,
+NFC or NFD, and so are the other words. Curly apostrophes become straight ones if words have these
+only. It is split at white space; then, from left to right, into:
 
 1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
@@ -20,6 +21,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -41,6 +43,8 @@ _APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
 _MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
 # Of lower-cased text some files have a few capitals left; of other text, far more words have one.
 _SHARE_OF_CAPITALS = 0.01
+Form = Literal["NFC", "NFD"]
+_FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": normalizers.NFD()}
 
 
 class KnownWords:
@@ -50,6 +54,9 @@ class KnownWords:
         words: Distinct words.
 
     Attributes:
+        form: The canonical form that words and texts are brought to, see `canonical_form`.
+        brought: The words that were in another form.
+        alike: The words that in this form are one that came before, which is found instead.
         tokenizer: Its tokens are `[PAD]`, `[UNK]`, the words, and the spellings.
         spellings: See `capitalised_spellings`.
         places: Of each token but the first two, the place of its word among the given ones, [T].
@@ -61,11 +68,21 @@ class KnownWords:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        spellings = capitalised_spellings(words)
+        self.form = canonical_form(words)
+        spelled = [in_form(word, self.form) for word in words]
+        self.brought = [word for word, same in zip(words, spelled, strict=True) if word != same]
+        first: dict[str, int] = {}
+        self.alike = [
+            words[place]
+            for place, word in enumerate(spelled)
+            if first.setdefault(word, place) != place
+        ]
+        distinct, places = list(first), list(first.values())
+        spellings = capitalised_spellings(distinct)
         self.spellings = list(spellings)
-        self.tokenizer = build_word_tokenizer([*words, *spellings])
-        self.places = np.array([*range(len(words)), *spellings.values()], np.int32)
-        self._words = list(words)
+        self.tokenizer = build_word_tokenizer([*distinct, *spellings])
+        self.places = np.array([*places, *(places[i] for i in spellings.values())], np.int32)
+        self._words = [words[place] for place in places]
         self._encode = ChunkTokenizer(self.tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
@@ -91,7 +108,7 @@ def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
     """Build the tokenizer of given words, as said above.
 
     Args:
-        words: Distinct words, none of which is a special token.
+        words: Distinct words in their `canonical_form`, none of which is a special token.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words.
@@ -110,12 +127,38 @@ def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
 
 
 def _normalizer(words: Sequence[str]) -> normalizers.Normalizer:
-    normalizer = normalization_of(words).normalizer_of_words()
+    steps = [normalization_of(words).normalizer_of_words()]
     characters = set().union(*words)
-    if _CURLY_APOSTROPHE in characters or _APOSTROPHE not in characters:
-        return normalizer
-    straight = normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE)
-    return normalizers.Sequence([straight, normalizer])
+    if _APOSTROPHE in characters and _CURLY_APOSTROPHE not in characters:
+        steps.insert(0, normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE))
+    if form := canonical_form(words):
+        # Last, since the small letter of a capital and its marks may be one character.
+        steps.append(_FORMS[form])
+    return normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
+
+
+def canonical_form(words: Sequence[str]) -> Form | None:
+    """The canonical form that most words are in, of those that differ in the two forms.
+
+    Returns:
+        None where accents are stripped, so that it does not matter.
+
+    Example:
+        >>> canonical_form(["cafe\u0301", "dog"]), canonical_form(["café"]), canonical_form(["a"])
+        ('NFD', 'NFC', None)
+    """
+    if normalization_of(words).strip_accents:
+        return None
+    is_in = unicodedata.is_normalized
+    more_composed = sum(is_in("NFC", word) - is_in("NFD", word) for word in words)
+    return "NFD" if more_composed < 0 else "NFC"
+
+
+def in_form(word: str, form: Form | None) -> str:
+    """A word in a canonical form, as the tokenizer brings texts to it."""
+    if form is None or unicodedata.is_normalized(form, word):
+        return word
+    return str(_FORMS[form].normalize_str(word))
 
 
 def normalization_of(words: Sequence[str]) -> Normalization:

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ def test_the_command_says_what_it_did(converted):
         "deep/model: 9 words, 3 dimensions",
         "Capitals: texts are lower-cased (no word has a capital)",
         "Accents: stay",
+        "Canonical form: texts are brought to NFC, that of the words",
         "Punctuation: 1 of the words; any other has no vector",
         "Next: st-static evaluate deep/model …, st-static card deep/model",
     ]
@@ -108,6 +110,65 @@ def test_model2vec_gives_the_vectors(model):
 
 def test_the_fast_encoder_gives_the_vectors(encoders):
     np.testing.assert_allclose(encoders[0].encode(list(TEXTS)), EXPECTED, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_texts_of_either_canonical_form_are_known(tmp_path, capsys, form):
+    """French, Vietnamese, Japanese, Arabic, Hindi, Korean and Greek; Hindi has a form for each."""
+    words = [
+        "été",
+        "déjà",
+        "việt",
+        "nghiệp",
+        "ガイド",
+        "ございます",
+        "أحمد",
+        "القرآن",
+        "क़लम",
+        "सड़क",
+    ]
+    words += ["한국어", "학교", "ΐ", "ẖ"]
+    rows = unit_rows(np.arange(1.0, 3 * len(words) + 1).reshape(-1, 3) ** 1.5 % 7 - 3)
+    in_file = [unicodedata.normalize(form, word) for word in words]
+    in_file[8] = "क" + "लम".join(["\u093c", ""]) if form == "NFD" else "\u0958लम"
+    table = dict(zip(in_file, rows.tolist(), strict=True))
+    (tmp_path / "v.txt").write_text(lines(table), "utf-8")
+    assert main(["convert", str(tmp_path / "v.txt"), str(tmp_path / "model")]) == 0
+    captured = capsys.readouterr()
+    assert f"Canonical form: texts are brought to {form}, that of the words" in captured.out
+    assert ("; so are 1 (" in captured.out) == (form == "NFC")
+    assert "never found" not in captured.err
+    texts = [
+        unicodedata.normalize(other, text)
+        for word in words
+        for text in (word, word.title())
+        for other in ("NFC", "NFD")
+    ]
+    expected = np.repeat(rows, 4, axis=0)
+    vectors = [
+        FastEncoder.from_pretrained(tmp_path / "model").encode(texts),
+        load_model(f"glove:{tmp_path / 'v.txt'}").encode(texts),
+        SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(texts),
+        StaticModel.from_pretrained(tmp_path / "model").encode(texts),
+    ]
+    for of_texts in vectors:
+        np.testing.assert_allclose(of_texts, expected, atol=1e-6)
+
+
+def test_of_words_that_are_one_in_the_form_of_the_file_the_first_row_counts(home, capsys):
+    table = {"e\u0301": [1, 0], "dog": [0, 1], "é": [-1, 0], "è": [1, 1], "à": [2, 0]}
+    (home / "v.txt").write_text(lines(table), "utf-8")
+    assert main(["convert", "v.txt", "model"]) == 0
+    captured = capsys.readouterr()
+    assert "model: 4 words, 2 dimensions" in captured.out
+    assert "brought to NFC, that of the words; so are 1 ('e\u0301') of the words" in captured.out
+    assert captured.err.splitlines() == [
+        "Warning: rows left out, for their words came before in another canonical form: 1 ('é')"
+    ]
+    vectors = FastEncoder.from_pretrained("model").encode(["é", "e\u0301", "dog"])
+    np.testing.assert_allclose(vectors, [[1, 0], [1, 0], [0, 1]])
+    facts = read_json(home / "model/st_static.json")["conversion"]
+    assert (facts["words"], facts["form"], facts["alike"]) == (4, "NFC", 1)
 
 
 def test_it_loads_where_st_static_cannot_be_imported(model, tmp_path):

@@ -13,6 +13,7 @@ from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.word_tokenizer import (
     KnownWords,
     build_word_tokenizer,
+    canonical_form,
     capitalised,
     capitalised_spellings,
     normalization_of,
@@ -110,6 +111,79 @@ def test_fast_ids_are_the_tokenizers(given, texts):
     assert [
         ids.values[a:b].tolist() for a, b in zip(ids.offsets, ids.offsets[1:], strict=False)
     ] == (expected)
+
+
+# Letters with their marks, composed or not, half composed (ê and a dot), in another order, and what
+# composes with what is behind it in another word.
+FORMS = [
+    *["e\u0302\u0323", "ê\u0323", "e\u0323\u0302", "ệ", "\u0301", "\u0323", "e", "d", "-", "'"],
+    *[
+        "한",
+        "하",
+        "ᆫ",
+        "\u1112\u1161",
+        "か",
+        "\u3099",
+        "が",
+        "क\u093c",
+        "\u0958",
+        "أ",
+        "\u0627\u0654",
+    ],
+]
+words_in_forms = st.lists(
+    st.lists(st.sampled_from(FORMS), min_size=1, max_size=3).map("".join), unique=True, max_size=9
+)
+texts_in_forms = st.lists(
+    st.lists(st.sampled_from([*FORMS, " "]), max_size=12).map("".join), max_size=4
+)
+
+
+@given(given=words_in_forms, texts=texts_in_forms)
+def test_words_and_texts_are_brought_to_one_form(given, texts):
+    """Split by hand, after Python's own normalisation; the first of words that are one counts."""
+    known = KnownWords(given)
+    form = known.form or "NFD"  # which strips accents
+    first = {}
+    for place, word in enumerate(given):
+        first.setdefault(unicodedata.normalize(form, word), place)
+    for text, row in zip(texts, rows_of(known(texts)), strict=True):
+        if known.form is None:
+            text = "".join(c for c in unicodedata.normalize("NFD", text) if not is_mark(c))
+        found = split_by_hand(unicodedata.normalize(form, text), set(first))
+        assert row == [first[word] for word in found if word in first], (text, given)
+    assert known.alike == [w for i, w in enumerate(given) if i not in first.values()]
+    assert known.brought == [w for w in given if unicodedata.normalize(form, w) != w]
+
+
+@given(given=words_in_forms, texts=texts_in_forms)
+def test_fast_ids_are_the_tokenizers_where_characters_compose(given, texts):
+    tokenizer = KnownWords(given).tokenizer
+    encode = ChunkTokenizer(tokenizer)
+    assert encode.chunking.cut is Cut.AT_SPACES
+    assert rows_of(encode(texts)) == [tokenizer.encode(text).ids for text in texts]
+
+
+def is_mark(character):
+    return unicodedata.category(character) == "Mn"
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        ([], None),
+        (["dog", "喜", "ะ"], None),  # no accent that could be stripped
+        (["é", "dog"], "NFC"),
+        (["e\u0301", "dog"], "NFD"),
+        (["é", "è", "e\u0302"], "NFC"),
+        (["é", "e\u0300", "e\u0302"], "NFD"),
+        (["é", "e\u0301"], "NFC"),
+        (["\u0958"], "NFC"),  # which no text in either form has
+        (["ê\u0323", "e\u0301"], "NFD"),  # half composed: in neither
+    ],
+)
+def test_the_form_is_that_of_most_words(given, form):
+    assert canonical_form(given) == form
 
 
 @given(given=words)
