@@ -12,6 +12,7 @@ from pathlib import Path
 
 from st_static.cli import run_command
 from st_static.commands import build
+from st_static.commands.terminal import require_utf8
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
 
@@ -22,4 +23,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    require_utf8()
     sys.exit(run_command(run, sys.argv[1:]))

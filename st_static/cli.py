@@ -23,7 +23,7 @@ from st_static.commands import (
     publish,
 )
 from st_static.commands.options import nearest
-from st_static.commands.terminal import drop_stdout
+from st_static.commands.terminal import drop_stdout, require_utf8
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
@@ -60,7 +60,10 @@ def _help() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can mend is printed without a traceback."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        require_utf8()
+        arguments = sys.argv[1:]
+    arguments = list(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0

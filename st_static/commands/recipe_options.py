@@ -14,6 +14,7 @@ import jsonargparse
 from st_static.arguments import in_words
 from st_static.commands.options import CommandParser, UsageError, options_in, type_of, values_of
 from st_static.commands.recipe_file import check_recipe, check_section_text, read_yaml, types_of
+from st_static.tokens.columns import is_broken
 
 # What jsonargparse says of a value.
 _OF_A_KEY = re.compile(r'Parser key "(?P<key>[^"]+)":(.*(Got|Given) value: (?P<value>.*))?', re.S)
@@ -52,6 +53,9 @@ class RecipeParser(CommandParser, jsonargparse.ArgumentParser):
     def check(self, arguments: Sequence[str]) -> None:
         """Check the options, and the keys of all recipes and sections that they give."""
         super().check(arguments)
+        for argument in arguments:
+            if is_broken(argument):
+                raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
         for file in values_of("--config", arguments):
             check_recipe(file, self._recipe)
         for name, hint in get_type_hints(self._recipe).items():

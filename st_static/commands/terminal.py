@@ -33,6 +33,17 @@ def hide_bars_of_libraries(downloads: bool = False) -> None:
         sys.modules["datasets"].disable_progress_bars()
 
 
+def require_utf8() -> None:
+    """Start the program again in Python's UTF-8 mode where Python takes all text for ASCII.
+
+    That is so with LC_ALL=C and PYTHONUTF8=0: an argument "Größe" is then no text that libraries
+    take, neither as it is nor as the name of a file.
+    """
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get("PYTHONUTF8") != "1":
+        program = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, program, {**os.environ, "PYTHONUTF8": "1"})
+
+
 def drop_stdout() -> None:
     """Send what is left for standard output nowhere: at the end Python would complain of it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,10 +26,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.arguments import require
 from st_static.distill.corpus.scripts import has_unspaced
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
+from st_static.tokens.columns import is_broken
 from st_static.tokens.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 
 
@@ -99,6 +101,10 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         first: A text.
         second: Another.
 
+    Raises:
+        ValueError: A text holds half of a surrogate pair, as which Python has bytes that are not
+            UTF-8.
+
     Example:
         >>> from st_static.tokens.tokenizer import build_tokenizer
         >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
@@ -106,6 +112,10 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
         [[0.422], [0.527]]
     """
+    require(
+        not (is_broken(first) or is_broken(second)),
+        "Expected two texts in UTF-8, but one holds bytes that are none.",
+    )
     # Behind a head, a dimension that is cut off has its part in the others.
     table = np.asarray(model.table)
     kept = table if model.head else table[:, : model.truncate_dim]

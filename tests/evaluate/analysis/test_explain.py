@@ -1,7 +1,11 @@
 """A similarity in parts: they add up to what sentence-transformers says; every word is shown."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -332,3 +336,31 @@ def test_a_wide_table_behind_a_head_comes_in_parts(with_head, capsys, monkeypatc
     assert max(map(len, printed.splitlines())) <= 60
     *_, header = [line for line in printed.splitlines() if line.startswith("┃")]
     assert [cell.strip() for cell in header.split("┃")][-3:-1] == ["sum", "left out"]
+
+
+@pytest.mark.parametrize("program", [["-m", "st_static.cli"], None], ids=["module", "script"])
+def test_texts_and_names_are_utf8_where_python_takes_them_for_ascii(tmp_path, program):
+    words = build_tokenizer(["größe", "tiefe"])
+    export_model(tmp_path / "wörter", np.eye(len(words.get_vocab()), dtype=np.float32), words, {})
+    script = [str(Path(sys.executable).with_name("st-static"))]
+    process = subprocess.run(
+        [
+            sys.executable,
+            *(program or script),
+            "explain",
+            str(tmp_path / "wörter"),
+            "Größe",
+            "größe",
+        ],
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert "Größe" in process.stdout
+    assert "cosine: 1.000000" in process.stdout
+
+
+def test_a_text_that_is_not_utf8_is_refused_in_a_sentence(built, capsys):
+    assert main(["explain", str(built / "model"), os.fsdecode(b"Gr\xf6\xdfe"), "baba"]) == 1
+    assert capsys.readouterr().err.startswith("Error: Expected two texts in UTF-8")
