@@ -26,7 +26,7 @@ from rich.table import Table
 from sts import DEV_MEAN, SPLITS, sts_scores
 from tokenizers import Tokenizer
 
-from st_static.distill.agreement import table_agreement
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pieces import vectors_alone
@@ -81,7 +81,7 @@ class Ablation:
         scores = sts_scores(TableEncoder(table, tokenizer or self.tokenizer), self.data)
         ids = self.ids if tokenizer is None else self.tokenize(tokenizer)
         teacher = self.target(self.vectors[self.held_out])
-        agreement = table_agreement(table, ids.take(self.held_out), teacher, self.config.seed)
+        agreement = TableAgreement(ids.take(self.held_out), teacher, self.config.seed)(table)
         cells = [f"{value:.2f}" for value in (*scores.values(), agreement)]
         self.table.add_row(name, *cells)
         logging.info("%s: %s", name, " ".join(cells))

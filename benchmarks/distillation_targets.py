@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from st_static.distill import distillation
-from st_static.distill.agreement import table_agreement
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.target import Target
@@ -86,7 +86,7 @@ def agreements(model: BuiltModel, table: NDArray[np.float32]) -> list[float]:
     ids = sentence_ids(model.tokenizer, model.selected.texts).take(held_out)
     vectors = model.teacher_vectors
     return [
-        table_agreement(table, ids, Target.fit(vectors, train, center)(vectors[held_out]))
+        TableAgreement(ids, Target.fit(vectors, train, center)(vectors[held_out]))(table)
         for center in (False, True)
     ]
 

@@ -42,7 +42,7 @@ from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.evaluate.figure_style import new_axes, save
+from st_static.evaluate.figure_style import draw_signed, new_axes, save
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
@@ -231,15 +231,12 @@ def draw_differences(rows: dict[str, dict[str, float]], file: Path) -> None:
     names, tasks = list(rows), list(next(iter(rows.values())))
     values = np.array([[rows[n][t] - rows[names[0]][t] for t in tasks] for n in names[1:]])
     figure, axes = new_axes()
-    axes.grid(visible=False)
-    most = float(np.abs(values).max()) or 1.0
-    axes.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        color = "white" if abs(value) > 0.6 * most else "black"
-        axes.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=7, color=color)
+    draw_signed(axes, values, digits=1, fontsize=7)
     axes.set_xticks(range(len(tasks)), tasks, rotation=40, ha="right", fontsize=8)
     axes.set_yticks(range(len(names) - 1), names[1:], fontsize=8)
-    axes.set_title(f"Scores against: {names[0]}", fontsize=11)
+    axes.set_title(f"Scores x 100, above or below those of: {names[0]}", fontsize=11)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
     save(figure, file)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.distill.agreement import table_agreement
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.corpus.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import filter_sentences, sentence_key, split_sentences
@@ -145,7 +145,7 @@ def main() -> None:
         for stage in ("pca", "distillation"):
             for find in finders.values():
                 ids = words.ids_of(split, find)
-                agreement = table_agreement(model.tables[stage], ids, vectors, recipe["seed"])
+                agreement = TableAgreement(ids, vectors, recipe["seed"])(model.tables[stage])
                 cells.append(f"{agreement:.2f}")
         print(f"| {' | '.join(cells)} |", flush=True)
     for names in equal_ways(finders, unknown_words, has_vector(model.tables["distillation"])):

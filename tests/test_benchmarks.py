@@ -9,11 +9,13 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 from scripts import error_of, run_script
 from small_build import small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
+from st_static.evaluate.figure_style import draw_signed, new_axes
 from st_static.files import write_table
 from st_static.tokens.tokenizer import build_tokenizer
 
@@ -156,6 +158,19 @@ def test_the_panel_shows_what_falls_and_what_rises(panel: ModuleType) -> None:
     first, second = panel.score_table(rows).to_dicts()
     assert (first["mean difference"], first["largest fall"]) == (0, 0)
     assert (second["mean"], second["mean difference"], second["largest fall"]) == (56, 1, -1)
+
+
+def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(
+    panel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[Figure] = []
+    monkeypatch.setattr(panel, "save", lambda figure, _: saved.append(figure))
+    rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.98}}
+    panel.draw_differences(rows, Path("panel.png"))
+    [axes] = saved[0].axes
+    assert [text.get_text() for text in axes.texts] == ["+3.0", "0"]
+    own = draw_signed(new_axes()[1], np.array([[3.0, -0.02]]), digits=1, fontsize=7)
+    assert axes.images[0].cmap.name == own.cmap.name
 
 
 def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(

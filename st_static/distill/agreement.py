@@ -68,24 +68,28 @@ def _agreement(
     return 100 * float(spearmanr(*scores).statistic)
 
 
-def table_agreement(
-    table: NDArray[np.floating],
-    ids: Ragged,
-    teacher: NDArray[np.floating],
-    seed: int = 0,
-    head: Head | None = None,
-) -> float:
-    """Teacher agreement of a word table.
+class TableAgreement:
+    """Teacher agreement of word tables.
 
     Args:
-        table: One row per token, [V, D].
         ids: Token ids of the held-out sentences, [H rows].
         teacher: The teacher's vectors of them, [H, d].
         seed: Seed of the random pairs.
-        head: What comes behind the mean, if anything does.
     """
-    means = sentence_means(table, ids)
-    return teacher_agreement(head(means) if head else means, teacher, seed)
+
+    def __init__(self, ids: Ragged, teacher: NDArray[np.floating], seed: int = 0) -> None:
+        self._ids, self._teacher = ids, teacher
+        self._pairs = held_out_pairs(teacher, seed)  # which take longer than the rest
+
+    def __call__(self, table: NDArray[np.floating], head: Head | None = None) -> float:
+        """Spearman correlation x 100 of the student's and the teacher's cosines.
+
+        Args:
+            table: One row per token, [V, D].
+            head: What comes behind the mean, if anything does.
+        """
+        means = sentence_means(table, self._ids)
+        return _agreement(self._pairs, head(means) if head else means, self._teacher)
 
 
 @dataclass(frozen=True)

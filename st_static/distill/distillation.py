@@ -17,6 +17,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
+from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -24,12 +25,13 @@ from torch.nn import functional as F
 from transformers import EarlyStoppingCallback
 
 from st_static.arguments import check_type
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.batches import batch_sampler
 from st_static.distill.config import Device, DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.stages import Figures
 from st_static.distill.target import Target
-from st_static.distill.training_run import train_to_the_end, training_figures
+from st_static.distill.training_run import AGREEMENT, train_to_the_end, training_figures
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
 from st_static.model.trainable_head import TeacherEstimate, TrainableHead
@@ -243,6 +245,23 @@ def at_all_dimensions(
     return loss
 
 
+class _AgreementEvaluator(BaseEvaluator):
+    """Measures the student whenever its held-out loss is, so that the Trainer logs both.
+
+    Args:
+        measure: Measures it.
+    """
+
+    def __init__(self, measure: TableAgreement) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.measure = measure
+
+    def __call__(self, model: Any, *args: Any, **kwargs: Any) -> dict[str, float]:
+        table = model[0].embedding.weight.detach().cpu().numpy()
+        heads = [module.as_head() for module in model if isinstance(module, TrainableHead)]
+        return {AGREEMENT: self.measure(table, heads[0] if heads else None)}
+
+
 def distill(
     table: NDArray[np.float32],
     tokenizer: Tokenizer,
@@ -252,6 +271,7 @@ def distill(
     folder: Path,
     seed: int = 0,
     train: NDArray[np.int64] | None = None,
+    measure: TableAgreement | None = None,
 ) -> Distilled:
     """Train a word table on the teacher's similarities; the best by held-out loss is returned.
 
@@ -265,6 +285,8 @@ def distill(
         folder: Where checkpoints go; from one that is there, training goes on.
         seed: Seed of clusters and order.
         train: Numbers of the sentences to train on, ascending; None is all that are not held out.
+        measure: With it, the figures have the teacher agreement at each step at which the held-out
+            loss was measured.
 
     Raises:
         ValueError: There are fewer sentences than in one batch, or the device is not here.
@@ -282,6 +304,7 @@ def distill(
         eval_dataset=sentence_numbers(held_out),
         loss=make_loss(model, config),
         data_collator=data,
+        evaluator=_AgreementEvaluator(measure) if measure else None,
         callbacks=[EarlyStoppingCallback(config.patience)],
     )
     state = train_to_the_end(trainer, config, folder)

@@ -27,6 +27,9 @@ from st_static.distill.stages import Figures
 
 logger = logging.getLogger(__name__)
 
+AGREEMENT = "teacher_agreement"
+"""What the Trainer's evaluator gives, if there is one."""
+
 _TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 
@@ -92,13 +95,19 @@ def train_to_the_end(
 
 
 def training_figures(state: TrainerState, config: DistillationConfig) -> Figures:
-    """How long a training went on, its best step, and its held-out losses."""
-    losses = [[e["step"], round(e["eval_loss"], 6)] for e in state.log_history if "eval_loss" in e]
+    """How long a training went on, its best step, and what was measured on held-out sentences."""
+    losses = _logged(state, "eval_loss", 6)
+    agreements = _logged(state, f"eval_{AGREEMENT}", 2)
     return {
         "steps": losses[-1][0] if _stopped_early(state, config) else config.max_steps,
         "best_step": state.best_global_step,
         "losses": losses,
-    }
+    } | ({"agreements": agreements} if agreements else {})
+
+
+def _logged(state: TrainerState, key: str, digits: int) -> list[list[float]]:
+    """Steps of a training with the values that were logged."""
+    return [[e["step"], round(e[key], digits)] for e in state.log_history if key in e]
 
 
 def _is_finished(state: TrainerState, config: DistillationConfig) -> bool:

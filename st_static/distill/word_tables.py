@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.distill.agreement import table_agreement
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import BuildConfig, DistillationConfig
 from st_static.distill.distillation import (
     Distilled,
@@ -39,6 +40,18 @@ from st_static.distill.work_directory import (
 from st_static.model.head import Head
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import are_continuations
+
+
+class _Agreement(NamedTuple):
+    """How tables are measured against the teacher.
+
+    Attributes:
+        measure: Gives a table's teacher agreement on the held-out sentences.
+        is_centered: Whether the teacher's vectors are without their mean.
+    """
+
+    measure: TableAgreement
+    is_centered: bool
 
 
 class WordTables:
@@ -87,7 +100,8 @@ class WordTables:
         """Means of the teacher's vectors of each word (paper section 2.1)."""
         with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
             table[self._silent] = 0
-            return self._write_table(folder, table, read_sentence_vectors(folder)) | figures
+            agreement = self._agreement_with(read_sentence_vectors(folder))
+            return self._write_table(folder, table, agreement) | figures
 
     def pca(self, folder: Path) -> Figures:
         """The sentence PCA of the table (section 2.2)."""
@@ -95,7 +109,7 @@ class WordTables:
         reduced, figures = reduce_table(
             folder, table, self._ids, served, self.config.pca, self.config.seed
         )
-        return self._write_table(folder, reduced, self.work.sentence_vectors) | figures
+        return self._write_table(folder, reduced, self._agreement) | figures
 
     def distillation(self, folder: Path) -> Figures:
         """Training on the teacher's similarities (section 2.3), with a head if one is wanted."""
@@ -112,6 +126,7 @@ class WordTables:
             folder / "checkpoints",
             self.config.seed,
             sentences.train,
+            self._agreement.measure,
         )
         figures = {"centered": data.target.is_centered, "train_sentences": len(sentences.train)}
         return self._write_distilled(folder, distilled) | figures
@@ -138,21 +153,29 @@ class WordTables:
         table, head, figures = distilled
         if head:
             write_head(folder, head)
-        return self._write_table(folder, table, self.work.sentence_vectors, head) | figures
+        return self._write_table(folder, table, self._agreement, head) | figures
 
     def _write_table(
         self,
         folder: Path,
         table: NDArray[np.float32],
-        vectors: NDArray[np.float16],
+        agreement: _Agreement,
         head: Head | None = None,
     ) -> Figures:
         write_word_table(folder, table)
+        value = round(agreement.measure(table, head), 2)
+        return {"teacher_agreement": value, "teacher_centered": agreement.is_centered}
+
+    @functools.cached_property
+    def _agreement(self) -> _Agreement:
+        return self._agreement_with(self.work.sentence_vectors)
+
+    def _agreement_with(self, vectors: NDArray[np.float16]) -> _Agreement:
+        """How tables are measured, with the teacher's vectors of all sentences, [S, d]."""
         held_out = self.work.is_held_out
         target = Target.fit(vectors, self.work.served)
         ids = self._ids.take(np.flatnonzero(held_out))
-        agreement = table_agreement(table, ids, target(vectors[held_out]), head=head)
-        return {"teacher_agreement": round(agreement, 2), "teacher_centered": target.is_centered}
+        return _Agreement(TableAgreement(ids, target(vectors[held_out])), target.is_centered)
 
     @functools.cached_property
     def training_sentences(self) -> TrainingSentences:

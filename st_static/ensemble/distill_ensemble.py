@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_texts, check_type
-from st_static.distill.agreement import table_agreement
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
     TrainingData,
@@ -37,7 +37,6 @@ from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
-from st_static.model.head import Head
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged
 
@@ -202,10 +201,6 @@ def _train(
     ids, vectors = data.ids, data.vectors
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
-    def agreement(table: NDArray[np.float32], head: Head | None = None) -> float:
-        """Of a table with the target, on the texts held out; 100 times."""
-        return round(table_agreement(table, ids.take(kept), vectors[kept], head=head), 2)
-
     def train(folder: Path) -> Figures:
         """Train the table, from the last checkpoint on, if there is one."""
         pca.save(folder / PCA_FILE)
@@ -213,8 +208,9 @@ def _train(
         write_word_table(folder, trained.table)
         if trained.head:
             write_head(folder, trained.head)
+        agreement = TableAgreement(ids.take(kept), vectors[kept])
         agreements = [agreement(table), agreement(trained.table, trained.head)]
-        return trained.figures | {"target_agreement": agreements}
+        return trained.figures | {"target_agreement": [round(a, 2) for a in agreements]}
 
     return run_stage(work_dir, "distillation", key, train)
 

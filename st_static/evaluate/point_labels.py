@@ -39,7 +39,7 @@ class Point(NamedTuple):
 
 
 class _Scene(NamedTuple):
-    """Where labels may be, and what is there already: points and labels, and lines to points."""
+    """Where labels may be, and what is there already: points, labels, and lines of both."""
 
     renderer: Any
     inside: Bbox
@@ -48,10 +48,10 @@ class _Scene(NamedTuple):
 
 
 def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annotation]:
-    """Write each point's label where it covers no point and no other label, if there is room.
+    """Write each point's label where it covers no point, line or other label, if there is room.
 
     Args:
-        axes: Where the points are drawn already, with limits that stay.
+        axes: Where points and lines are drawn already, with limits that stay.
         points: The points.
         **text: How the labels are written, as of `Axes.annotate`.
     """
@@ -62,7 +62,9 @@ def label_points(axes: Axes, points: Sequence[Point], **text: Any) -> list[Annot
     figure.draw_without_rendering()  # now the axes are where they will be
     centers = [axes.transData.transform((point.x, point.y)) for point in points]
     taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
-    scene = _Scene(renderer, axes.get_window_extent(renderer), taken, [])
+    drawn = [np.array(ln.get_xydata()) for ln in axes.lines if ln.get_linestyle() != "None"]
+    lines = [Path(axes.transData.transform(places)) for places in drawn if len(places) > 1]
+    scene = _Scene(renderer, axes.get_window_extent(renderer), taken, lines)
     labels = []
     for point, center in zip(points, centers, strict=True):
         if not point.label:

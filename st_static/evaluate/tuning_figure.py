@@ -8,7 +8,7 @@ import numpy as np
 
 from st_static.arguments import as_path, check_type
 from st_static.ensemble.ensemble import Tuning
-from st_static.evaluate.figure_style import OURS, PEERS, new_panels, save_both
+from st_static.evaluate.figure_style import OURS, PEERS, new_panels, save_both, write_plainly
 
 
 def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
@@ -45,8 +45,7 @@ def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
         best = tuning.ensemble.weights[i]
         axes.plot(best, tuning.score, "o", color=OURS, label=f"best: {best:.2f}")
         axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter("{x:.1g}")
+        write_plainly(axes.xaxis, "{:g}")
         axes.legend(frameon=False)
     figure.suptitle("Weights of the ensemble that were tried", fontsize=11)
     return save_both(figure, stem)

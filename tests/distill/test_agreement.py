@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import rankdata
 
 from st_static.distill.agreement import (
+    TableAgreement,
     TeacherAgreement,
     held_out_pairs,
-    table_agreement,
     teacher_agreement,
 )
 from st_static.tokens.ragged import Ragged
@@ -72,7 +72,7 @@ def test_agreement_of_a_table_is_that_of_its_sentence_means():
     table[0] = 0
     ids = Ragged(np.tile([1, 0, 2, 3, 4, 5], 20).astype(np.int32), np.arange(0, 121, 2))
     means = np.stack([table[[1]][0], table[[2, 3]].mean(0), table[[4, 5]].mean(0)] * 20)
-    assert table_agreement(table, ids, TEACHER) == pytest.approx(
+    assert TableAgreement(ids, TEACHER)(table) == pytest.approx(
         teacher_agreement(means, TEACHER), abs=1e-3
     )
 

@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill import distillation
+from st_static.distill.agreement import TableAgreement, teacher_agreement
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
@@ -76,16 +77,19 @@ class Problem:
         # Where training starts: eight of the twelve dimensions, noisy; zero rows of specials.
         self.start = (target[:, :8] + rng.normal(size=(len(target), 8))).astype(np.float32)
         self.start[:2] = 0
+        rows = self.held_out
+        self.measure = TableAgreement(self.data.ids.take(rows), self.data.vectors[rows])
 
     def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.patience < CONFIG.patience else self.start
         arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
-        table, _, figures = distill(*arguments)
+        table, _, figures = distill(*arguments, measure=self.measure)
         return table, figures
 
     def distill_all(self, folder: Path, config: DistillationConfig):
-        return distill(self.start, self.tokenizer, self.data, self.held_out, config, folder)
+        arguments = self.start, self.tokenizer, self.data, self.held_out, config, folder
+        return distill(*arguments, measure=self.measure)
 
     def held_out_loss(self, table: np.ndarray, seed: int = 0, dimension: int = 12) -> float:
         """The held-out loss, computed without the Trainer."""
@@ -141,10 +145,15 @@ def checkpoints(folder: Path) -> list[str]:
 # -- a head -----------------------------------------------------------------------------
 
 
+def student_of(problem: Problem, table: np.ndarray, head: Head) -> np.ndarray:
+    """The vectors of a table with a head, computed without the Trainer."""
+    means = sentence_means(table, problem.data.ids)
+    return means + np.maximum(means @ head.first.T, 0) @ head.second.T
+
+
 def head_loss(problem: Problem, table: np.ndarray, head: Head) -> float:
     """The held-out loss of a table with a head, computed without the Trainer."""
-    means = sentence_means(table, problem.data.ids)
-    student = means + np.maximum(means @ head.first.T, 0) @ head.second.T
+    student = student_of(problem, table, head)
     losses = []
     for batch in RandomBatches(len(problem.held_out), CONFIG.batch_size, 0):
         rows = problem.held_out[batch]
@@ -160,6 +169,9 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
     assert head.units == 16
     assert head_loss(problem, table, head) == pytest.approx(figures["losses"][-1][1], rel=1e-4)
     assert figures["losses"][-1][1] < problem.held_out_loss(problem.start) - 1
+    rows, student = problem.held_out, student_of(problem, table, head)
+    agreement = teacher_agreement(student[rows], problem.data.vectors[rows])
+    assert figures["agreements"][-1] == [60, pytest.approx(agreement, abs=0.02)]
     assert np.abs(head.second).max() > 0.01
     assert not table[:2].any()
 
@@ -254,6 +266,19 @@ def test_the_table_is_the_one_with_the_smallest_held_out_loss(problem, uninterru
     best = min(figures["losses"], key=lambda pair: pair[1])
     assert best[0] == figures["best_step"]
     assert problem.held_out_loss(table) == pytest.approx(best[1], rel=1e-4)
+
+
+def test_the_agreement_is_recorded_wherever_the_held_out_loss_is(problem, uninterrupted):
+    table, figures, _ = uninterrupted
+    by_step, rows = dict(figures["agreements"]), problem.held_out
+    assert list(by_step) == [step for step, _ in figures["losses"]]
+    vectors = problem.data.vectors[rows]
+    before, after = (
+        teacher_agreement(sentence_means(a, problem.data.ids)[rows], vectors)
+        for a in (problem.start, table)
+    )
+    assert by_step[figures["best_step"]] == pytest.approx(after, abs=0.01)
+    assert before < by_step[10] < after
 
 
 def test_the_best_table_is_taken_when_later_ones_are_worse(problem, tmp_path):

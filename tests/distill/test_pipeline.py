@@ -156,6 +156,8 @@ def test_figures_tell_of_every_stage(built: BuildResult) -> None:
     assert [step for step, _ in distillation["losses"]] == [10, 20, 30]
     for stage in ("extraction", "pca", "distillation"):
         assert -100 <= built.stage(stage).figures["teacher_agreement"] <= 100
+    by_step = dict(distillation["agreements"])
+    assert by_step[distillation["best_step"]] == distillation["teacher_agreement"]
 
 
 def test_distillation_lowers_the_held_out_loss(built: BuildResult) -> None:

@@ -6,17 +6,15 @@ import itertools
 import unicodedata
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.figure_style import save
+from st_static.evaluate.figure_style import draw_signed, save
 from st_static.evaluate.fonts import fonts_for
 
 _LONGEST = 24  # letters of a word
 _EM = 0.09  # inches that a letter takes
 _ANNOTATED = 144  # cells of a heat map that still have room for their numbers
-_SMALL = 0.005  # shares that would read 0.00
 
 
 def draw_heat_map(explanation: Explanation, file: Path) -> None:
@@ -42,21 +40,15 @@ def _draw_shares(shown: Explanation, words: list[list[str]], similarity: float, 
     )
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
-    limit = float(np.abs(shown.contributions).max()) or 1.0
-    image = axes.imshow(shown.contributions, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    fontsize = 8 if shown.contributions.size <= _ANNOTATED else None
+    cells = draw_signed(axes, shown.contributions, digits=2, fontsize=fontsize)
     # A dollar sign in a word begins no formula.
     plain = {"parse_math": False}
     axes.set_yticks(range(rows), words[0], **plain)
     axes.set_xticks(range(columns), words[1], rotation=30, ha="right", **plain)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    if shown.contributions.size <= _ANNOTATED:
-        for (i, j), share in np.ndenumerate(shown.contributions):
-            if abs(share) < _SMALL:
-                continue
-            color = "white" if abs(share) > 0.6 * limit else "black"
-            axes.text(j, i, f"{share:+.2f}", ha="center", va="center", color=color, fontsize=8)
-    figure.colorbar(image, label="share in the cosine").outline.set_visible(False)
+    figure.colorbar(cells, label="share in the cosine").outline.set_visible(False)
     axes.set_title(f"{similarity:.3f} = the sum of all shares", fontsize=11)
     save(figure, file)
 

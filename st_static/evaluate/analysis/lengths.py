@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from st_static.distill.agreement import teacher_agreement
@@ -58,10 +61,26 @@ def agreement_by_length(
 
 def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
     """Teacher agreement by sentence length, one bar per range."""
-    bins = agreement.filter((pl.col("tokens") != "all") & pl.col("agreement").is_not_null())
     figure, axes = new_axes()
-    bars = axes.bar(bins["tokens"].to_list(), bins["agreement"].to_list(), color=OURS)
-    axes.bar_label(bars, fmt="%.1f", padding=2)
-    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    draw_ranges(axes, agreement.to_dicts())
     axes.set_title("Teacher agreement by sentence length", fontsize=11)
     return save_both(figure, stem)
+
+
+def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Draw a bar for each range of lengths that has an agreement.
+
+    Args:
+        axes: Where to.
+        agreement: The rows of `agreement_by_length`.
+
+    Returns:
+        The rows that are drawn.
+    """
+    ranges = [row for row in agreement if row["tokens"] != "all" and row["agreement"] is not None]
+    values = [row["agreement"] for row in ranges]
+    bars = axes.bar([row["tokens"] for row in ranges], values, color=OURS)
+    axes.bar_label(bars, fmt="%.1f", padding=2)
+    axes.margins(y=0.1)  # room for the highest bar's label
+    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    return ranges

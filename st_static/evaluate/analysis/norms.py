@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.evaluate.figure_style import OURS, PEERS, new_axes, save_both
+from st_static.evaluate.figure_style import OURS, PEERS, new_axes, save_both, write_plainly
 
 _GROUPS = 40
 
@@ -106,7 +106,7 @@ def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
         medians = [np.median(relative[a - 1 : b - 1]) for a, b in itertools.pairwise(edges)]
         axes.plot(edges[:-1], medians, label=stage, color=color)
     axes.set(xscale="log", xlabel="frequency rank of the word", ylabel="norm / mean norm")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    write_plainly(axes.xaxis, "{:,.0f}")
     axes.set_title("Length of word vectors after each stage", fontsize=11)
     axes.legend(frameon=False)
     return save_both(figure, stem)

@@ -13,12 +13,12 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from st_static.evaluate.analysis.norms import extremes, norm_changes
-from st_static.evaluate.figure_style import OURS, TEACHER, new_panels, save_both
+from st_static.evaluate.figure_style import LESS, MORE, new_panels, save_both
 
 _WORDS_AT_AN_END = 100
 _MOST_FREQUENT = 10_000
 _TAGS_IN_FIGURE = 12
-_STYLES = {"grow most": (OURS, -0.2), "shrink most": (TEACHER, 0.2)}
+_STYLES = {"grow most": (MORE, -0.2), "shrink most": (LESS, 0.2)}
 
 
 class TaggedNorms(NamedTuple):

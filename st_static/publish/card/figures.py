@@ -4,95 +4,110 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.patheffects import withStroke
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from st_static.evaluate.analysis.explain import Explanation
 from st_static.evaluate.analysis.heat_map import draw_heat_map
-from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, legend_above, new_axes, save
+from st_static.evaluate.analysis.lengths import draw_ranges
+from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, new_axes, save, write_plainly
 from st_static.evaluate.fonts import can_draw, fonts_for
-from st_static.evaluate.point_labels import Point, label_points
-from st_static.evaluate.speed import MeasuredSpeed
+from st_static.evaluate.speed import is_believable
+from st_static.evaluate.speed_figure import draw_quality_and_speed
 from st_static.publish.card.facts import CardFacts, CardFigure
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_MODEL = 30  # of a label beside a point
 _TEACHER_MARK = " (teacher)"
-# Of encoders, in turn; open ones, so that those at nearly the same place are all seen.
-_MARKERS = "ox^sv<>p"
-_MARKER_STYLE: dict[str, Any] = {
-    "markersize": 7,
-    "markerfacecolor": "none",
-    "markeredgewidth": 1.5,
-    "linestyle": "none",
-}
+_DOT = 6.0  # its diameter, in points
+_LANE = 0.08  # inches of height that a model's dot takes
+_FILLED = {"1 of 10 tasks": 0.1, "half of the tasks": 0.5, "all tasks of the type": 1.0}
+_SHAPES = "oDsP"  # of dots, where more models than colours are compared
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Scores by task type, one group of bars per type; returns the alt text."""
-    rows, columns = facts.scores["rows"], facts.scores["columns"][2:]
-    colors = _colors(facts)
+    """Scores by task type, a dot for each model; returns the alt text.
+
+    A dot is filled by the share of the type's tasks that its mean is over, so that one task of
+    eleven does not look as solid as all of them.
+    """
+    rows, headings = facts.scores["rows"], facts.scores["columns"][2:]
+    looks, lanes = _looks(facts), max(3, len(rows) + 1)  # 3 have room for a heading
     figure, axes = new_axes()
-    width = 0.8 / len(rows)
-    for number, row in enumerate(rows):
-        places = np.arange(len(columns)) + (number - (len(rows) - 1) / 2) * width
-        heights = [row[column] for column in columns]
-        label = row["model"] + (_TEACHER_MARK if row["model"] == facts.teacher_id else "")
-        axes.bar(places, heights, width * 0.92, color=colors[row["model"]], label=label)
-    # The count of tasks, without which a mean over few looks like one over all, below its heading.
-    axes.set_xticks(range(len(columns)), [column.replace(" (", "\n(") for column in columns])
-    axes.set(ylabel="score x 100")
-    axes.tick_params(axis="x", length=0)
-    legend_above(axes)
+    figure.set_figheight(1.2 + _LANE * (lanes * len(headings) + len(rows)))
+    for group, heading in enumerate(headings):
+        if group % 2 == 0:
+            axes.axhspan(group * lanes, (group + 1) * lanes, color="#f3f3f3", zorder=0)
+        for lane, row in enumerate(rows):
+            place = (group + 0.5) * lanes + lane - (len(rows) - 1) / 2
+            for dot in _dot(looks[row["model"]], share_of_tasks(heading)):
+                axes.plot(row[heading], place, **dot)
+    axes.set_yticks([(group + 0.5) * lanes for group in range(len(headings))], headings)
+    axes.set(ylim=(len(headings) * lanes, 0), xlabel="score x 100")
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#dddddd")
+    _explain_dots(figure, facts)
     save(figure, file)
-    parts = [f"{row['model']} {row[columns[-1]]:.1f}" for row in rows]
-    return f"Bars of scores by task type for {len(rows)} models. {columns[-1]}: {', '.join(parts)}."
+    parts = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
+    return (
+        f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
+        f"tasks that they are over. {headings[-1]}: {', '.join(parts)}."
+    )
+
+
+def share_of_tasks(heading: str) -> float:
+    """The share of the tasks that a mean is over, by its heading.
+
+    Example:
+        >>> share_of_tasks("STS (3/10)"), share_of_tasks("STS"), share_of_tasks("Avg (56)")
+        (0.3, 1.0, 1.0)
+    """
+    partly = re.search(r"\((\d+)/(\d+)\)$", heading)
+    return int(partly[1]) / int(partly[2]) if partly else 1.0
+
+
+def _dot(look: dict[str, Any], share: float) -> list[dict[str, Any]]:
+    """How a dot is plotted: a ring, and in it a disk of a share of its area."""
+    ring = {"markersize": _DOT, "markerfacecolor": "white", "markeredgewidth": 1.2}
+    disk = {"markersize": _DOT * share**0.5, "markeredgewidth": 0}
+    return [{**look, **part, "linestyle": "none"} for part in (ring, disk)]
+
+
+def _explain_dots(figure: Figure, facts: CardFacts) -> None:
+    """Legends of the models above the axes, and of how dots are filled below them."""
+    mark = {str(facts.teacher_id): _TEACHER_MARK}
+    of_models = {f"{m}{mark.get(m, '')}": _dot(look, 1) for m, look in _looks(facts).items()}
+    gray = {"color": "#555555", "marker": "o"}
+    of_shares = {name: _dot(gray, share) for name, share in _FILLED.items()}
+    for dots, place, columns in (
+        (of_models, "outside upper center", 2),
+        (of_shares, "outside lower center", 3),
+    ):
+        handles: Any = [tuple(Line2D([], [], **part) for part in dot) for dot in dots.values()]
+        figure.legend(handles, dots, loc=place, ncols=columns, frameon=False, fontsize=8)
 
 
 def draw_speed(facts: CardFacts, file: Path) -> str:
-    """Quality against sentences per second, on a log axis; returns the alt text.
-
-    A colour and a label say the model, a marker the encoder: points of one model that are near each
-    other have no room for labels of their own.
-    """
+    """Quality against sentences per second, on a log axis; returns the alt text."""
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
-    figure, axes = new_axes()
     speeds = [entry for entry in facts.speed if entry.model in quality]
-    encoders = dict.fromkeys(entry.encoder for entry in speeds)
-    markers = dict(zip(encoders, itertools.cycle(_MARKERS), strict=False))
-    points = _points(speeds, quality, facts)
-    for entry, point in zip(speeds, points, strict=True):
-        marker = markers[entry.encoder]
-        axes.plot(point.x, point.y, marker=marker, color=point.color, **_MARKER_STYLE)
-    for encoder, marker in markers.items():
-        axes.plot([], [], marker=marker, color="#444444", label=encoder, **_MARKER_STYLE)
-    axes.set(xscale="log", xlabel="sentences per second", ylabel=heading)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.margins(x=0.2, y=0.3)
-    legend_above(axes)
-    halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
-    label_points(axes, points, fontsize=8, path_effects=[halo])
+    labels = {model: _model_label(model, facts) for model in quality}
+    colors = {model: look["color"] for model, look in _looks(facts).items()}
+    figure, axes = new_axes()
+    axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
+    draw_quality_and_speed(axes, speeds, quality, labels, colors)
     save(figure, file)
     said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
-
-
-def _points(
-    speeds: Sequence[MeasuredSpeed], quality: dict[str, float], facts: CardFacts
-) -> list[Point]:
-    """The points of the speeds; the first one of each model has a label."""
-    colors, labelled, points = _colors(facts), set(), []
-    for entry in speeds:
-        label = "" if entry.model in labelled else _model_label(entry.model, facts)
-        points.append(Point(entry.speed, quality[entry.model], label, colors[entry.model]))
-        labelled.add(entry.model)
-    return points
 
 
 def _model_label(model: str, facts: CardFacts) -> str:
@@ -103,13 +118,10 @@ def _model_label(model: str, facts: CardFacts) -> str:
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
     """Teacher agreement by sentence length; returns the alt text."""
-    bins = [b for b in facts.lengths if b["tokens"] != "all" and b["agreement"] is not None]
     figure, axes = new_axes()
-    bars = axes.bar([b["tokens"] for b in bins], [b["agreement"] for b in bins], color=OURS)
-    axes.bar_label(bars, fmt="%.1f", padding=2)
-    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    drawn = draw_ranges(axes, facts.lengths)
     save(figure, file)
-    parts = [f"{b['tokens']} tokens {b['agreement']:.1f}" for b in bins]
+    parts = [f"{row['tokens']} tokens {row['agreement']:.1f}" for row in drawn]
     return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
 
 
@@ -122,12 +134,12 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     places = np.arange(1, len(shares) + 1)
     axes.plot(places[dropped:], shares[dropped:], color=OURS, label="kept")
     if dropped:
-        axes.scatter(places[:dropped], shares[:dropped], color=TEACHER, marker="x", label="dropped")
+        axes.scatter(places[:dropped], shares[:dropped], color=PEERS[0], label="dropped")
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
+        write_plainly(axis, "{:g}")
     axes.legend(frameon=False)
     save(figure, file)
     return (
@@ -136,17 +148,24 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     )
 
 
-def draw_losses(facts: CardFacts, file: Path) -> str:
-    """The held-out loss of the distillation by step; returns the alt text."""
-    steps, losses = zip(*facts.stages["distillation"]["losses"], strict=True)
+def draw_distillation(facts: CardFacts, file: Path) -> str:
+    """Teacher agreement over the steps of the distillation; returns the alt text."""
+    # The training starts from the table of the stage before.
+    start, stage = facts.stages["pca"]["teacher_agreement"], facts.stages["distillation"]
+    kept, end = stage["best_step"], stage["teacher_agreement"]
+    by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
     figure, axes = new_axes()
-    axes.plot(steps, losses, color=OURS, marker="o", markersize=4)
-    axes.set(xlabel="training step", ylabel="held-out loss")
+    axes.plot(list(by_step), list(by_step.values()), color=OURS, marker="o", markersize=4)
+    for step, value, said in ((0, start, ""), (kept, end, " (kept)")):
+        place: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+        axes.annotate(f"{value:.1f}{said}", (step, value), **place)
+    axes.set(xlabel="training step", ylabel="agreement (Spearman x 100)")
+    axes.set_ylim(min(0, *by_step.values()), 100)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     save(figure, file)
     return (
-        f"Curve of the held-out loss from {losses[0]:.3f} at step {steps[0]:,} to "
-        f"{losses[-1]:.3f} at step {steps[-1]:,}."
+        f"Curve of teacher agreement from {start:.1f} before the distillation to {end:.1f} at "
+        f"step {kept:,}, whose table is kept."
     )
 
 
@@ -155,15 +174,20 @@ FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
 ] = (
     ("scores", "Scores by task type", draw_scores, lambda facts: facts.scores["rows"]),
-    ("speed", "Quality and speed", draw_speed, lambda facts: facts.speed),
+    (
+        "speed",
+        "Quality and speed",
+        draw_speed,
+        lambda facts: facts.speed and is_believable(facts.speed, facts.name),
+    ),
     ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda facts: facts.lengths),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda facts: facts.variances),
     (
         "distillation",
-        "Distillation",
-        draw_losses,
-        # One point is no curve.
-        lambda facts: len(facts.stages.get("distillation", {}).get("losses", [])) > 1,
+        "Teacher agreement during the distillation",
+        draw_distillation,
+        # Older builds recorded none; one point is no curve.
+        lambda facts: len(facts.stages.get("distillation", {}).get("agreements", [])) > 1,
     ),
 )
 
@@ -223,9 +247,11 @@ def _words(explanation: Explanation) -> str:
     )
 
 
-def _colors(facts: CardFacts) -> dict[str, str]:
-    """A colour for each model of the scores, the same in every figure."""
-    models = [row["model"] for row in facts.scores["rows"]]
-    peers = [model for model in models if model not in (facts.name, facts.teacher_id)]
-    colors = dict(zip(peers, itertools.cycle(PEERS), strict=False))
-    return {facts.name: OURS, str(facts.teacher_id): TEACHER, **colors}
+def _looks(facts: CardFacts) -> dict[str, dict[str, Any]]:
+    """A colour and a shape for each model of the scores; colours are the same in every figure."""
+    own = {facts.name: OURS, str(facts.teacher_id): TEACHER}
+    rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in PEERS)
+    return {
+        name: {"color": own[name], "marker": "o"} if name in own else next(rest)
+        for name in (row["model"] for row in facts.scores["rows"])
+    }

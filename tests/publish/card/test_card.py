@@ -19,6 +19,7 @@ from st_static.commands.build import parse_build
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
+from st_static.publish.card import figures
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.measurements import load_teacher
 from st_static.publish.card.render import render
@@ -310,6 +311,19 @@ def test_committed_cards_are_what_their_facts_give(path):
     assert check_card(card) == []
     for link in re.findall(r"\]\((figures/[^)]*)\)", card):
         assert (path.parent / link).is_file()
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+def test_figures_of_committed_cards_say_what_their_facts_give(path, monkeypatch):
+    """So they were drawn again when what they show, or how, was changed."""
+    monkeypatch.setattr(figures, "save", lambda *_: None)
+    facts = read_facts(path)
+    drawn = {
+        f"{name}.png": draw(facts, path)
+        for name, _, draw, has_facts in figures.FIGURES
+        if has_facts(facts)
+    }
+    assert {f.file: f.alt for f in facts.figures if f.file != "words.png"} == drawn
 
 
 def test_a_corpus_that_may_not_be_passed_on(written):

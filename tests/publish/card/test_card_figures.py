@@ -8,7 +8,8 @@ from matplotlib import font_manager
 from PIL import Image
 
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
-from st_static.evaluate.speed import MeasuredSpeed
+from st_static.evaluate.speed import MODEL2VEC, SENTENCE_TRANSFORMERS, WARM, MeasuredSpeed
+from st_static.evaluate.speed_figure import ENCODER_MARKS
 from st_static.model.static_model import read_static_model
 from st_static.publish.card import figures
 from st_static.publish.card.facts import CardFacts
@@ -34,7 +35,15 @@ def facts():
         bytes_in_memory=1,
         recipe={},
         recipe_hash="",
-        stages={"distillation": {"losses": [[10, 3.5], [20, 3.25]]}},
+        stages={
+            "pca": {"teacher_agreement": 55.25},
+            "distillation": {
+                "teacher_agreement": 66.5,
+                "best_step": 20,
+                "losses": [[10, 3.5], [20, 3.25], [30, 3.5]],
+                "agreements": [[10, 60.0], [20, 66.5], [30, 65.0]],
+            },
+        },
         seconds={},
         versions={},
         teacher_id="org/teacher",
@@ -45,9 +54,9 @@ def facts():
         benchmark="MTEB(eng, v1)",
         published_source="",
         speed=[
-            MeasuredSpeed("tiny", "one", 90_000),
-            MeasuredSpeed("tiny", "two", 9_000),
-            MeasuredSpeed("org/teacher", "one", 100),
+            MeasuredSpeed("tiny", WARM, 90_000),
+            MeasuredSpeed("tiny", SENTENCE_TRANSFORMERS, 9_000),
+            MeasuredSpeed("org/teacher", SENTENCE_TRANSFORMERS, 100),
         ],
         processor="a processor",
         threads=2,
@@ -73,10 +82,13 @@ def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_pat
         f"{n}.png" for n in ("scores", "speed", "lengths", "variance", "distillation", "words")
     ]
     assert "tiny 70.0, org/teacher 80.0, peer 60.0" in alts["scores.png"]
-    assert "tiny by one 90,000; tiny by two 9,000; org/teacher by one 100" in alts["speed.png"]
+    assert (
+        "tiny by FastEncoder, texts seen before 90,000; tiny by sentence-transformers 9,000; "
+        "org/teacher by sentence-transformers 100." in alts["speed.png"]
+    )
     assert alts["lengths.png"].endswith(": 1-5 tokens 61.2.")
     assert "first 1, with 25.0 % of the variance" in alts["variance.png"]
-    assert "from 3.500 at step 10 to 3.250 at step 20" in alts["distillation.png"]
+    assert "from 55.2 before the distillation to 66.5 at step 20" in alts["distillation.png"]
     assert f"cosine of {explanation.similarity:.2f}" in alts["words.png"]
 
 
@@ -88,28 +100,52 @@ def saved(monkeypatch):
     return figures_of
 
 
-def test_the_scores_figure_tells_partial_means_and_the_teacher(facts, saved):
+def test_the_scores_figure_has_a_dot_for_each_model_and_type(facts, saved):
     figures.draw_scores(facts, "scores")
     [axes] = saved["scores"].axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["STS\n(2/10)", "Avg\n(2/56)"]
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == ["tiny", "org/teacher (teacher)", "peer"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["STS (2/10)", "Avg (2/56)"]
+    of_models, of_shares = (
+        [text.get_text() for text in legend.get_texts()] for legend in saved["scores"].legends
+    )
+    assert of_models == ["tiny", "org/teacher (teacher)", "peer"]
+    assert len(of_shares) == len(figures._FILLED)
+    rings, disks = axes.lines[::2], axes.lines[1::2]
+    drawn = [ring.get_xdata()[0] for ring in rings]
+    assert drawn == [70, 80, 60] * 2 == [disk.get_xdata()[0] for disk in disks]
+    assert len({ring.get_ydata()[0] for ring in rings}) == len(rings)  # each in a place of its own
+    filled = [
+        disk.get_markersize() ** 2 / ring.get_markersize() ** 2
+        for ring, disk in zip(rings, disks, strict=True)
+    ]
+    assert filled == pytest.approx([2 / 10] * 3 + [2 / 56] * 3)
 
 
-def test_each_encoder_has_a_marker_and_each_model_one_label_in_its_colour(facts, saved):
+def test_many_models_are_told_apart(facts, saved):
+    [first, *_] = facts.scores["rows"]
+    rows = [{**first, "model": f"peer {number}"} for number in range(20)]
+    figures.draw_scores(replace(facts, scores={**facts.scores, "rows": rows}), "scores")
+    [axes] = saved["scores"].axes
+    assert len({(ring.get_color(), ring.get_marker()) for ring in axes.lines[:40:2]}) == 20
+
+
+def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(facts, saved):
     """Also where speeds are nearly equal: no label has to be matched with one of several points."""
     near = [
-        *(MeasuredSpeed("tiny", "one", 4300),),
-        *(MeasuredSpeed("tiny", "two", 4290),),
-        *(MeasuredSpeed("org/teacher", "one", 100),),
+        MeasuredSpeed("tiny", WARM, 4300),
+        MeasuredSpeed("tiny", MODEL2VEC, 4290),
+        MeasuredSpeed("org/teacher", MODEL2VEC, 100),
     ]
     figures.draw_speed(replace(facts, speed=near), "speed")
     [axes] = saved["speed"].axes
-    drawn = [line for line in axes.lines if len(line.get_xdata())]
-    markers = {entry.encoder: line.get_marker() for entry, line in zip(near, drawn, strict=True)}
-    assert drawn[2].get_marker() == drawn[0].get_marker() != drawn[1].get_marker()
+    drawn = [
+        line for line in axes.lines if line.get_linestyle() == "None" and len(line.get_xdata())
+    ]
+    markers = [ENCODER_MARKS[entry.encoder] for entry in near]
+    assert [line.get_marker() for line in drawn] == markers
     named = zip(axes.get_legend().get_texts(), axes.get_legend().legend_handles, strict=True)
-    assert {text.get_text(): line.get_marker() for text, line in named} == markers
+    assert {text.get_text(): line.get_marker() for text, line in named} == {
+        f"by {entry.encoder}": marker for entry, marker in zip(near, markers, strict=True)
+    }
     labels = {text.get_text(): text.get_color() for text in axes.texts}
     assert labels == {
         "tiny": drawn[0].get_color(),
@@ -118,12 +154,33 @@ def test_each_encoder_has_a_marker_and_each_model_one_label_in_its_colour(facts,
     assert drawn[0].get_color() == drawn[1].get_color() != drawn[2].get_color()
 
 
-def test_one_step_is_no_curve(facts, explanation, tmp_path):
-    one = replace(facts, stages={"distillation": {"losses": [[600, 4.314]]}})
-    drawn = {f.file for f in draw_all(one, explanation, tmp_path)}
-    assert "distillation.png" not in drawn
-    assert not (tmp_path / "distillation.png").exists()
-    assert "scores.png" in drawn
+def test_the_distillation_is_drawn_as_agreement_of_each_step_on_a_whole_axis(facts, saved):
+    figures.draw_distillation(facts, "distillation")
+    [axes] = saved["distillation"].axes
+    [curve] = axes.lines
+    assert curve.get_xydata().tolist() == [[0, 55.25], [10, 60], [20, 66.5], [30, 65]]
+    assert [text.get_text() for text in axes.texts] == ["55.2", "66.5 (kept)"]
+    assert axes.get_ylim() == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("speed", "stage", "left_out"),
+    [
+        (8_000, {}, "speed.png"),  # slower than what does more
+        (90_000, {"agreements": [[600, 66.5]]}, "distillation.png"),  # one point is no curve
+        (90_000, {"agreements": []}, "distillation.png"),
+    ],
+)
+def test_what_is_not_believed_or_not_known_is_not_drawn(
+    facts, explanation, tmp_path, speed, stage, left_out
+):
+    stages = {**facts.stages, "distillation": {**facts.stages["distillation"], **stage}}
+    speeds = [MeasuredSpeed("tiny", WARM, speed), *facts.speed[1:]]
+    drawn = {
+        f.file for f in draw_all(replace(facts, speed=speeds, stages=stages), explanation, tmp_path)
+    }
+    assert set(figures.FIGURE_FILES) - drawn == {left_out}
+    assert not (tmp_path / left_out).exists()
 
 
 def test_figures_stand_on_a_white_plate_and_are_the_same_each_time(facts, explanation, tmp_path):
