@@ -31,10 +31,13 @@ def unwound_by_signals() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
     handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
 
+    has_ended = False
+
     def end(number: int, frame: FrameType | None) -> None:
-        # A terminal that closes sends several, and another one would interrupt the cleaning up.
-        for other in handled:
-            signal.signal(other, signal.SIG_IGN)
+        nonlocal has_ended
+        if has_ended:  # a terminal that closes sends several: another would stop the cleaning up
+            return
+        has_ended = True
         raise EndedBySignal(number)
 
     for number in handled:

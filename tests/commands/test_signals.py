@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -126,6 +126,36 @@ def test_the_next_run_removes_what_a_killed_one_left(home: Path, name: str) -> N
     assert temporary_files(home) == []
 
 
+@pytest.fixture
+def default_handlers() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_handlers")
+def test_further_signals_do_not_stop_the_cleaning_up() -> None:
+    """A terminal that closes sends several."""
+    cleaned = []
+
+    def command(arguments: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+            return 3
+        finally:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+            cleaned.append(True)
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(command, [])
+    assert ended.value.code == 128 + signal.SIGHUP
+    assert cleaned
+
+
+@pytest.mark.usefixtures("default_handlers")
 def test_signals_are_handled_while_a_command_runs_only() -> None:
     def command(arguments: object) -> int:
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
@@ -135,11 +165,7 @@ def test_signals_are_handled_while_a_command_runs_only() -> None:
     def own(number: int, frame: object) -> None:
         """A handler of the program that runs the command."""
 
-    before = [signal.signal(signal.SIGHUP, own), signal.signal(signal.SIGTERM, signal.SIG_DFL)]
-    try:
-        assert run_command(command, []) == 3
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        assert signal.getsignal(signal.SIGHUP) is own
-    finally:
-        signal.signal(signal.SIGHUP, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+    signal.signal(signal.SIGHUP, own)
+    assert run_command(command, []) == 3
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGHUP) is own
