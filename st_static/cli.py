@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import io
 import sys
@@ -23,6 +24,7 @@ from st_static.commands import (
     publish,
 )
 from st_static.commands.options import nearest
+from st_static.commands.signals import EndedBySignal, unwound_by_signals
 from st_static.commands.terminal import drop_stdout, require_utf8
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
@@ -89,7 +91,12 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         # A terminal that cannot write a language shows its characters as Python spells them.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return command(arguments)
+        with unwound_by_signals():
+            return command(arguments)
+    except EndedBySignal as ended:
+        with contextlib.suppress(OSError):  # of a terminal that is gone
+            print(f"Ended by {ended.name}.", file=sys.stderr)
+        raise
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import socket
 import threading
 import time
@@ -29,6 +30,8 @@ _ZEROS = 1_000_000  # written at a time
 # What `atomic` puts behind a file's name: host, process and thread. Older versions named no host.
 _WRITER = re.compile(r"\.(?:(\w*)-)?(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
+# How `temporary_folder` begins a folder's name: host and process.
+_OWNER = re.compile(r"st_static-(\w*)-(\d+)-", re.ASCII)
 _DAY = 86_400  # seconds; a file that nobody has written to for so long is a leftover
 
 
@@ -36,9 +39,19 @@ _DAY = 86_400  # seconds; a file that nobody has written to for so long is a lef
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path, and rename it to `path` when the block ends without an error.
 
+    What killed processes left of the same file is removed first.
+
     Raises:
         OSError: The disk is full or the file cannot be written; names the file.
     """
+    remove_leftovers(path)
+    with _renamed(path) as temporary:
+        yield temporary
+
+
+@contextmanager
+def _renamed(path: Path) -> Iterator[Path]:
+    """`atomic` for stages' many files: it does not look for what others left beside each."""
     writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
     temporary = path.with_name(f".{short_name(path.name)}.{writer}.tmp")
     try:
@@ -103,13 +116,30 @@ def remove_leftovers(path: Path) -> None:
     name = short_name(path.name)
     for file in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
         writer = _WRITER.fullmatch(file.name.removeprefix(f".{name}"))
-        with suppress(FileNotFoundError):  # its process has renamed it meanwhile
+        with suppress(OSError):  # its process has renamed it meanwhile, or it is somebody else's
             if writer and _is_left(file, writer[1], int(writer[2])):
                 file.unlink()
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Give an empty folder among the system's temporary files, and remove it when the block ends.
+
+    Those that killed processes left there are removed first.
+    """
+    import tempfile  # which takes a while to load, and encoding does not need it
+
+    for folder in Path(tempfile.gettempdir()).glob("st_static-*"):
+        owner = _OWNER.match(folder.name)
+        with suppress(OSError):
+            if owner and _is_left(folder, owner[1], int(owner[2])):
+                shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix=f"st_static-{_host()}-{os.getpid()}-") as name:
+        yield Path(name)
+
+
 def _is_left(temporary: Path, host: str | None, process: int) -> bool:
-    """Whether nobody writes a temporary file any longer."""
+    """Whether nobody writes a temporary file or folder any longer."""
     if host is None:
         return True
     if host == _host() and _is_gone(process):
@@ -187,7 +217,7 @@ def look_again(folder: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
-    with atomic(path) as temporary:
+    with _renamed(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -201,7 +231,7 @@ def write_table(path: Path, table: pa.Table) -> None:
     import pyarrow as pa  # not for those who read JSON
 
     with (
-        atomic(path) as temporary,
+        _renamed(path) as temporary,
         pa.OSFile(str(temporary), "wb") as file,
         pa.ipc.new_file(file, table.schema) as writer,
     ):
@@ -217,7 +247,7 @@ def read_table(path: Path) -> pa.Table:
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays as safetensors, atomically."""
-    with atomic(path) as temporary:
+    with _renamed(path) as temporary:
         save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
 
 

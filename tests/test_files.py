@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from st_static.files import (
     read_json,
     read_table,
     remove_leftovers,
+    temporary_folder,
     write_arrays,
     write_json,
     write_table,
@@ -193,6 +195,44 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
         (tmp_path / name).touch()
     remove_leftovers(tmp_path / "a[1]")
     assert left_in(tmp_path) == sorted(["a[1]", ".a[1].notes.tmp", *others])
+
+
+def test_what_is_written_again_is_rid_of_what_a_killed_writer_left(tmp_path):
+    (tmp_path / ".a.no-tes.tmp").touch()
+    code = (
+        "import os, sys; from pathlib import Path; from st_static.files import atomic\n"
+        "with atomic(Path(sys.argv[1])) as temporary: temporary.touch(); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a"], check=False)
+    assert len(left_in(tmp_path)) == 2
+    with atomic(tmp_path / "a") as temporary:
+        temporary.touch()
+    assert left_in(tmp_path) == [".a.no-tes.tmp", "a"]
+
+
+def test_a_temporary_folder_is_removed_also_by_the_next_process(tmp_path, monkeypatch):
+    kept = ["st_static-elsewhere-1-a", "st_static-mine", "st_static-1-b", "other"]
+    for name in kept:
+        (tmp_path / name).mkdir()
+    code = (
+        "import os; from st_static.files import temporary_folder\n"
+        "with temporary_folder() as folder: (folder / 'part').touch(); os._exit(9)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    [left] = set(left_in(tmp_path)) - set(kept)
+    assert (tmp_path / left / "part").exists()
+    (tmp_path / left.replace("-", "-x", 1)).symlink_to(tmp_path / "other")  # of another host
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as outer, temporary_folder() as inner:
+        assert outer.is_dir()
+        assert inner.parent == tmp_path
+        assert left not in left_in(tmp_path)
+    assert left_in(tmp_path) == sorted([*kept, left.replace("-", "-x", 1)])
+    old = tmp_path / kept[0]
+    os.utime(old, (time.time() - 90_000,) * 2)
+    with temporary_folder():
+        assert not old.exists()
 
 
 def test_what_a_process_is_writing_is_not_removed(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from st_static.addresses import without_secrets
-from st_static.files import output_file, remove_leftovers
+from st_static.files import output_file, temporary_folder
 
 _RETRY = "retry_limit_seconds=10"
 _SEEN = "_seen_by_nodes_"
@@ -110,15 +109,15 @@ class Place:
         """A stream open in binary mode; the file appears when the block ends without an error."""
         if self.is_local:
             path = Path(self.path)
-            remove_leftovers(path)
             with output_file(path) as temporary, temporary.open("wb") as stream:
                 yield stream
             return
-        with tempfile.NamedTemporaryFile() as whole:
-            yield cast("IO[bytes]", whole)
-            whole.flush()
+        with temporary_folder() as folder:
+            whole = folder / "whole"
+            with whole.open("wb") as stream:
+                yield stream
             fs.copy_files(
-                whole.name,
+                str(whole),
                 self.path,
                 source_filesystem=fs.LocalFileSystem(),
                 destination_filesystem=self.filesystem,

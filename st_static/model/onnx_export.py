@@ -24,7 +24,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from st_static.arguments import as_path
-from st_static.files import atomic, remove_leftovers
+from st_static.files import atomic
 from st_static.model.client_files import (
     CLIENT_FILES,
     is_plain_table,
@@ -104,7 +104,6 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     _write_beside(folder, static)
     (folder / ONNX_FOLDER).mkdir(exist_ok=True)
     for file in files:
-        remove_leftovers(file)
         with atomic(file) as temporary:
             temporary.write_bytes(_graph_of(file, static).SerializeToString())
     return files

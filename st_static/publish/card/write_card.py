@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from urllib.parse import unquote
 
 from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
-from st_static.files import output_file
+from st_static.files import output_file, temporary_folder
 from st_static.languages import recorded_languages
 from st_static.model.notes import CARD_FILE, notes_of
 from st_static.model.static_model import read_static_model
@@ -51,8 +50,8 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
     """
     plan = plan_card(folder, inputs, cards)
     results, left_behind = _results(folder, plan.inputs.results)
-    with tempfile.TemporaryDirectory() as temporary:  # nothing is replaced before all is well
-        facts, card, drawn = _facts_and_card(folder, plan, Path(temporary))
+    with temporary_folder() as temporary:  # nothing is replaced before all is well
+        facts, card, drawn = _facts_and_card(folder, plan, temporary)
         problems = check_card(card)
         if problems:
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -11,7 +10,7 @@ from huggingface_hub import HfApi
 from st_static.arguments import as_path
 from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
-from st_static.files import atomic
+from st_static.files import atomic, temporary_folder
 from st_static.model.notes import CARD_FILE, NOTES_END
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.publish import Published, check_request, explained, find_token, publish
@@ -53,8 +52,8 @@ def publish_with_demo(
     check_request(space_id)
     check_folder(folder, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    with tempfile.TemporaryDirectory(prefix="st_static-") as temporary:
-        page = Path(temporary) / "demo"
+    with temporary_folder() as temporary:
+        page = temporary / "demo"
         names = write_demo(folder, page, hub_id=repo_id)
         files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
         space = Repository(HfApi(token=token), space_id, "space", _is_of_demo)

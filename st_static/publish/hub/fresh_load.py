@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.files import temporary_folder
 from st_static.model.modules import TOKENIZER_FILE, table_folder
 from st_static.publish.hub import load_alone
 
@@ -66,9 +66,9 @@ def load_fresh(
     Raises:
         ValueError: It does not load there.
     """
-    with tempfile.TemporaryDirectory(prefix="st_static-") as empty:
-        output = Path(empty) / "vectors.npy"
-        cache_folder = cache_folder or Path(empty) / "hub"
+    with temporary_folder() as empty:
+        output = empty / "vectors.npy"
+        cache_folder = cache_folder or empty / "hub"
         options: dict[str, Any] = {"cache_folder": str(cache_folder), "token": token}
         options |= {"revision": revision, "trust_remote_code": trust_remote_code}
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
@@ -79,7 +79,7 @@ def load_fresh(
         process = subprocess.run(
             [sys.executable, "-P", load_alone.__file__],
             input=json.dumps(request),
-            env=_environment(Path(empty), is_offline),
+            env=_environment(empty, is_offline),
             capture_output=True,
             text=True,
             check=False,

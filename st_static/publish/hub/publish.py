@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import string
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
+from st_static.files import temporary_folder
 from st_static.hub_access import check_repo_id, whole_path
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
@@ -97,10 +97,10 @@ def publish(
         upload = _upload(repository, folder, files, private, revision, create_pr, tag)
     logger.info("Downloading %s at %s, and comparing it", repo_id, upload.commit[:12])
     try:
-        with tempfile.TemporaryDirectory(prefix="st_static-") as cache:
+        with temporary_folder() as cache:
             with explained(repo_id):
-                repository.check_served(folder, files, upload.commit, Path(cache))
-            local.compare(repo_id, upload.commit, token, Path(cache))
+                repository.check_served(folder, files, upload.commit, cache)
+            local.compare(repo_id, upload.commit, token, cache)
     except ValueError as error:
         raise ValueError(
             f"{error} The files were uploaded, but do not rely on them. Publish again to check "
