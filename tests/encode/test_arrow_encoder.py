@@ -139,12 +139,32 @@ def test_texts_without_a_known_word_can_be_refused(model):
         ArrowEncoder(model, unknown="error")(pa.table({"text": TEXTS}))
 
 
+@pytest.mark.parametrize("as_batch", [False, True])
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()])
+def test_texts_without_a_known_word_can_be_null_or_left_out(model, expected, kind, as_batch):
+    batch = (pa.record_batch if as_batch else pa.table)({"text": pa.array(TEXTS, kind)})
+    known = [0, 3]
+    encoded = ArrowEncoder(model, unknown="null")(batch)
+    assert type(encoded) is type(batch)
+    assert encoded.schema.field("embedding").type == pa.list_(pa.float32(), 8)
+    found = encoded.column(1).to_pylist()
+    assert found == [v.tolist() if i in known else None for i, v in enumerate(expected)]
+    encoder = ArrowEncoder(model, unknown="skip")
+    encoded = encoder(batch)
+    assert type(encoded) is type(batch)
+    assert encoded.column(0).to_pylist() == [TEXTS[i] for i in known]
+    assert encoded.column(1).to_pylist() == expected[known].tolist()
+    nothing = encoder(batch.slice(1, 2))
+    assert (nothing.num_rows, nothing.schema) == (0, encoded.schema)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"model": "no-such-folder"}, "no-such-folder"),
         ({"column": 3}, "Expected the name of a column"),
         ({"null": "drop"}, "Expected null to be"),
+        ({"unknown": "drop"}, "Expected unknown to be"),
         ({"dtype": "int4"}, "Expected the dtype"),
     ],
 )
