@@ -123,7 +123,13 @@ class ArrowEncoder:
         if self._unknown == "skip":
             batch, vectors = arrow.rows_where(batch, ~is_unknown), vectors[~is_unknown]
         missing = is_unknown if self._unknown == "null" else np.zeros(len(vectors), np.bool_)
-        return batch.append_column(self.field, arrow.lists(vectors, missing))
+        # In the table's own parts: Polars reads no slice of lists of which some are null.
+        parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
+        ends = np.cumsum([part.num_rows for part in parts])[:-1]
+        pairs = zip(np.split(vectors, ends), np.split(missing, ends), strict=True)
+        lists = [arrow.lists(some, absent) for some, absent in pairs]
+        column = pa.chunked_array(lists) if isinstance(batch, pa.Table) else lists[0]
+        return batch.append_column(self.field, column)
 
     def _check_columns(self, names: list[str]) -> None:
         if names.count(self.column) != 1:

@@ -1,5 +1,6 @@
 """ArrowEncoder adds FastEncoder's vectors to tables, whatever engine and process calls it."""
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -156,6 +157,20 @@ def test_texts_without_a_known_word_can_be_null_or_left_out(model, expected, kin
     assert encoded.column(1).to_pylist() == expected[known].tolist()
     nothing = encoder(batch.slice(1, 2))
     assert (nothing.num_rows, nothing.schema) == (0, encoded.schema)
+
+
+@pytest.mark.parametrize("sizes", [[5], [2, 3], [0, 1, 0, 4], []])
+def test_polars_reads_null_in_tables_of_several_parts(model, expected, sizes):
+    ends = np.cumsum([0, *sizes]).tolist()
+    parts = [
+        pa.record_batch({"text": pa.array(TEXTS[a:b], pa.string())})
+        for a, b in itertools.pairwise(ends)
+    ]
+    table = pa.Table.from_batches(parts, pa.schema([("text", pa.string())]))
+    frame = pl.from_arrow(ArrowEncoder(model, unknown="null")(table))
+    known = [vector.tolist() if vector.any() else None for vector in expected[: sum(sizes)]]
+    assert frame["embedding"].to_list() == known
+    assert frame["embedding"].dtype == pl.Array(pl.Float32, 8)
 
 
 @pytest.mark.parametrize(
