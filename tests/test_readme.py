@@ -207,8 +207,10 @@ def absent_packages(block: Block) -> set[str]:
     """The packages that a Python program imports and that are not installed here."""
     if block.language != "python":
         return set()
-    imports = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.ImportFrom)]
-    packages = {str(node.module).partition(".")[0] for node in imports}
+    nodes = list(ast.walk(ast.parse(block.text)))
+    modules = [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    modules += [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    packages = {name.partition(".")[0] for name in modules}
     return {name for name in packages if importlib.util.find_spec(name) is None}
 
 

@@ -23,6 +23,7 @@ from st_static.commands.encode_folder import (
 )
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import drop_stdout
+from st_static.encode.unknown import check_unknown
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -68,10 +69,11 @@ def _parser() -> CommandParser:
     )
     parser.add_argument(
         "--unknown",
-        choices=("zero", "error"),
+        choices=("zero", "null", "skip", "error"),
         default="zero",
-        help="Whether a text without any word that the model knows is a vector of zeros, and "
-        "counted, as it is by default, or an error.",
+        help="What becomes of a text without any word that the model knows: zero, the default, "
+        "writes zeros, null writes null (in Parquet), skip leaves its row out, error stops at it; "
+        "zero, null and skip count such texts.",
     )
     add_engine(parser)
     return parser
@@ -90,6 +92,13 @@ def _add_options_of_files(parser: CommandParser) -> None:
         "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
     )
     parser.add_argument("--column", default="text", help="Name of that column; by default text.")
+    parser.add_argument(
+        "--quoting",
+        choices=("double", "none"),
+        help="Of CSV and TSV: with none, quotes are text; with double, a cell in double quotes may "
+        "hold delimiters and line breaks. By default double, but a cell that looks like several "
+        "rows is an error in TSV, and a warning in CSV.",
+    )
     parser.add_argument(
         "--output",
         help="File to write; by default stdout. Of many files a folder, which gets one of each, "
@@ -121,7 +130,11 @@ def run(arguments: Sequence[str]) -> int:
     options.output = options.output and Path(options.output)
     from st_static.encode.file_names import check_target, input_format_of, output_format_of
 
+    if options.input and not options.input.exists():
+        raise ValueError(f"The input {options.input} does not exist: name a file.")
     input_format = input_format_of(options.input, options.input_format)
+    if options.quoting and input_format not in ("csv", "tsv"):
+        raise ValueError(f"--quoting is for CSV and TSV, and the input is {input_format}.")
     if options.output:
         check_target(options.output)
     output_format = output_format_of(options.output, options.output_format)
@@ -156,7 +169,7 @@ def _encode(
         contextlib.closing(_followed(reader, source, start)) as rows,
     ):
         written = encoder.write(rows, target, output_format, options.unknown)
-    return _summary(written, time.perf_counter() - start, reader)
+    return _summary(written, time.perf_counter() - start, reader, options.unknown)
 
 
 def _reader(
@@ -174,6 +187,7 @@ def _reader(
         options.on_error,
         options.keep,
         str(options.input or ""),
+        options.quoting or "auto",
     )
 
 
@@ -181,12 +195,13 @@ def _check(options: argparse.Namespace, output_format: str) -> None:
     """Check what would go wrong after the work, or lose what is there."""
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
+    check_unknown(options.unknown, output_format)
     if options.keep and output_format != "parquet":
         raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
     if _is_same(options.input, options.output):
         raise ValueError(f"{options.output} is the input: it would be overwritten.")
     if options.input and not options.input.is_file() and not options.input.is_fifo():
-        raise ValueError(f"The input {options.input} does not exist: name a file.")
+        raise ValueError(f"The input {options.input} is no file: name one.")
 
 
 def _is_same(one: Path | None, other: Path | None) -> bool:
@@ -239,6 +254,17 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
             progress.update((source.tell() if by_bytes else n_rows) - progress.n)
 
 
-def _summary(written: Written, seconds: float, reader: TextReader) -> str:
+def _summary(written: Written, seconds: float, reader: TextReader, unknown: str) -> str:
     """What is said at the end."""
-    return summary(*written, reader.n_unread, reader.first_fault, seconds, reader.on_error)
+    unread = reader.n_unread, reader.first_fault
+    said = summary(*written, *unread, seconds, reader.on_error, unknown)
+    if not (written.rows or written.unknown or reader.n_unread):
+        said += f": {reader.name or 'the input'} holds no text"
+    n_doubtful, first = reader.doubtful
+    if n_doubtful:
+        some = "1 row" if n_doubtful == 1 else f"{n_doubtful:,} rows"
+        said += (
+            f"\nWarning: {some} of several lines may be several rows each; the first: {first}. If "
+            "quotes are text in this file, say --quoting none; else --quoting double."
+        )
+    return said

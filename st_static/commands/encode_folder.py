@@ -85,7 +85,7 @@ def encode_folder(options: argparse.Namespace) -> int:
     there = f", {n_there:,} there already" if n_there else ""
     written = "1 file" if len(left) == 1 else f"{len(left):,} files"
     print(f"{written} written{there}", file=sys.stderr)
-    print(summary(*total, seconds, options.on_error), file=sys.stderr)
+    print(summary(*total, seconds, options.on_error, options.unknown), file=sys.stderr)
     if gone := folders.without_source():
         print(
             f"Warning: {folders.target.path} holds {len(gone):,} more, whose input is gone, such "
@@ -101,6 +101,8 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("input_format", "output_format"):
         if getattr(options, name) not in (None, "parquet"):
             raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
+    if options.quoting:
+        raise ValueError("Many files are Parquet, which has no quotes: leave out --quoting.")
     if options.address and options.engine != "ray":
         raise ValueError("--address is that of a Ray cluster: add --engine ray.")
     if options.engine == "ray":
@@ -164,16 +166,24 @@ def counted(n_sentences: int, seconds: float) -> str:
 
 
 def summary(
-    rows: int, unknown: int, unread: int, first_fault: str, seconds: float, on_error: str
+    rows: int,
+    n_unknown: int,
+    unread: int,
+    first_fault: str,
+    seconds: float,
+    on_error: str,
+    unknown: str,
 ) -> str:
-    """What is said at the end: how many rows were encoded, and what was odd about some."""
+    """What is said at the end: how many rows were written, and what was odd about some."""
     said = counted(rows, seconds)
-    if unknown == 1:
-        said += "; 1 text without a known word: its vector is zeros"
-    elif unknown:
-        said += f"; {unknown:,} texts without a known word: their vectors are zeros"
+    fates = {"skip": ", left out", "null": ", written without a vector"}
+    if n_unknown == 1:
+        fate = fates.get(unknown, ": its vector is zeros")
+        said += f"; 1 text without a known word{fate}"
+    elif n_unknown:
+        fate = fates.get(unknown, ": their vectors are zeros")
+        said += f"; {n_unknown:,} texts without a known word{fate}"
     if unread:
         some = "1 row" if unread == 1 else f"{unread:,} rows"
-        fate = "left out" if on_error == "skip" else "written without a vector"
-        said += f"\n{some} could not be read, {fate}; the first: {first_fault}"
+        said += f"\n{some} could not be read{fates[on_error]}; the first: {first_fault}"
     return said

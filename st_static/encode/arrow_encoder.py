@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from st_static.arguments import check_model_name, check_type
@@ -12,11 +13,11 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.file_rows import EMBEDDING
 from st_static.encode.loaded import loaded_encoder
 from st_static.encode.table_format import TableFormat
-from st_static.encode.unknown import Unknown, check_unknown
+from st_static.encode.unknown import Unknown, UnknownInArray, are_zeros, check_unknown
 from st_static.hub_access import whole_path
+from st_static.tokens import arrow
+from st_static.tokens.arrow import Batch
 from st_static.tokens.columns import Null, check_null
-
-Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 class ArrowEncoder:
@@ -36,8 +37,8 @@ class ArrowEncoder:
             where an engine runs one process on each processor.
         truncate_dim: How many of the first dimensions vectors have; by default all.
         null: Whether a missing text is an error or an empty text.
-        unknown: Whether a text without any word that the model knows is a vector of zeros or an
-            error.
+        unknown: Whether a text without any word that the model knows is a vector of zeros, null, a
+            row that is left out ("skip") or an error.
 
     Raises:
         ValueError: It is not a static model, or an argument has no such value.
@@ -105,7 +106,7 @@ class ArrowEncoder:
             batch: A table or record batch, [B].
 
         Returns:
-            The same with one column more, [B].
+            The same with one column more, [B], or fewer rows with `unknown` "skip".
 
         Raises:
             TypeError: It is no such thing; the column does not hold texts; or a text is missing,
@@ -116,11 +117,19 @@ class ArrowEncoder:
         check_type(batch, (pa.Table, pa.RecordBatch), "an Arrow table or record batch")
         self._check_columns(batch.schema.names)
         texts = batch.column(batch.schema.get_field_index(self.column))
-        vectors = self.encoder.encode(texts, null=self._null, unknown=self._unknown)
-        field = self.field
-        numbers = pa.array(vectors.reshape(-1))
-        lists = pa.FixedSizeListArray.from_arrays(numbers, type=field.type)
-        return batch.append_column(field, lists)
+        unknown: UnknownInArray = "error" if self._unknown == "error" else "zero"
+        vectors = self.encoder.encode(texts, null=self._null, unknown=unknown)
+        is_unknown = are_zeros(vectors)
+        if self._unknown == "skip":
+            batch, vectors = arrow.rows_where(batch, ~is_unknown), vectors[~is_unknown]
+        missing = is_unknown if self._unknown == "null" else np.zeros(len(vectors), np.bool_)
+        # In the table's own parts: Polars reads no slice of lists of which some are null.
+        parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
+        ends = np.cumsum([part.num_rows for part in parts])[:-1]
+        pairs = zip(np.split(vectors, ends), np.split(missing, ends), strict=True)
+        lists = [arrow.lists(some, absent) for some, absent in pairs]
+        column = pa.chunked_array(lists) if isinstance(batch, pa.Table) else lists[0]
+        return batch.append_column(self.field, column)
 
     def _check_columns(self, names: list[str]) -> None:
         if names.count(self.column) != 1:

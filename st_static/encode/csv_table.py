@@ -6,8 +6,9 @@ import contextlib
 import csv
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,12 @@ from st_static.encode import file_rows
 from st_static.encode.file_rows import NOT_UTF8, Batch
 from st_static.tokens.columns import is_broken
 
+Quoting = Literal["auto", "double", "none"]
+
 _ANY_LENGTH = 2**31 - 1
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# What to do where quotes may be text.
+_AS_TEXT = 'say quoting="none" (on the command line --quoting none)'
 
 
 class _Record(NamedTuple):
@@ -30,36 +36,62 @@ class _Record(NamedTuple):
 class CsvTable:
     """Reads a table in CSV or TSV.
 
+    A cell in double quotes may hold delimiters and line breaks. Where quotes are text, one that is
+    not closed takes the next lines into its cell, up to another quote: a record whose first line
+    and a further one have as many cells as the header each may be several rows.
+
     Args:
         stream: The file, open in binary mode, before its header.
         delimiter: What stands between two cells.
+        where: Says in words where a line is.
+        quoting: With "double", cells may be in double quotes; with "none", quotes are text. "auto"
+            is "double", but a record that may be several rows is counted, and refused in TSV.
 
     Attributes:
         header: Names of the columns; none if the file is empty.
+        n_doubtful: Number of records so far that may be several rows.
+        first_doubtful: Where the first of them is.
+
+    Raises:
+        ValueError: The header is broken.
     """
 
-    def __init__(self, stream: IO[bytes], delimiter: str) -> None:
+    def __init__(
+        self,
+        stream: IO[bytes],
+        delimiter: str,
+        where: Callable[[int], str],
+        quoting: Quoting = "auto",
+    ) -> None:
+        self._delimiter, self._where, self._quoting = delimiter, where, quoting
+        self.n_doubtful, self.first_doubtful = 0, ""
         # What is not UTF-8 is told row by row. Strict, for else a quote that is not closed takes
         # the rest of the file into one cell. The wrapper is kept: when dropped, it closes the file.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
-        self._reader = csv.reader(self._lines, delimiter=delimiter, strict=True)
-        with _cells_of_any_length():
-            self.header: list[str] = next((row for row in self._reader if row), [])
+        self._reader = csv.reader(
+            self._lines,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
+        first = next(self._records(None), None)
+        if first and first.fault:
+            raise ValueError(f"{where(first.line)}: {first.fault}")
+        self.header: list[str] = first.cells if first else []
 
-    def read(self, column: str, keep: bool, where: Callable[[int], str]) -> Iterator[Batch]:
+    def read(self, column: str, keep: bool) -> Iterator[Batch]:
         """Read the rows in batches.
 
         Args:
             column: Name of the column of texts.
             keep: Whether all columns are kept, not only the texts.
-            where: Says in words where a line is.
 
         Raises:
             ValueError: A quote is not closed where it should be.
         """
         kept = [i for i, name in enumerate(self.header) if keep or name == column]
         names = [self.header[i] for i in kept]
-        records = self._records(where)
+        records = self._records(len(self.header))
         while batch := _next_records(records):
             rows, faults = self._checked(batch, self.header.index(column), kept)
             numbers = np.fromiter((record.line for record in batch), np.int64)
@@ -82,13 +114,12 @@ class CsvTable:
                 ]
         return rows, faults
 
-    def _records(self, where: Callable[[int], str]) -> Iterator[_Record]:
-        """The records after the header.
+    def _records(self, width: int | None) -> Iterator[_Record]:
+        """The records of so many cells that come next; that of the header has any number.
 
         Raises:
             ValueError: A quote may have taken other records into a cell: how many, cannot be known.
         """
-        width = len(self.header)
         while True:
             line = self._reader.line_num + 1
             try:
@@ -97,14 +128,61 @@ class CsvTable:
             except StopIteration:
                 return
             except csv.Error as error:
-                _check_quote(str(error), line, self._reader.line_num, where)
-                yield _Record(line, [], f"expected a row of the table, but it is broken ({error})")
+                self._check_quote(str(error), line)
+                fault = (
+                    f"expected a row of the table, but it is broken ({error}); if quotes are text "
+                    f"in this file, {_AS_TEXT}"
+                )
+                yield _Record(line, [], fault)
                 continue
-            if len(row) == width:
+            if not row:  # a blank line
+                continue
+            if self._quoting == "auto" and self._reader.line_num > line:
+                self._check_lines(row, line, width)
+            if width in (None, len(row)):
                 yield _Record(line, row, "")
-            elif row:  # else a blank line
+            else:
                 fault = f"expected {width} cells, as in the header, but got {len(row)}"
                 yield _Record(line, [], fault)
+
+    def _check_quote(self, error: str, first: int) -> None:
+        """Check that a broken record is one line, which can be left out alone."""
+        last = self._reader.line_num
+        if "end of data" in error:
+            fate = "and never closed, so the rest of the file"
+        elif last > first:
+            fate = f"that line {last} closes in the middle of a cell, so what lies between"
+        else:
+            return
+        raise ValueError(
+            f"{self._where(first)}: a quote is opened {fate} cannot be read. Close it where the "
+            "text ends; a quote in a text is written twice, and the text in quotes: "
+            f'"a ""quoted"" word". If quotes are text in this file, {_AS_TEXT}.'
+        )
+
+    def _check_lines(self, row: list[str], first: int, width: int | None) -> None:
+        """Check whether a record of several lines may be several rows.
+
+        Raises:
+            ValueError: It may be in TSV, where cells seldom have tabs, or it is no whole row.
+        """
+        n_between = (width or len(row)) - 1
+        # Its lines have the same delimiters as those of the file: only quotes are gone.
+        lines = _LINE_END.split(self._delimiter.join(row))
+        first_is_row, *further_are_rows = (
+            line.count(self._delimiter) == n_between for line in lines
+        )
+        if not first_is_row or not any(further_are_rows):
+            return
+        last = self._reader.line_num
+        if self._delimiter == "\t" or width not in (None, len(row)):
+            raise ValueError(
+                f"{self._where(first)}: a quote is opened that line {last} closes, so that the "
+                "lines between are taken for one cell, and each could be a row. If quotes are text "
+                f'in this file, {_AS_TEXT}; else say quoting="double" (--quoting double).'
+            )
+        self.n_doubtful += 1
+        self.first_doubtful = self.first_doubtful or f"{self._where(first)} to {last}"
 
 
 @contextlib.contextmanager
@@ -115,20 +193,6 @@ def _cells_of_any_length() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(limit)
-
-
-def _check_quote(error: str, first: int, last: int, where: Callable[[int], str]) -> None:
-    """Check that a broken record is one line, which can be left out alone."""
-    if "end of data" in error:
-        fate = "and never closed, so the rest of the file"
-    elif last > first:
-        fate = f"that line {last} closes in the middle of a cell, so what lies between"
-    else:
-        return
-    raise ValueError(
-        f"{where(first)}: a quote is opened {fate} cannot be read. Close it where the text ends; "
-        'a quote in a text is written twice, and the text in quotes: "a ""quoted"" word".'
-    )
 
 
 def _next_records(records: Iterator[_Record]) -> list[_Record]:

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from st_static.encode import file_rows
 from st_static.encode.file_names import OutputFormat
 from st_static.encode.file_rows import EMBEDDING, Rows
-from st_static.encode.unknown import Unknown, check_unknown, unknown_text, zero_rows
+from st_static.encode.unknown import Unknown, are_zeros, check_unknown, unknown_text
 from st_static.tokens import arrow
 from st_static.tokens.columns import Null, text_column
 
 # Writes the vectors of texts [B] into an array [B, D].
 WriteVectors = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
-Encoded = tuple[Rows, NDArray[np.floating]]
 
 # A row group of Parquet holds so many batches, or fewer of more bytes than this.
 _GROUP = 8
@@ -37,12 +36,26 @@ class Written(NamedTuple):
     """What was written.
 
     Attributes:
-        rows: Number of texts, each with a vector.
-        unknown: How many of them have no word that the model knows.
+        rows: Number of rows.
+        unknown: Number of texts without any word that the model knows, also of those left out.
     """
 
     rows: int
     unknown: int
+
+
+class Encoded(NamedTuple):
+    """Rows as they are written.
+
+    Attributes:
+        columns: What stands beside the vectors, [B].
+        vectors: [B, D]; they last until the next ones are asked for.
+        missing: Which vectors are null in a table, [B].
+    """
+
+    columns: pa.Table
+    vectors: NDArray[np.floating]
+    missing: NDArray[np.bool_]
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
@@ -77,30 +90,40 @@ def encode_batches(
         dtype: Number format of the vectors.
         output_format: npy is one array [N, D]; parquet has the columns of the rows (of columns of
             texts, `text`) and `embedding`, which is null for a row that could not be read.
-        unknown: Whether a text without any known word is a vector of zeros or an error.
+        unknown: Whether a text without any known word is a vector of zeros, null (in parquet), left
+            out or an error.
     """
-    check_unknown(unknown)
+    check_unknown(unknown, output_format)
     rooms = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
     n_unknown = 0
 
-    def checked() -> Iterator[Encoded]:
-        """The encoded rows, with those of texts without a known word counted or refused."""
+    def settled() -> Iterator[Encoded]:
+        """The encoded rows, of which those without a known word are counted."""
         nonlocal n_unknown
         for rows, vectors in _encoded(write_vectors, threads, _cut(texts), rooms):
-            zeros = zero_rows(vectors)
-            zeros = zeros[~rows.unread[zeros]]
-            if len(zeros) and unknown == "error":
-                raise _unknown_row(rows, int(zeros[0]))
-            n_unknown += len(zeros)
-            yield rows, vectors
+            is_unknown = are_zeros(vectors) & ~rows.unread
+            n_unknown += int(np.count_nonzero(is_unknown))
+            missing = rows.unread
+            if unknown == "error" and is_unknown.any():
+                raise _unknown_row(rows, int(is_unknown.argmax()))
+            if unknown == "null":
+                missing = missing | is_unknown
+            if unknown == "skip" and is_unknown.any():
+                rows, vectors = rows.where(~is_unknown), vectors[~is_unknown]
+                missing = rows.unread
+            yield Encoded(rows.columns, vectors, missing)
 
     write = _write_npy if output_format == "npy" else _write_parquet
-    return Written(write(checked(), stream, dimension, dtype), n_unknown)
+    return Written(write(settled(), stream, dimension, dtype), n_unknown)
 
 
 def _unknown_row(rows: Rows, place: int) -> ValueError:
     where = f"{'at' if rows.unit == 'position' else 'in'} {rows.unit} {rows.numbers[place]}"
-    return unknown_text(f"The text {where}", rows.texts[place].as_py(), "")
+    instead = (
+        '. To leave such texts out, or write zeros or null for them, say unknown="skip", "zero" or '
+        '"null" (on the command line --unknown).'
+    )
+    return unknown_text(f"The text {where}", rows.texts[place].as_py(), instead)
 
 
 def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
@@ -126,26 +149,28 @@ def _encoded(
     threads: int,
     texts: Iterable[Rows],
     rooms: list[NDArray[np.floating]],
-) -> Iterator[Encoded]:
+) -> Iterator[tuple[Rows, NDArray[np.floating]]]:
     """Batches and their vectors, in order; these last until the next ones are asked for.
 
     The rooms [BATCH_TEXTS, D], one more than threads, hold the vectors of one batch after the
     other: the allocator would keep what belongs to no batch any more.
     """
-    waiting: deque[tuple[Encoded, Future[None]]] = deque()
+    waiting: deque[tuple[Rows, NDArray[np.floating], Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
             vectors = room[: len(batch.texts)]
-            waiting.append(((batch, vectors), pool.submit(write_vectors, batch.texts, vectors)))
+            waiting.append((batch, vectors, pool.submit(write_vectors, batch.texts, vectors)))
             if len(waiting) == len(rooms):
                 yield _finished(*waiting.popleft())
         while waiting:
             yield _finished(*waiting.popleft())
 
 
-def _finished(encoded: Encoded, future: Future[None]) -> Encoded:
+def _finished(
+    rows: Rows, vectors: NDArray[np.floating], future: Future[None]
+) -> tuple[Rows, NDArray[np.floating]]:
     future.result()
-    return encoded
+    return rows, vectors
 
 
 def _write_npy(
@@ -158,7 +183,7 @@ def _write_npy(
         rows = 0
         # Until all is written the file has zeros in front, which numpy refuses.
         file.write(bytes(len(_npy_header(0, dimension, dtype))))
-        for _, vectors in encoded:
+        for _, vectors, _ in encoded:
             file.write(vectors.data)
             rows += len(vectors)
         end = file.tell()
@@ -203,8 +228,8 @@ def _write_parquet(
     vector = pa.list_(pa.from_numpy_dtype(dtype), dimension)
     embedding = pa.field(EMBEDDING, vector)
     tables = (
-        rows.columns.append_column(embedding, _as_lists(vectors.copy(), rows.unread))
-        for rows, vectors in encoded
+        columns.append_column(embedding, arrow.lists(vectors.copy(), missing))
+        for columns, vectors, missing in encoded
     )
     rows = 0
     first = next(tables, None)
@@ -236,10 +261,3 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
             group = []
     if group:
         yield group
-
-
-def _as_lists(vectors: NDArray[np.floating], unread: NDArray[np.bool_]) -> pa.FixedSizeListArray:
-    """Vectors [B, D], null where the text could not be read."""
-    mask = arrow.of_mask(unread) if unread.any() else None
-    values = pa.array(vectors.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)

@@ -17,7 +17,13 @@ from st_static.encode.lazy_encoder import LazyEncoder, are_few
 from st_static.encode.scaling import scale_to_unit
 from st_static.encode.similarity import similarities
 from st_static.encode.table_format import TableFormat, check_format, in_memory, vector_format
-from st_static.encode.unknown import Unknown, check_known, check_unknown
+from st_static.encode.unknown import (
+    Unknown,
+    UnknownInArray,
+    check_known,
+    check_unknown,
+    check_unknown_in_array,
+)
 from st_static.files import output_file
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
@@ -168,7 +174,7 @@ class FastEncoder:
         texts: Any,
         out: NDArray[np.floating] | None = None,
         null: Null = "error",
-        unknown: Unknown = "zero",
+        unknown: UnknownInArray = "zero",
         *,
         batch_size: int | None = None,
         show_progress_bar: bool | None = None,
@@ -185,7 +191,8 @@ class FastEncoder:
             out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
             null: Whether a missing text is an error or an empty text.
             unknown: Whether a text without any word that the model knows, an empty one too, is a
-                vector of zeros or an error.
+                vector of zeros or an error. `encode_to` and `ArrowEncoder` can also leave it out,
+                or write null.
             batch_size: Changes nothing: neither vectors nor speed depend on it.
             show_progress_bar: Whether to show a progress bar over the texts.
             normalize_embeddings: Whether to scale vectors to length 1; zeros stay zeros.
@@ -285,25 +292,25 @@ class FastEncoder:
                 ends with.
             null: Whether a missing text is an error or an empty text.
             unknown: Whether a text without any word that the model knows, an empty one too, is a
-                vector of zeros or an error.
+                vector of zeros, null (in parquet), left out ("skip") or an error.
 
         Returns:
-            The number of texts N.
+            The number of vectors N.
 
         Raises:
             TypeError: A text is missing or not a str; names its position.
-            ValueError: The format is not known or not that of the name; or a text has no known word
-                and `unknown` is "error".
+            ValueError: The format is not known, not that of the name, or has no null; or a text has
+                no known word and `unknown` is "error".
         """
         from st_static.encode.encode_files import batches
         from st_static.encode.file_names import check_target, output_format_of
         from st_static.tokens.columns import check_null
 
         check_null(null)
-        check_unknown(unknown)
         target = as_path(path, "a file to write")
         check_target(target)
         output_format = output_format_of(target, format)
+        check_unknown(unknown, output_format)
         with output_file(target) as temporary, temporary.open("wb") as stream:
             return self.write(batches(texts, null), stream, output_format, unknown).rows
 
@@ -342,10 +349,10 @@ def _column(texts: Any, null: Null) -> pa.ChunkedArray:
     return text_column(texts, null)
 
 
-def _nameable(texts: Any, null: Null, unknown: Unknown) -> Any:
+def _nameable(texts: Any, null: Null, unknown: UnknownInArray) -> Any:
     """Check the words for what becomes of some texts, and keep texts that may have to be named."""
     from st_static.tokens.columns import check_null
 
     check_null(null)
-    check_unknown(unknown)
+    check_unknown_in_array(unknown)
     return list(texts) if unknown == "error" and isinstance(texts, Iterator) else texts

@@ -46,7 +46,7 @@ class FileReport(NamedTuple):
 
     Attributes:
         rows: Number of rows written.
-        unknown: How many of their texts have no word that the model knows.
+        unknown: Number of texts without any word that the model knows, also of those left out.
         unread: Number of rows that could not be read.
         first_fault: What was wrong with the first of them.
     """
@@ -76,7 +76,7 @@ class FolderEncoder:
         dtype: Number format of the vectors.
         null: Whether a missing text is a row that cannot be read, or an empty text.
         on_error: What becomes of a row that cannot be read, see `TextReader`.
-        unknown: Whether a text without any known word is a vector of zeros or an error.
+        unknown: What becomes of a text without any known word, see `FastEncoder.encode_to`.
         threads: Number of threads; by default one for each processor.
     """
 

@@ -15,14 +15,14 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.encode import file_rows
-from st_static.encode.csv_table import CsvTable
+from st_static.encode.csv_table import CsvTable, Quoting
 from st_static.encode.file_names import InputFormat
 from st_static.encode.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
 from st_static.encode.json_lines import JsonLines
@@ -45,8 +45,8 @@ class TextReader:
     Args:
         stream: The file, open in binary mode.
         input_format: txt is one text per line, in UTF-8. In jsonl each line holds a JSON object;
-            blank lines hold none and are skipped. csv and tsv begin with a header; an empty cell is
-            an empty text.
+            blank lines hold none and are skipped. csv and tsv begin with a header, if they are not
+            empty; an empty cell is an empty text.
         column: Name of the column of texts, of all formats but txt.
         null: Whether a missing text is an error or an empty text.
         on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
@@ -54,6 +54,9 @@ class TextReader:
         keep: Whether all columns are kept, not only the texts. Those of CSV and TSV are strings;
             those of JSON lines have the types of the first batch.
         name: The file's name, for errors.
+        quoting: Of CSV and TSV: with "double", a cell in double quotes may hold delimiters and line
+            breaks; with "none", quotes are text. "auto" is "double", but a record that may be
+            several rows ends the reading of TSV, and is counted in CSV.
 
     Attributes:
         n_unread: Number of rows so far that could not be read.
@@ -71,6 +74,7 @@ class TextReader:
     on_error: OnError = "fail"
     keep: bool = False
     name: str = ""
+    quoting: Quoting = "auto"
     n_unread: int = field(default=0, init=False)
     first_fault: str = field(default="", init=False)
     n_rows: int | None = field(default=None, init=False)
@@ -81,6 +85,11 @@ class TextReader:
             raise ValueError(
                 f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
             )
+        if self.quoting not in get_args(Quoting):
+            raise ValueError(
+                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
+            )
+        self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
         with self._readable():
@@ -93,6 +102,11 @@ class TextReader:
             if batch is None:
                 return
             yield self._settled(batch)
+
+    @property
+    def doubtful(self) -> tuple[int, str]:
+        """How many rows of CSV so far may be several rows each, and where the first is."""
+        return (self._table.n_doubtful, self._table.first_doubtful) if self._table else (0, "")
 
     def _open(self) -> Iterator[Batch]:
         if self.input_format == "txt":
@@ -198,13 +212,13 @@ class TextReader:
             done += len(batch)
 
     def _open_csv(self, delimiter: str) -> Iterator[Batch]:
-        table = CsvTable(self.stream, delimiter)
-        if not table.header:
-            raise ValueError(f"{self._file} is empty: expected a header.")
+        self._table = table = CsvTable(self.stream, delimiter, self._where, self.quoting)
+        if not table.header:  # an empty file
+            return iter(())
         if any(map(is_broken, table.header)):
             raise ValueError(f"{self._file} is not text in UTF-8. Convert it.")
         self._check_columns(table.header)
-        return table.read(self.column, self.keep, self._where)
+        return table.read(self.column, self.keep)
 
 
 def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:

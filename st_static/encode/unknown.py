@@ -1,8 +1,8 @@
-"""Texts without any word that a model knows: their vectors are zeros."""
+"""Texts without any word that a model knows: zeros, null, left out or an error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,31 +10,59 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from st_static.tokens.columns import Null
 
-Unknown = Literal["zero", "error"]
+UnknownInArray = Literal["zero", "error"]
+Unknown = Literal["zero", "null", "skip", "error"]
 
 _SHOWN_CHARACTERS = 60
+_INSTEAD = '. Leave such texts out, or say unknown="zero" for vectors of zeros.'
 
 
-def check_unknown(unknown: str) -> None:
-    """Check the word for what becomes of a text without any known word.
+def check_unknown_in_array(unknown: str) -> None:
+    """Check the word for what becomes of a text without any known word in an array.
 
     Raises:
-        ValueError: There is no such word.
+        ValueError: There is no such word, or it is only for tables.
     """
-    if unknown not in ("zero", "error"):
-        raise ValueError(f'Expected unknown to be "zero" or "error", but got {unknown!r}.')
+    if unknown in get_args(UnknownInArray):
+        return
+    why = ""
+    if unknown in get_args(Unknown):
+        why = ": an array has a row of numbers for each text. encode_to and ArrowEncoder take it"
+    raise ValueError(f'Expected unknown to be "zero" or "error", but got {unknown!r}{why}.')
 
 
-def zero_rows(vectors: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Which of vectors [B, D] are zeros.
+def check_unknown(unknown: str, output_format: str = "parquet") -> None:
+    """Check the word for what becomes of a text without any known word in a table or file.
+
+    Args:
+        unknown: The word.
+        output_format: What is written.
+
+    Raises:
+        ValueError: There is no such word, or the format has no null.
+    """
+    if unknown not in get_args(Unknown):
+        raise ValueError(
+            f'Expected unknown to be "zero", "null", "skip" or "error", but got {unknown!r}.'
+        )
+    if unknown == "null" and output_format == "npy":
+        raise ValueError(
+            'There is no null in npy: write parquet, or say unknown="zero" or "skip" (on the '
+            "command line --unknown)."
+        )
+
+
+def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which of vectors [B, D] are zeros, [B].
 
     Example:
-        >>> zero_rows(np.array([[0, 1], [0, 0]])).tolist()
-        [1]
+        >>> are_zeros(np.array([[0, 1], [0, 0]])).tolist()
+        [False, True]
     """
-    candidates = np.flatnonzero(vectors[:, 0] == 0)  # few: the other columns are not read
-    zeros: NDArray[np.int64] = candidates[~vectors[candidates].any(axis=1)]
-    return zeros
+    found: NDArray[np.bool_] = vectors[:, 0] == 0
+    candidates = np.flatnonzero(found)  # few: the other columns are not read
+    found[candidates] = ~vectors[candidates].any(axis=1)
+    return found
 
 
 def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
@@ -48,22 +76,19 @@ def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
     Raises:
         ValueError: One has none; names its position.
     """
-    rows = zero_rows(np.atleast_2d(vectors))
+    rows = np.flatnonzero(are_zeros(np.atleast_2d(vectors)))
     if not len(rows):
         return
     if isinstance(texts, str):
-        raise unknown_text("The text", texts, "")
+        raise unknown_text("The text", texts, _INSTEAD)
     from st_static.tokens.columns import text_column  # which needs pyarrow
 
     column, first = text_column(texts, null), int(rows[0])
     more = f" ({len(rows):,} of the {len(column):,} texts have none)" if len(rows) > 1 else ""
-    raise unknown_text(f"The text at position {first}", column[first].as_py(), more)
+    raise unknown_text(f"The text at position {first}", column[first].as_py(), more + _INSTEAD)
 
 
 def unknown_text(which: str, text: str, more: str) -> ValueError:
-    """The error that a text has no known word."""
+    """The error that a text has no known word, with more behind it."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-    return ValueError(
-        f"{which} has no word that the model knows: {shown!r}{more}. Leave such texts out, or say "
-        'unknown="zero" (on the command line --unknown zero) for vectors of zeros.'
-    )
+    return ValueError(f"{which} has no word that the model knows: {shown!r}{more}")

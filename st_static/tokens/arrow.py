@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.tokens.ragged import offsets_of
+
+Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 def strings(texts: Sequence[str]) -> pa.Array:
@@ -66,8 +68,20 @@ def of_mask(values: NDArray[np.bool_]) -> pa.Array:
     return pa.BooleanArray.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
-def rows_where(table: pa.Table, kept: NDArray[np.bool_]) -> pa.Table:
-    """Those rows of a table [B] that are to be kept, [B]; also where a column holds views.
+def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.FixedSizeListArray:
+    """Vectors [B, D] as lists of D numbers, null where they are missing, [B].
+
+    Example:
+        >>> lists(np.eye(2), np.array([False, True])).to_pylist()
+        [[1.0, 0.0], None]
+    """
+    mask = of_mask(missing) if missing.any() else None
+    values = pa.array(vectors.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)
+
+
+def rows_where(table: Batch, kept: NDArray[np.bool_]) -> Batch:
+    """Those rows of a table or batch [B] that are to be kept; also where a column holds views.
 
     Example:
         >>> views = pa.table({"text": pa.array(["a", "b", "c"], pa.string_view())})
@@ -76,6 +90,9 @@ def rows_where(table: pa.Table, kept: NDArray[np.bool_]) -> pa.Table:
     """
     with contextlib.suppress(pa.ArrowNotImplementedError):  # of views, which slices take
         return table.filter(of_mask(kept))
-    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
-    runs = [table.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
-    return pa.concat_tables(runs or [table.slice(0, 0)]).combine_chunks()
+    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
+    rows = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    runs = [rows.slice(start, end - start) for start, end in edges.tolist()]
+    rows = pa.concat_tables(runs or [rows.slice(0, 0)])
+    columns = [column.combine_chunks() for column in rows.columns]
+    return type(table).from_arrays(columns, schema=rows.schema)

@@ -174,13 +174,68 @@ def test_a_bars_rate_goes_by_the_summarys_clock(tmp_path, monkeypatch):
         reader = TextReader(source, "txt")
         assert [len(rows.texts) for rows in _followed(reader, source, start=48.0)] == [3]
     assert written == ["3 sentences, 2 a second"]
-    assert _summary(Written(3, 0), 2.0, reader) == written[0]
+    assert _summary(Written(3, 0), 2.0, reader, "zero") == written[0]
 
 
-@pytest.mark.parametrize(("data", "says"), [(b"A ship\n", "1 sentence"), (b"", "0 sentences")])
-def test_one_sentence_or_none_have_no_rate(static_folder, data, says):
-    result = encode(static_folder, data=data, shell="> /dev/null")
-    assert result.stderr.decode() == says + "\n"
+def test_one_sentence_has_no_rate(static_folder):
+    result = encode(static_folder, data=b"A ship\n", shell="> /dev/null")
+    assert result.stderr.decode() == "1 sentence\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b""),
+        ("a.jsonl", b"\n"),
+        ("a.csv", b""),
+        ("a.csv", b"id,text\n"),
+        ("a.tsv.gz", gzip.compress(b"")),
+    ],
+)
+def test_an_input_without_a_text_is_said_to_be(static_folder, tmp_path, capsys, name, data):
+    source, out = tmp_path / name, tmp_path / "o.npy"
+    source.write_bytes(data)
+    assert main(["encode", str(static_folder), "--input", str(source), "--output", str(out)]) == 0
+    assert capsys.readouterr().err == f"0 sentences: {source} holds no text\n"
+    assert np.load(out).shape == (0, 2)
+
+
+def test_a_cell_that_may_be_several_rows_is_warned_of(static_folder, tmp_path, capsys):
+    source, out = tmp_path / "q.csv", tmp_path / "o.npy"
+    source.write_text('id,text\n1,"A ship said.\n2,a ship\n3,keeper"\n4,a\n5,ship\n')
+    command = ["encode", str(static_folder), "--input", str(source), "--output", str(out)]
+    assert main(command) == 0
+    said, warning = capsys.readouterr().err.splitlines()
+    assert said.startswith("3 sentences")
+    assert warning == (
+        f"Warning: 1 row of several lines may be several rows each; the first: {source}, line 2 to "
+        "4. If quotes are text in this file, say --quoting none; else --quoting double."
+    )
+    for quoting, n in (("double", 3), ("none", 5)):
+        assert main([*command, "--quoting", quoting]) == 0
+        assert re.fullmatch(rf"{n} sentences, .* a second\n", capsys.readouterr().err)
+        assert len(np.load(out)) == n
+    assert main([*command[:3], str(source.rename(tmp_path / "q.tsv")), *command[4:]]) == 1
+    assert "There is no column 'text'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("unknown", "says", "n"),
+    [
+        ("zero", "3 sentences, .* a second; 1 text without a known word: its vector is zeros", 3),
+        ("null", "3 sentences, .* a second; 1 text without a known word, written without a vec", 3),
+        ("skip", "2 sentences, .* a second; 1 text without a known word, left out", 2),
+    ],
+)
+def test_texts_without_a_known_word_are_counted(static_folder, tmp_path, capsys, unknown, says, n):
+    out = tmp_path / "o.parquet"
+    (tmp_path / "in.txt").write_bytes(DATA)
+    command = ["encode", str(static_folder), "--input", str(tmp_path / "in.txt"), "--output"]
+    assert main([*command, str(out), "--unknown", unknown]) == 0
+    assert re.match(says, capsys.readouterr().err)
+    table = pq.read_table(out)
+    assert len(table) == n
+    assert table["embedding"].null_count == (unknown == "null")
 
 
 def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
@@ -196,7 +251,11 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
     ("options", "says"),
     [
         ("--input {0}/in.doc --output {0}/o.npy", "in.doc: expected a name that ends with .txt, "),
-        ("--input {0}/in.json --output {0}/o.npy", "Say what it holds with --input_format"),
+        ("--input {0}/in.doc --output {0}/o.npy", "Say what it holds with --input_format"),
+        ("--input {0}/none --output {0}/o.npy", "The input {0}/none does not exist"),
+        ("--input {0}/in.csv --output {0}/o.npy --unknown null", "There is no null in npy"),
+        ("--input {0}/in.txt --output {0}/o.npy --quoting none", "CSV and TSV, and the input is t"),
+        ("--input {0} --output {0}/o --quoting none", "Parquet, which has no quotes: leave out --"),
         ("--input {0}/a.parquet.gz --output {0}/o.npy", "Parquet is compressed inside"),
         ("--input {0}/in.csv --output {0}/o.csv", "o.csv: expected a name that ends with .npy or"),
         ("--input {0}/in.csv --output {0}/o", "o: expected a name that ends with .npy or .parquet"),
@@ -224,6 +283,8 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
 )
 def test_encode_refuses_at_once_what_it_does_not_know(tmp_path, capsys, options, says):
     write_table(tmp_path / "in.csv", ("1", "A ship"))
+    for name in ("in.doc", "in.txt", "a.parquet.gz"):
+        (tmp_path / name).touch()
     before = sorted(tmp_path.iterdir())
     # There is no such model, either: it is not even looked for.
     status = main(["encode", str(tmp_path / "no_model"), *options.format(tmp_path).split()])

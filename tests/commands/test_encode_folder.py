@@ -138,6 +138,25 @@ def test_rows_that_cannot_be_read_are_counted_or_end_the_run(model, lake, tmp_pa
     assert len(pq.ParquetFile(tmp_path / "skip" / "year=0" / "part-0.parquet").read()) == 1
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()])
+def test_texts_without_a_known_word_are_null_or_left_out(model, tmp_path, capsys, kind):
+    lake = tmp_path / "words"
+    lake.mkdir()
+    texts = ["unheard", "a ship", "", "keeper"]
+    pq.write_table(pa.table({"text": pa.array(texts, kind)}), lake / "a.parquet")
+    assert run(model, lake, tmp_path / "null", "--unknown", "null") == 0
+    said = capsys.readouterr().err
+    assert "4 sentences" in said
+    assert "2 texts without a known word, written without a vector" in said
+    table = pq.read_table(tmp_path / "null" / "a.parquet")
+    assert table["embedding"].is_null().to_pylist() == [True, False, True, False]
+    assert run(model, lake, tmp_path / "skip", "--unknown", "skip") == 0
+    assert "2 texts without a known word, left out" in capsys.readouterr().err
+    assert pq.read_table(tmp_path / "skip" / "a.parquet")["text"].to_pylist() == texts[1::2]
+    assert run(model, lake, tmp_path / "skip", "--unknown", "skip") == 0
+    assert "0 files written, 1 there already" in capsys.readouterr().err
+
+
 def test_wildcards_choose_files(model, lake, tmp_path):
     assert run(model, lake / "year=1" / "*-3.parquet", tmp_path / "out") == 0
     assert list(written(tmp_path / "out")) == ["part-3.parquet"]

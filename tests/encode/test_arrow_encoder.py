@@ -1,5 +1,6 @@
 """ArrowEncoder adds FastEncoder's vectors to tables, whatever engine and process calls it."""
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -139,12 +140,46 @@ def test_texts_without_a_known_word_can_be_refused(model):
         ArrowEncoder(model, unknown="error")(pa.table({"text": TEXTS}))
 
 
+@pytest.mark.parametrize("as_batch", [False, True])
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()])
+def test_texts_without_a_known_word_can_be_null_or_left_out(model, expected, kind, as_batch):
+    batch = (pa.record_batch if as_batch else pa.table)({"text": pa.array(TEXTS, kind)})
+    known = [0, 3]
+    encoded = ArrowEncoder(model, unknown="null")(batch)
+    assert type(encoded) is type(batch)
+    assert encoded.schema.field("embedding").type == pa.list_(pa.float32(), 8)
+    found = encoded.column(1).to_pylist()
+    assert found == [v.tolist() if i in known else None for i, v in enumerate(expected)]
+    encoder = ArrowEncoder(model, unknown="skip")
+    encoded = encoder(batch)
+    assert type(encoded) is type(batch)
+    assert encoded.column(0).to_pylist() == [TEXTS[i] for i in known]
+    assert encoded.column(1).to_pylist() == expected[known].tolist()
+    nothing = encoder(batch.slice(1, 2))
+    assert (nothing.num_rows, nothing.schema) == (0, encoded.schema)
+
+
+@pytest.mark.parametrize("sizes", [[5], [2, 3], [0, 1, 0, 4], []])
+def test_polars_reads_null_in_tables_of_several_parts(model, expected, sizes):
+    ends = np.cumsum([0, *sizes]).tolist()
+    parts = [
+        pa.record_batch({"text": pa.array(TEXTS[a:b], pa.string())})
+        for a, b in itertools.pairwise(ends)
+    ]
+    table = pa.Table.from_batches(parts, pa.schema([("text", pa.string())]))
+    frame = pl.from_arrow(ArrowEncoder(model, unknown="null")(table))
+    known = [vector.tolist() if vector.any() else None for vector in expected[: sum(sizes)]]
+    assert frame["embedding"].to_list() == known
+    assert frame["embedding"].dtype == pl.Array(pl.Float32, 8)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"model": "no-such-folder"}, "no-such-folder"),
         ({"column": 3}, "Expected the name of a column"),
         ({"null": "drop"}, "Expected null to be"),
+        ({"unknown": "drop"}, "Expected unknown to be"),
         ({"dtype": "int4"}, "Expected the dtype"),
     ],
 )

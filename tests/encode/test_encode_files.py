@@ -109,7 +109,8 @@ def test_the_format_of_a_file_of_vectors_is_what_its_name_says(encoder, tmp_path
         ("w.npy", {"format": "parquet"}, "would hold parquet: let its name end with .parquet"),
         ("v.bin/w.npy", {}, "w.npy cannot be written: .*v.bin is a file"),
         ("", {}, "is a folder: name a file in it"),
-        ("w.npy", {"unknown": "drop"}, 'unknown to be "zero" or "error"'),
+        ("w.npy", {"unknown": "drop"}, 'unknown to be "zero", "null", "skip" or "error", but'),
+        ("w.npy", {"unknown": "null"}, "There is no null in npy: write parquet, or say"),
         ("w.npy", {"null": "drop"}, 'null to be "error" or "empty"'),
     ):
         with pytest.raises(ValueError, match=says):
@@ -139,6 +140,48 @@ def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path
     with pytest.raises(ValueError, match=r"text at position 7 has no word that the model knows: '"):
         encoder.encode_to(tmp_path / "v.npy", iter(texts), unknown="error")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_texts_without_a_known_word_may_be_null_or_left_out(student, sentences, tmp_path, dtype):
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
+    table[:2] = 0
+    encoder = FastEncoder(StaticModel(student, table, normalize=True), dtype=dtype)
+    texts = ["\x00", *sentences[:7], "", "", sentences[7], "\x00"]
+    expected = encoder.encode(texts)
+    known = np.flatnonzero(expected.any(axis=1)).tolist()
+    assert len(known) == 8
+    parquet = tmp_path / "v.parquet"
+    assert encoder.encode_to(parquet, texts, unknown="null") == len(texts)
+    embedding = pq.read_table(parquet)["embedding"]
+    assert embedding.type == pa.list_(pa.from_numpy_dtype(dtype), 6)
+    found = embedding.to_pylist()
+    assert found == [v.tolist() if i in known else None for i, v in enumerate(expected)]
+    for format in ("npy", "parquet"):
+        path = tmp_path / f"w.{format}"
+        assert encoder.encode_to(path, iter(texts), unknown="skip") == len(known)
+    np.testing.assert_array_equal(np.load(tmp_path / "w.npy"), expected[known])
+    rows = pq.read_table(tmp_path / "w.parquet")
+    assert rows["text"].to_pylist() == [texts[i] for i in known]
+    np.testing.assert_array_equal(np.stack(rows["embedding"].to_numpy()), expected[known])
+    assert encoder.write([pa.array(texts)], io.BytesIO(), "npy", "skip") == (8, 4)
+    assert encoder.encode_to(tmp_path / "none.npy", ["", "\x00"], unknown="skip") == 0
+
+
+def test_rows_that_cannot_be_read_do_not_count_as_unknown(student):
+    table = np.ones((student.get_vocab_size(), 6))
+    table[:2] = 0
+    encoder = FastEncoder(StaticModel(student, table, normalize=True))
+    data = b'{"text": "a ship"}\n{"text": null}\n{"text": ""}\n'
+    for unknown, missing in (("zero", [False, True, False]), ("null", [False, True, True])):
+        sink = io.BytesIO()
+        reader = TextReader(io.BytesIO(data), "jsonl", on_error="null")
+        assert encoder.write(reader, sink, "parquet", unknown) == (3, 1)
+        assert pq.read_table(sink)["embedding"].is_null().to_pylist() == missing
+    sink = io.BytesIO()
+    reader = TextReader(io.BytesIO(data), "jsonl", on_error="null")
+    assert encoder.write(reader, sink, "parquet", "skip") == (2, 1)
+    assert pq.read_table(sink)["text"].to_pylist() == ["a ship", None]
 
 
 def test_missing_texts_may_be_empty():
@@ -210,8 +253,7 @@ def test_csv_and_tsv(format, delimiter):
         ValueError, match=r"no column 'body' in the file\. Its columns are id, text"
     ):
         read(data, format, "body")
-    with pytest.raises(ValueError, match="is empty: expected a header"):
-        read(b"", format)
+    assert read(b"", format) == read(b"\n", format) == []
     with pytest.raises(ValueError, match="Two columns in the file have the same name: text, text"):
         read(as_table(delimiter, ("text", "text"), ("a", "b")), format)
     with pytest.raises(ValueError, match="has a column 'embedding'"):
@@ -328,6 +370,62 @@ def test_what_can_be_read_of_a_row_without_a_text_is_kept(format, data):
     assert table == {"id": ["1", "2", "3", None], "text": ["a", None, None, None]}
 
 
+# Quotes as text: the first takes the two lines behind it into its cell.
+QUOTES = 'id,text\n1,"Hello he said.\n2,foo\n3,bar."\n4,a\n5,b\n'
+
+
+@pytest.mark.parametrize("on_error", ["fail", "null", "skip"])
+def test_a_cell_that_looks_like_several_rows_is_an_error_in_tsv(on_error):
+    tsv = QUOTES.replace(",", "\t").encode()
+    with pytest.raises(ValueError, match=r"^q.tsv, line 2: .* line 4 closes.*--quoting none\)"):
+        rows_of(tsv, "tsv", on_error=on_error, name="q.tsv")
+    texts = ['"Hello he said.', "foo", 'bar."', "a", "b"]
+    _, numbers, found, _ = rows_of(tsv, "tsv", on_error=on_error, quoting="none")
+    assert (found, numbers) == (texts, [2, 3, 4, 5, 6])
+    _, _, found, reader = rows_of(tsv, "tsv", on_error=on_error, quoting="double")
+    assert found == ["Hello he said.\n2\tfoo\n3\tbar.", "a", "b"]
+    assert reader.doubtful == (0, "")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_cell_that_looks_like_several_rows_is_counted_in_csv(end):
+    data = QUOTES.replace("\n", end).encode()
+    _, _, found, reader = rows_of(data, "csv", name="q.csv")
+    assert len(found) == 3
+    assert reader.doubtful == (1, "q.csv, line 2 to 4")
+    assert rows_of(data, "csv", quoting="none")[3].doubtful == (0, "")
+    assert len(rows_of(data, "csv", quoting="none")[2]) == 5
+    # In a row of the wrong length, others may be lost: it is not left out as one.
+    with pytest.raises(ValueError, match="Line 2: a quote is opened that line 4 closes"):
+        rows_of(data.replace(b'."', b'.",x'), "csv", on_error="skip")
+
+
+@pytest.mark.parametrize(("format", "delimiter"), [("csv", ","), ("tsv", "\t")])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_lines_of_a_cell_that_are_no_rows_are_no_matter(format, delimiter, place):
+    text = 'two\nlines of "text", and\n\nmore'
+    rows = [["a", "b"], ["1", "2"], ["3", "4"]]
+    for row, cell in zip(rows, ("text", text, "x"), strict=True):
+        row.insert(place, cell)
+    _, numbers, texts, reader = rows_of(as_table(delimiter, *rows), format)
+    assert texts == [text, "x"]
+    assert (numbers, reader.doubtful) == ([2, 6], (0, ""))
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ('"text" ,id', "Line 1: expected a row of the table, but it is broken"),
+        ('"size" in', "Line 1: expected a row of the table, but it is broken"),
+        ('id,"text', "Line 1: a quote is opened and never closed"),
+        ('id,"te\nx"t', "Line 1: a quote is opened that line 2 closes in the middle"),
+    ],
+)
+def test_a_header_is_read_as_rows_are(header, says):
+    with pytest.raises(ValueError, match=says):
+        rows_of(f"{header}\na,1\n".encode(), "csv")
+
+
 def test_a_row_that_is_left_out_does_not_decide_on_the_types_of_columns():
     data = b'{"id":"x","text":5}\n{"id":1,"text":"a"}\n'
     assert rows_of(data, "jsonl", keep=True, on_error="skip")[0] == {"id": [1], "text": ["a"]}
@@ -365,7 +463,7 @@ def test_damaged_files_are_named():
             list(TextReader(stream, format, "a ship", name="a.gz"))
 
 
-@pytest.mark.parametrize("option", [{"null": "drop"}, {"on_error": "drop"}])
+@pytest.mark.parametrize("option", [{"null": "drop"}, {"on_error": "drop"}, {"quoting": "drop"}])
 def test_words_that_are_no_option(option):
     with pytest.raises(ValueError, match="but got 'drop'"):
         TextReader(io.BytesIO(), "txt", **option)

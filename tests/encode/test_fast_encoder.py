@@ -266,6 +266,9 @@ def test_texts_without_a_known_word(ours):
     np.testing.assert_array_equal(known, encoder.encode(["the ship", "keeper"]))
     with pytest.raises(ValueError, match=r'unknown to be "zero" or "error", but got \'x\''):
         encoder.encode("the ship", unknown="x")
+    for word in ("null", "skip"):
+        with pytest.raises(ValueError, match="an array has a row of numbers for each text"):
+            encoder.encode(["the ship"], unknown=word)
 
 
 VALUES = st.text(max_size=9) | st.sampled_from(
