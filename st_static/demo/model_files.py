@@ -35,8 +35,8 @@ def check_model(model: StaticModel) -> None:
     """Check that a model can run on the page.
 
     Raises:
-        ValueError: Its tokenizer does not run in JavaScript, it compares vectors by another
-            measure, or its table holds numbers that are not finite.
+        ValueError: Its tokenizer does not run in JavaScript, or it compares vectors by another
+            measure.
     """
     check_javascript_tokenizer(model.tokenizer)
     if model.similarity_fn_name not in _SIMILARITIES:
@@ -44,8 +44,6 @@ def check_model(model: StaticModel) -> None:
             f"The model compares vectors by {model.similarity_fn_name}, but a demo can show "
             f"{' and '.join(_SIMILARITIES)} only."
         )
-    if not np.isfinite(model.table).all():
-        raise ValueError("The model's table holds numbers that are not finite. Build it again.")
 
 
 def write_model_files(folder: Path, model: StaticModel, texts: list[str]) -> None:
