@@ -37,8 +37,7 @@ def check_model(model: StaticModel) -> None:
 
     Raises:
         ValueError: Its tokenizer does not run in JavaScript, it compares vectors by another
-            measure, or its table holds numbers that are not finite or turns vectors too far in
-            int8.
+            measure, or its table turns vectors too far in int8.
     """
     check_javascript_tokenizer(model.tokenizer)
     if model.similarity_fn_name not in _SIMILARITIES:
@@ -46,8 +45,6 @@ def check_model(model: StaticModel) -> None:
             f"The model compares vectors by {model.similarity_fn_name}, but a demo can show "
             f"{' and '.join(_SIMILARITIES)} only."
         )
-    if not np.isfinite(model.table).all():
-        raise ValueError("The model's table holds numbers that are not finite. Build it again.")
     check_int8(model, "A demo holds the table in int8 only, so there can be none of this model.")
 
 

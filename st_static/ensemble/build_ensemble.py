@@ -28,7 +28,7 @@ from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.modules import RECORD_FILE
-from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.notes import CARD_FILE, read_notes
 from st_static.model.resolve import read_named
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def _record_agreement(folder: Path, figures: Figures) -> None:
     record["ensemble"]["agreement"] = {name: figures[name] for name in names}
     write_json(folder / RECORD_FILE, record)
     try:
-        notes = notes_of((folder / CARD_FILE).read_text("utf-8"))
+        notes = read_notes(folder / CARD_FILE)
     except (OSError, ValueError):
         return  # not a card of ours
     with atomic(folder / CARD_FILE) as partial:

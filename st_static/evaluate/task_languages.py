@@ -11,7 +11,7 @@ import langcodes
 from st_static.hub_access import require_model
 from st_static.languages import primary_of
 from st_static.model.model_name import ModelName
-from st_static.model.stated_facts import FILES, has_recipe, stated_languages
+from st_static.model.stated_facts import FILES, read_stated_facts
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -41,7 +41,7 @@ def languages_of_model(model: str) -> list[str]:
         model: Its name, as for `load_model`.
 
     Returns:
-        Their tags, see `stated_languages`; of a model on the Hub, what its repository states;
+        Their tags, see `StatedFacts`; of a model on the Hub, what its repository states;
         English of a recipe that states none. None of other peers, and of other models.
 
     Raises:
@@ -52,7 +52,8 @@ def languages_of_model(model: str) -> list[str]:
         return []
     place = name.folder_or_id()
     folder = Path(place) if Path(place).exists() else _download_stated(place)
-    return stated_languages(folder) or (["en"] if has_recipe(folder) else [])
+    stated = read_stated_facts(folder)
+    return list(stated.languages) or (["en"] if stated.has_recipe else [])
 
 
 def _download_stated(model: str) -> Path:

@@ -19,11 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
 from tokenizers import Tokenizer
 
-from st_static.files import read_json, write_json
+from st_static.files import write_json
+from st_static.foreign_files import read_object
 from st_static.model.modules import TABLE_FILE
+from st_static.model.table_file import stored_arrays
 
 CLIENT_CONFIG = "config.json"
 _TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -85,16 +86,14 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
 def _read(file: Path) -> dict[str, Any] | None:
     """What a file tells; None if it is no JSON object."""
     try:
-        content = read_json(file)
+        return read_object(file, dict)
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def is_plain_table(folder: Path) -> bool:
     """Whether a folder's table has the name that clients look for."""
-    with safe_open(folder / TABLE_FILE, "np") as tensors:
-        return PLAIN_TABLE in tensors.keys()  # noqa: SIM118
+    return PLAIN_TABLE in stored_arrays(folder / TABLE_FILE)
 
 
 def write_client_files(folder: Path, tokenizer: Tokenizer, dimension: int, normalize: bool) -> None:

@@ -17,14 +17,16 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from msgspec import Meta, Struct
+from safetensors.numpy import save_file
 
-from st_static.files import read_json, write_json
+from st_static.files import write_json
+from st_static.foreign_files import read_as
 from st_static.model.head import DenseLayer, Head
+from st_static.model.table_file import stored_arrays
 
 MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
@@ -61,6 +63,38 @@ STATIC_FORMS = (
 _FORMS_IN_WORDS = "StaticEmbedding, then Normalize, SegmentNormalize, or Dense, Dense and Normalize"
 
 
+class ModuleEntry(Struct):
+    """A module in modules.json.
+
+    Attributes:
+        type: Its class.
+        path: Its folder, inside the model's.
+    """
+
+    type: str
+    path: str
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.type.rpartition(".")[2]
+
+
+class Model2VecConfig(Struct):
+    """What is read of a config.json of Model2Vec."""
+
+    normalize: bool | None = None
+
+
+class _DenseConfig(Struct):
+    activation_function: str
+
+
+class _SegmentsConfig(Struct):
+    widths: list[Annotated[int, Meta(ge=1)]]
+    weights: list[Annotated[float, Meta(gt=0)]]
+
+
 class Segment(NamedTuple):
     """Neighbouring dimensions that are scaled by themselves, in a fused ensemble."""
 
@@ -91,18 +125,38 @@ def table_folder(folder: Path) -> Path:
     return inner if (inner / TABLE_FILE).is_file() else folder
 
 
+def read_module_list(folder: Path) -> list[ModuleEntry]:
+    """Read the list of a folder's modules.
+
+    Raises:
+        ValueError: It is no such list, or a path in it leaves the folder.
+        FileNotFoundError: It is not there.
+    """
+    file = folder / MODULES_FILE
+    modules = read_as(file, list[ModuleEntry])
+    for number, module in enumerate(modules):
+        path = Path(module.path)
+        if path.anchor or ".." in path.parts:
+            raise ValueError(
+                f"{file} names the folder {module.path!r} at `[{number}].path`, which is not "
+                "inside the model's. Copy the model again."
+            )
+    return modules
+
+
 def read_modules(folder: Path) -> Modules:
     """Read what a folder's modules do.
 
     Raises:
-        ValueError: They are not those of a static model.
+        ValueError: They are not those of a static model, or a file of them is not as expected.
     """
-    if not (folder / MODULES_FILE).is_file():  # a model of Model2Vec alone
-        config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-        return Modules(folder, bool(config.get("normalize", False)))
-    modules = read_json(folder / MODULES_FILE)
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
-    folders = [folder / module["path"] for module in modules]
+    if not (folder / MODULES_FILE).exists():  # a model of Model2Vec alone
+        file = folder / "config.json"
+        config = read_as(file, Model2VecConfig) if file.exists() else Model2VecConfig()
+        return Modules(folder, bool(config.normalize))
+    modules = read_module_list(folder)
+    kinds = [module.kind for module in modules]
+    folders = [folder / module.path for module in modules]
     if kinds not in STATIC_FORMS:
         raise ValueError(
             f"{folder} is no static model: expected the modules {_FORMS_IN_WORDS}, but it has "
@@ -162,12 +216,13 @@ def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]
 
 def _read_segments(folder: Path) -> tuple[Segment, ...]:
     file = folder / "config.json"
-    try:
-        config = read_json(file)
-        pairs = zip(config["widths"], config["weights"], strict=True)
-        return tuple(Segment(int(width), float(weight)) for width, weight in pairs)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"Expected widths and weights of segments in {file}: {error}.") from error
+    config = read_as(file, _SegmentsConfig)
+    if len(config.widths) != len(config.weights):
+        raise ValueError(
+            f"{file} has {len(config.widths)} widths, but {len(config.weights)} weights. Expected "
+            "one of each for every segment."
+        )
+    return tuple(map(Segment, config.widths, config.weights))
 
 
 def _write_dense(folder: Path, layer: DenseLayer) -> None:
@@ -193,14 +248,20 @@ def write_weights(path: Path, weights: dict[str, Any]) -> None:
 
 
 def _read_head(folders: Sequence[Path]) -> Head:
+    layers = [_read_dense(folder) for folder in folders]
     try:
-        return Head.of_dense([_read_dense(folder) for folder in folders])
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
-        raise ValueError(f"The head in {folders[0]} cannot be read: {error}.") from error
+        return Head.of_dense(layers)
+    except ValueError as error:
+        raise ValueError(f"The head in {folders[0]} cannot be read: {error}") from error
 
 
 def _read_dense(folder: Path) -> DenseLayer:
-    config, weights = read_json(folder / "config.json"), load_file(folder / TABLE_FILE)
-    if np.any(weights.get("linear.bias", 0)):
-        raise ValueError("its Dense layers have biases")
-    return DenseLayer(weights["linear.weight"], config["activation_function"])
+    file = folder / TABLE_FILE
+    activation = read_as(folder / "config.json", _DenseConfig).activation_function
+    arrays = stored_arrays(file)
+    weight = arrays.get("linear.weight")
+    if weight is None or len(weight.shape) != 2:
+        raise ValueError(f"Expected an array linear.weight with two axes in {file}.")
+    if "linear.bias" in arrays and np.any(arrays["linear.bias"].read()):
+        raise ValueError(f"The Dense layer in {file} has a bias, which no head has.")
+    return DenseLayer(weight.read(), activation)

@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from st_static.foreign_files import read_bounded
+
 CARD_FILE = "README.md"
+# Large ones have a tenth of it.
+_MOST_BYTES = 1_000_000
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
+
+
+def read_card(file: Path) -> str:
+    """The text of a card.
+
+    Raises:
+        ValueError: It is too large, no regular file, or not UTF-8.
+        FileNotFoundError: It is not there.
+    """
+    try:
+        text = read_bounded(file, _MOST_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected text in UTF-8 in {file}, but there is other data.") from error
+    return text.replace("\r\n", "\n")
 
 
 def notes_of(card: str) -> str:
@@ -28,8 +46,9 @@ def read_notes(path: Path) -> str:
     Raises:
         ValueError: As `notes_of`; it names the file.
     """
+    card = read_card(path)
     try:
-        return notes_of(path.read_text("utf-8"))
+        return notes_of(card)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

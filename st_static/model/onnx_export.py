@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
 from st_static.arguments import as_path
 from st_static.files import atomic
+from st_static.foreign_files import check_regular
 from st_static.model.client_files import (
     CLIENT_FILES,
     is_plain_table,
@@ -34,6 +34,7 @@ from st_static.model.client_files import (
 )
 from st_static.model.client_tokenizer import check_tokenizer
 from st_static.model.int8_check import check_int8
+from st_static.model.int8_table import Table
 from st_static.model.modules import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, read_modules
 from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
 from st_static.model.onnx_graph import build_graph
@@ -43,6 +44,7 @@ from st_static.model.static_model import StaticModel, read_static_model
 BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
 # Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
+_MAX_FILE_BYTES = 2**31
 # Writes a plain table again, in our layout.
 _RENAMING = (
     "python -c 'import sys; from st_static.model.export import export_model; "
@@ -97,7 +99,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     check_onnx(folder, quantize or True)
     static = read_static_model(folder)
     check_tokenizer(static.tokenizer)
-    _check_numbers(static)
+    _check_size(static.table)
     files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
     if folder / ONNX_FILES[1] in files:
         check_int8(static, _WITHOUT_INT8)
@@ -129,17 +131,15 @@ def _graph_of(file: Path, model: StaticModel) -> onnx.ModelProto:
 
 def _read(file: Path) -> onnx.ModelProto | None:
     """A file's graph; None if it holds none."""
+    if check_regular(file) > _MAX_FILE_BYTES:
+        return None
     try:
         return onnx.load_model(file, format="protobuf", load_external_data=False)
     except DecodeError:
         return None
 
 
-def _check_numbers(model: StaticModel) -> None:
-    table = np.asarray(model.table)
-    weights = [table, model.head.first, model.head.second] if model.head else [table]
-    if not all(np.isfinite(array).all() for array in weights):
-        raise ValueError("The model holds numbers that are not finite. Build it again.")
+def _check_size(table: Table) -> None:
     if table.nbytes > _MAX_TABLE_BYTES:
         raise ValueError(
             f"The table has {table.nbytes:,} bytes, but an ONNX file holds up to "

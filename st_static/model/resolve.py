@@ -10,6 +10,7 @@ Model2Vec |
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from st_static.model.model_name import ModelName
+from st_static.model.stated_facts import StatedFacts
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.text_vectors import read_word_vectors
 
@@ -70,4 +72,5 @@ def read_wordllama(dimension: str) -> StaticModel:
     tokenizer.no_truncation()
     name = f"wordllama/l2_supercat_{dimension}"
     # The package's licence; its table was made of the token vectors of larger models.
-    return StaticModel(tokenizer, table, normalize=False, name=name, license="mit")
+    state = partial(StatedFacts, license="mit")
+    return StaticModel(tokenizer, table, normalize=False, name=name, state=state)

@@ -4,73 +4,56 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import yaml
-
-from st_static.files import read_json
+from st_static.foreign_files import read_as
 from st_static.languages import languages_of_record
 from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE
+from st_static.model.record import StatedRecord
 
 FILES = (RECORD_FILE, CARD_FILE)
 """The files that state it."""
 
-_HEADER = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
 
 
-def stated_license(folder: Path) -> str | None:
-    """The licence in the model card's header, or else the one that its record has."""
-    stated = _header_of_card(folder).get("license")
-    if not isinstance(stated, str) or stated == "unknown":
-        of_build = (_record(folder, "recipe").get("export") or {}).get("license")
-        stated = of_build or _record(folder, "conversion").get("license")
-    return stated if isinstance(stated, str) else None
+class StatedFacts(NamedTuple):
+    """What a model's folder states of it.
 
-
-def stated_languages(folder: Path) -> list[str]:
-    """The languages that a model is for, without script and region; none where nothing says them.
-
-    The model's record says them, or else the card's header.
+    Attributes:
+        license: As the model's card names it, or else the record of its build; if either does.
+        languages: Their tags, without script and region; none where nothing says them.
+        has_recipe: Whether a record says from what recipe the model was built.
     """
-    recorded = {part: _record(folder, part) for part in ("recipe", "ensemble", "conversion")}
-    return languages_of_record(recorded) or _languages_of_card(folder)
+
+    license: str | None = None
+    languages: tuple[str, ...] = ()
+    has_recipe: bool = False
 
 
-def has_recipe(folder: Path) -> bool:
-    """Whether a record says from what recipe a model was built."""
-    return bool(_record(folder, "recipe"))
+def read_stated_facts(folder: Path) -> StatedFacts:
+    """Read what a model's record and its card state; what cannot be read states nothing."""
+    from st_static.model.card_header import stated_in_header  # with yaml, which no text needs
+
+    header = stated_in_header(folder / CARD_FILE)
+    try:
+        record: dict[str, Any] = {**read_as(folder / RECORD_FILE, StatedRecord)}
+    except (OSError, ValueError):
+        record = {}
+    recipe, conversion = record.get("recipe"), record.get("conversion") or {}
+    license_id = header.get("license")
+    if not isinstance(license_id, str) or license_id == "unknown":
+        of_build = ((recipe or {}).get("export") or {}).get("license")
+        license_id = of_build or conversion.get("license")
+    languages = languages_of_record(record) or _languages_of_card(header)
+    return StatedFacts(license_id, tuple(languages), recipe is not None)
 
 
-def _languages_of_card(folder: Path) -> list[str]:
-    stated = _header_of_card(folder).get("language")
+def _languages_of_card(header: dict[str, Any]) -> list[str]:
+    stated = header.get("language")
     stated = stated if isinstance(stated, list) else [stated]
     # To YAML the tag of Norwegian is a truth value.
     tags = ["no" if tag is False else str(tag).lower() for tag in stated]
     found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
     return list(dict.fromkeys(found))
-
-
-def _record(folder: Path, part: str) -> dict[str, Any]:
-    """A part of the record of a model's build; empty where there is none."""
-    try:
-        record = read_json(folder / RECORD_FILE)
-    except (OSError, ValueError):
-        return {}
-    found = record.get(part) if isinstance(record, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _header_of_card(folder: Path) -> dict[str, Any]:
-    """The YAML of a model's card; empty where there is no card that can be read."""
-    card = folder / CARD_FILE
-    if not card.is_file():
-        return {}
-    # As huggingface_hub's metadata_load, whose import takes longer than to read a model.
-    try:
-        found = _HEADER.match(card.read_text("utf-8-sig"))
-        header = yaml.safe_load(found[1]) if found else {}
-    except (ValueError, yaml.YAMLError):  # of bytes that are no text, too
-        return {}
-    return header if isinstance(header, dict) else {}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta, Raw, Struct
 from tokenizers import Tokenizer
 
 from st_static.arguments import check_model_name
-from st_static.files import read_json
+from st_static.foreign_files import MOST_BYTES, read_as
 from st_static.hub_access import require_model
 from st_static.model.head import Head
 from st_static.model.int8_table import Int8Table, Table
@@ -24,11 +25,32 @@ from st_static.model.modules import (
     Segment,
     read_modules,
 )
-from st_static.model.stated_facts import stated_languages, stated_license
+from st_static.model.stated_facts import StatedFacts, read_stated_facts
 from st_static.model.table_file import read_table
 from st_static.tokens.unknown_token import unknown_id
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
+# A tokenizer.json has a few dozen bytes for each token, and less than a megabyte beside them.
+_BYTES_OF_A_TOKEN = 1_000
+
+
+# The shapes of files that are read.
+class _Config(Struct):
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    similarity_fn_name: str | None = None
+    truncate_dim: Annotated[int, Meta(ge=1)] | None = None
+
+
+class _Vocabulary(Struct):
+    vocab: dict[str, int] | list[Raw]  # ids by token; a Unigram model has them in order
+    unk_token: str | None = None
+    unk_id: int | None = None
+    byte_fallback: bool | None = None
+
+
+class _TokenizerFile(Struct):
+    model: _Vocabulary
 
 
 @dataclass(frozen=True)
@@ -44,10 +66,10 @@ class StaticModel:
         segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
         head: What comes between the mean and its last scaling, if anything does.
         name: Folder or Hub id.
-        license: As the model's card names it, or else the record of its build; if either does.
         prompts: All of the model's prompts by name.
         similarity_fn_name: The measure of similarity, as sentence-transformers calls it.
-        languages: Their tags, see `stated_languages`.
+        state: Gives the licence and languages that are stated of the model, when they are asked
+            for.
     """
 
     tokenizer: Tokenizer
@@ -58,10 +80,23 @@ class StaticModel:
     segments: tuple[Segment, ...] = ()
     head: Head | None = None
     name: str = ""
-    license: str | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     similarity_fn_name: str = "cosine"
-    languages: tuple[str, ...] = ()
+    state: Callable[[], StatedFacts] = StatedFacts
+
+    @cached_property
+    def _stated(self) -> StatedFacts:
+        return self.state()
+
+    @property
+    def license(self) -> str | None:
+        """The model's licence, if it is stated, see `StatedFacts`."""
+        return self._stated.license
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The tags of the model's languages, see `StatedFacts`."""
+        return self._stated.languages
 
     def __post_init__(self) -> None:
         widths = self.widths
@@ -114,16 +149,17 @@ def read_static_model(
         folder = _download(str(model), revision, token, cache_folder)
     modules = read_modules(folder)
     tokenizer_file = modules.home / TOKENIZER_FILE
-    if not tokenizer_file.is_file():
+    if not tokenizer_file.exists():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
+    table = _read_table(modules.home, mmap, int8, [segment.width for segment in modules.segments])
+    _check_vocabulary(tokenizer_file, len(table))
     tokenizer = _read_tokenizer(tokenizer_file)
-    widths = [segment.width for segment in modules.segments]
-    table = _read_table(modules.home, mmap, int8, widths)
-    check_fit(tokenizer, table)
+    # The ids of added tokens are not always those that the file has for them.
+    _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
     if not (folder / MODULES_FILE).exists():
         _leave_out_unknown(tokenizer, table)
     file = folder / CONFIG_FILE
-    config = read_json(file) if file.is_file() else {}
+    config = read_as(file, _Config) if file.exists() else _Config()
     return StaticModel(
         tokenizer,
         table,
@@ -133,10 +169,9 @@ def read_static_model(
         modules.segments,
         modules.head,
         folder.resolve().name if Path(model).is_dir() else str(model),
-        stated_license(folder),
-        {name: prompt or "" for name, prompt in (config.get("prompts") or {}).items()},
-        config.get("similarity_fn_name") or "cosine",
-        tuple(stated_languages(folder)),
+        {name: prompt or "" for name, prompt in (config.prompts or {}).items()},
+        config.similarity_fn_name or "cosine",
+        partial(read_stated_facts, folder),
     )
 
 
@@ -174,7 +209,7 @@ def _read_tokenizer(file: Path) -> Tokenizer:
 
 def _read_table(folder: Path, mmap: bool, int8: bool, widths: list[int]) -> Table:
     file = folder / TABLE_FILE
-    if not file.is_file():
+    if not file.exists():
         raise ValueError(
             f"Expected the table in {file}, which is not there. Tables in other formats are not "
             "read: they may run code."
@@ -196,50 +231,50 @@ def _leave_out_unknown(tokenizer: Tokenizer, table: Table) -> None:
         table[unknown] = 0
 
 
-def check_fit(tokenizer: Tokenizer, table: Table) -> None:
+def _check_vocabulary(file: Path, n_rows: int) -> None:
     """Check that every token has a row, and that unknown characters have a token.
 
+    It reads the file itself: to a tokenizer, which makes lists as long as its largest id, a small
+    file could cost all memory.
+
     Raises:
-        ValueError: They do not.
+        ValueError: They do not, or it is no tokenizer.
     """
-    description = json.loads(tokenizer.to_str())  # a third of the memory of tokenizer.get_vocab()
-    model = description["model"]
-    needed = 1 + max(_token_ids(description), default=-1)
-    if needed > len(table):
-        raise ValueError(
-            f"The tokenizer has ids up to {needed - 1}, for {needed} rows, but the table has "
-            f"{len(table)} rows. Tokenizer and table are not of the same model."
-        )
-    if model["type"] == "Unigram":
-        known = model.get("unk_id") is not None or model.get("byte_fallback", False)
-        unknown = "unk_id"
+    model = read_as(file, _TokenizerFile, MOST_BYTES + _BYTES_OF_A_TOKEN * n_rows).model
+    vocabulary = model.vocab
+    if isinstance(vocabulary, dict):
+        _check_ids(max(vocabulary.values(), default=-1), n_rows)
+        unknown: str | None = model.unk_token
+        known = unknown is None or unknown in vocabulary
     else:
-        unknown = model.get("unk_token")
-        known = unknown is None or unknown in model["vocab"]
+        _check_ids(len(vocabulary) - 1, n_rows)
+        known, unknown = model.unk_id is not None or bool(model.byte_fallback), "unk_id"
     if not known:
         raise ValueError(
-            f"The tokenizer's unknown token {unknown!r} is not among the {len(model['vocab'])} "
-            f"tokens of its model (the table has {len(table)} rows). Add it to tokenizer.json."
+            f"The tokenizer's unknown token {unknown!r} is not among the {len(vocabulary)} "
+            f"tokens of its model (the table has {n_rows} rows). Add it to tokenizer.json."
         )
 
 
-def _token_ids(description: dict[str, Any]) -> Iterator[int]:
-    """The ids of a tokenizer's tokens, from the content of its tokenizer.json."""
-    vocabulary = description["model"]["vocab"]
-    yield from vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-    yield from (token["id"] for token in description["added_tokens"])
+def _check_ids(largest: int, n_rows: int) -> None:
+    if largest >= n_rows:
+        raise ValueError(
+            f"The tokenizer has ids up to {largest}, for {largest + 1} rows, but the table has "
+            f"{n_rows} rows. Tokenizer and table are not of the same model."
+        )
 
 
-def _truncate_dim(config: dict[str, Any], width: int) -> int | None:
+def _truncate_dim(config: _Config, width: int) -> int | None:
     """How many dimensions are kept; None if all are, as where the config names more."""
-    kept: int | None = config.get("truncate_dim")
+    kept = config.truncate_dim
     return kept if kept and kept < width else None
 
 
-def _default_prompt(config: dict[str, Any]) -> str:
-    name = config.get("default_prompt_name")
+def _default_prompt(config: _Config) -> str:
+    name = config.default_prompt_name
     if not name:
         return ""
-    if name not in config.get("prompts", {}):
+    prompts = config.prompts or {}
+    if name not in prompts:
         raise ValueError(f"The model's default prompt {name!r} is not among its prompts.")
-    return str(config["prompts"][name])
+    return prompts[name] or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from st_static.foreign_files import check_regular
 from st_static.model.int8_table import Int8Table, Table
 
 # Number formats of numpy by their names in safetensors; bfloat16 is read as its two bytes.
@@ -23,38 +25,83 @@ _FORMATS = {
     "I32": "<i4",
     "I16": "<i2",
     "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
     "U8": "u1",
+    "BOOL": "?",
 }
 
 
-class _Stored(NamedTuple):
-    """Where an array stands in a file."""
+# A header of one megabyte names ten thousand arrays.
+_MOST_OF_A_HEADER = 1_000_000
+# Bytes that are looked at together: few, as they are copied.
+_PART = 4_000_000
+
+
+class StoredArray(NamedTuple):
+    """Where an array stands in a file.
+
+    Attributes:
+        file: The file.
+        name: The array's.
+        dtype: Its number format, as safetensors calls it.
+        offset: Where it begins, in bytes.
+        shape: Its axes; there may be none.
+    """
 
     file: Path
     name: str
+    dtype: str
     offset: int
     shape: list[int]
 
     def read(self, rows: slice = slice(None)) -> NDArray[Any]:
-        """The array in memory, or some of its rows."""
-        start, stop, _ = rows.indices(self.shape[0])
-        shape = [stop - start, *self.shape[1:]]
-        row = int(np.prod(self.shape[1:]))
-        offset = self.offset + start * row * np.dtype(_FORMATS[self.name]).itemsize
-        array = np.fromfile(self.file, _FORMATS[self.name], shape[0] * row, offset=offset)
-        if self.name == "BF16":  # the upper half of a float32
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        return array.reshape(shape)
+        """The array in memory, or some of its rows.
+
+        Raises:
+            ValueError: A number is not finite, or the memory is too small.
+        """
+        array = self._read(rows)
+        if not _is_finite(array):
+            raise _not_finite(self.file, self.name)
+        return array
+
+    def not_finite(self) -> int:
+        """How many of its numbers are not finite; only a part is in memory at a time."""
+        length = self.shape[0] if self.shape else 1
+        step = max(1, _PART // max(1, self._row_bytes))
+        parts = (self._read(slice(i, i + step)) for i in range(0, length, step))
+        return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
     def map(self) -> NDArray[Any]:
         """The array mapped into memory; what is written to it stays there."""
-        if self.name == "BF16":
+        if self.dtype == "BF16":
             raise _cannot_be_mapped(self.file, "numpy has no bfloat16, as which it is stored")
-        if not all(self.shape):  # there is nothing to map
-            return self.read()
-        mapped = np.memmap(self.file, _FORMATS[self.name], "c", self.offset, tuple(self.shape))
+        mapped = np.memmap(self.file, _FORMATS[self.dtype], "c", self.offset, tuple(self.shape))
         # Old releases of safetensors put arrays where processors do not like to read numbers.
         return mapped if mapped.flags.aligned else mapped.copy()
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * np.dtype(_FORMATS[self.dtype]).itemsize
+
+    def _read(self, rows: slice) -> NDArray[Any]:
+        if not self.shape:
+            return np.fromfile(self.file, _FORMATS[self.dtype], 1, offset=self.offset)
+        start, stop, _ = rows.indices(self.shape[0])
+        shape = [stop - start, *self.shape[1:]]
+        offset = self.offset + start * self._row_bytes
+        try:
+            array = np.fromfile(self.file, _FORMATS[self.dtype], math.prod(shape), offset=offset)
+            if self.dtype == "BF16":  # the upper half of a float32
+                array = (array.astype(np.uint32) << 16).view(np.float32)
+        except MemoryError as error:
+            raise ValueError(
+                f"{self.name} in {self.file} needs {math.prod(shape) * 4 / 1e9:.1f} GB of memory, "
+                "which are not free. Map the table (mmap=True), or free memory."
+            ) from error
+        return array.reshape(shape)
 
 
 def read_table(
@@ -65,43 +112,88 @@ def read_table(
     Args:
         file: The file.
         mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
-            processes of a machine share the memory. The file must not change meanwhile.
+            processes of a machine share the memory. The file must not change meanwhile. Whether
+            its numbers are finite is not checked, for that would read all of it.
         int8: Whether to round it to int8 as it is read, some rows at a time.
         widths: Dimensions of each segment of a fused ensemble, which int8 has scales for.
 
     Raises:
-        ValueError: It is broken, holds no table, or the table cannot be mapped.
+        ValueError: It is broken, is no regular file, or holds no table, with whole rows and finite
+            numbers; or the table cannot be mapped.
     """
-    arrays = _stored(file)
+    arrays = stored_arrays(file)
     if "embedding.weight" not in arrays and "embeddings" not in arrays:
         raise ValueError(
             f"Expected a table called embedding.weight or embeddings in {file}, but it holds "
             f"{', '.join(arrays)}."
         )
     name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
+    stored = arrays[name]
+    if len(stored.shape) != 2 or not all(stored.shape):
+        raise ValueError(
+            f"Expected the table {name} in {file} as rows of numbers, at least one of each, but "
+            f"its shape is {stored.shape}. Copy or build the model again."
+        )
     changes = [key for key in ("mapping", "weights") if name == "embeddings" and key in arrays]
     if mmap and changes:
         raise _cannot_be_mapped(file, f"its rows go through {' and '.join(changes)}")
     if int8 and not changes:
-        return Int8Table.of(arrays[name].read, arrays[name].shape, widths)
-    table = arrays[name].map() if mmap else arrays[name].read()
+        return Int8Table.of(stored.read, stored.shape, widths)
+    table = stored.map() if mmap else stored.read()
     if "mapping" in changes:
-        table = table[arrays["mapping"].read().astype(np.int64)]
+        table = table[_row_numbers(arrays["mapping"], len(table))]
     if "weights" in changes:
-        weights = arrays["weights"].read().astype(np.float32)
-        table = table.astype(np.float32) * weights[:, None]
+        weights = arrays["weights"]
+        if weights.shape != [len(table)]:
+            raise ValueError(
+                f"Expected weights in {file} for {len(table)} tokens, but their shape is "
+                f"{weights.shape}. Copy the model again."
+            )
+        with np.errstate(over="ignore"):
+            table = table.astype(np.float32) * weights.read().astype(np.float32)[:, None]
+        if not _is_finite(table):
+            raise _not_finite(file, f"{name} times weights")
     return Int8Table.of(table.__getitem__, table.shape, widths) if int8 else table
 
 
-def _stored(file: Path) -> dict[str, _Stored]:
-    """The arrays of a file, by name."""
-    try:
-        with safe_open(file, "numpy"):  # which checks the whole header
-            pass
-    except SafetensorError as error:
-        raise ValueError(f"{file} is broken: {error}. Copy it again.") from error
+def _row_numbers(mapping: StoredArray, n_rows: int) -> NDArray[np.int64]:
+    """The row of each token, [V]."""
+    rows = mapping.read()
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(
+            f"Expected mapping in {mapping.file} as a whole number for each token, but it is "
+            f"{mapping.dtype} of the shape {mapping.shape}. Copy the model again."
+        )
+    wrong = rows[(rows < 0) | (rows >= n_rows)]
+    if len(wrong):
+        raise ValueError(
+            f"mapping in {mapping.file} names row {wrong[0]}, but the table has {n_rows} rows. "
+            "Copy the model again."
+        )
+    return rows.astype(np.int64)
+
+
+def stored_arrays(file: Path) -> dict[str, StoredArray]:
+    """The arrays of a file by name, from its header.
+
+    Raises:
+        ValueError: It is no regular file, is broken, or holds numbers of another format.
+        FileNotFoundError: It is not there.
+    """
+    size = check_regular(file)
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
+        if length > _MOST_OF_A_HEADER:
+            raise _broken(file, f"its header would have {length:,} bytes")
+        try:
+            with safe_open(file, "numpy"):  # which checks the whole header, and the file's size
+                pass
+        except SafetensorError as error:
+            raise _broken(file, str(error)) from error
+        except MemoryError as error:  # where the process may map so much only
+            raise ValueError(
+                f"{file} has {size:,} bytes, which is more than this process may have in memory."
+            ) from error
         header = json.loads(stream.read(length))
     header.pop("__metadata__", None)
     start = 8 + length
@@ -112,9 +204,30 @@ def _stored(file: Path) -> dict[str, _Stored]:
                 f"{', '.join(_FORMATS)}. Store it as float32."
             )
     return {
-        name: _Stored(file, array["dtype"], start + array["data_offsets"][0], array["shape"])
+        name: StoredArray(
+            file, name, array["dtype"], start + array["data_offsets"][0], array["shape"]
+        )
         for name, array in header.items()
     }
+
+
+def _is_finite(array: NDArray[Any]) -> bool:
+    """Whether all numbers are; a part at a time, without a mask as long as the array."""
+    if array.dtype.kind != "f":
+        return True
+    numbers = array.reshape(-1)
+    step = _PART // array.itemsize
+    return all(np.isfinite(numbers[i : i + step]).all() for i in range(0, len(numbers), step))
+
+
+def _not_finite(file: Path, name: str) -> ValueError:
+    return ValueError(
+        f"{name} in {file} holds numbers that are not finite. Build or copy the model again."
+    )
+
+
+def _broken(file: Path, reason: str) -> ValueError:
+    return ValueError(f"{file} is broken: {reason}. Copy it again.")
 
 
 def _cannot_be_mapped(file: Path, reason: str) -> ValueError:

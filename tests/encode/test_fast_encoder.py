@@ -530,7 +530,11 @@ def test_repositories_that_are_no_static_model(tiny_teacher_folder, ours, tmp_pa
     (folder / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(ValueError, match=r"model.safetensors is broken"):
         FastEncoder.from_pretrained(folder)
+    shutil.copy(ours / "model.safetensors", folder)
     (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"tokenizer.json is not as expected: .* `model`"):
+        FastEncoder.from_pretrained(folder)
+    (folder / "tokenizer.json").write_text('{"model": {"vocab": {}}}')
     with pytest.raises(ValueError, match=r"tokenizer.json is no tokenizer"):
         FastEncoder.from_pretrained(folder)
     with pytest.raises(ValueError, match="There is no folder"):

@@ -1,5 +1,6 @@
 """One table for several models: equal to the ensemble where it is exact, and how it is saved."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.resolve import read_named
+from st_static.model.stated_facts import StatedFacts
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.publish.checks.card_format import check_card
@@ -48,7 +50,8 @@ def random_table(rows, dimension, seed):
     return table
 
 
-def member(words, dimension, seed, **options):
+def member(words, dimension, seed, license=None, **options):
+    options |= {"state": functools.partial(StatedFacts, license)}
     tokenizer = build_tokenizer([*words, ",", ".", "!"])
     table = random_table(tokenizer.get_vocab_size(), dimension, seed)
     return FastEncoder(StaticModel(tokenizer, table, normalize=False, **options))
@@ -334,9 +337,10 @@ def test_segments_that_do_not_fit_are_refused(fused, tmp_path):
     config = tmp_path / "model" / "1_SegmentNormalize" / "config.json"
     for values, says in (
         ({"widths": [4, 1], "weights": [1, 1]}, "segments of 10 dimensions together"),
-        ({"widths": [9, 1], "weights": [1, -1]}, "positive weights, but got -1"),
-        ({"widths": [10], "weights": [1, 1]}, "Expected widths and weights"),
-        ({"weights": [1]}, "Expected widths and weights"),
+        ({"widths": [9, 1], "weights": [1, -1]}, r"config.json .* > 0.0 at `weights\[1\]`"),
+        ({"widths": [10], "weights": [1, 1]}, "1 widths, but 2 weights"),
+        ({"weights": [1]}, "missing required field `widths`"),
+        ([], "expected `object`, got `array`"),
     ):
         config.write_text(json.dumps(values))
         with pytest.raises(ValueError, match=says):

@@ -168,7 +168,7 @@ def change(folder, part: str, change_arrays) -> None:
     ("part", "change_arrays", "message"),
     [
         ("1_Dense", lambda a: a["linear.weight"].__setitem__((-1, -1), 2), "carry the vector past"),
-        ("2_Dense", lambda a: a.update({"linear.bias": np.ones(D, np.float32)}), "have biases"),
+        ("2_Dense", lambda a: a.update({"linear.bias": np.ones(D, np.float32)}), "has a bias"),
         ("2_Dense", lambda a: a.pop("linear.weight"), "linear.weight"),
     ],
 )

@@ -103,11 +103,6 @@ def test_rows_that_go_through_a_mapping_and_weights(tmp_path):
     np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
 
 
-def test_a_table_without_rows(tmp_path):
-    save_file({"embeddings": np.zeros((0, 4), np.float32)}, tmp_path / "t")
-    assert read_table(tmp_path / "t", int8=True).shape == (0, 4)
-
-
 def test_little_of_a_file_is_ever_in_memory(tmp_path):
     table = np.random.default_rng(0).normal(size=(30_000, 64)).astype(np.float32)
     save_file({"embeddings": table}, tmp_path / "t")
@@ -118,13 +113,6 @@ def test_little_of_a_file_is_ever_in_memory(tmp_path):
     assert rounded.nbytes < 0.3 * table.nbytes
     assert peak < 0.6 * table.nbytes
     assert load_file(tmp_path / "t")["embeddings"].nbytes == table.nbytes
-
-
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4)])
-def test_a_table_of_another_shape(tmp_path, shape):
-    save_file({"embeddings": np.ones(shape, np.float32)}, tmp_path / "t")
-    with pytest.raises(ValueError, match=r"Expected a table of the shape \[V, D\], but it has \["):
-        read_table(tmp_path / "t", int8=True)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])

@@ -42,10 +42,45 @@ def test_a_number_format_that_is_not_read(tmp_path):
         read_table(tmp_path / "t")
 
 
-def test_a_table_without_rows(tmp_path):
-    save_file({"embeddings": np.zeros((0, 4), np.float32)}, tmp_path / "t")
-    for mmap in (False, True):
-        assert read_table(tmp_path / "t", mmap).shape == (0, 4)
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4), (0, 4), (4, 0)])
+def test_a_table_of_another_shape(tmp_path, shape):
+    save_file({"embeddings": np.ones(shape, np.float32)}, tmp_path / "t")
+    for options in ({}, {"mmap": True}, {"int8": True}):
+        with pytest.raises(ValueError, match=r"at least one of each, but its shape is \["):
+            read_table(tmp_path / "t", **options)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite(tmp_path, dtype, number):
+    table = torch.ones(5, 4, dtype=getattr(torch, dtype))
+    table[3, 2] = number
+    write(tmp_path / "t", embeddings=table)
+    for int8 in (False, True):
+        with pytest.raises(ValueError, match=r"embeddings in .*t holds numbers that are not finit"):
+            read_table(tmp_path / "t", int8=int8)
+    if dtype == "float32":  # unread, so unchecked
+        assert not np.isfinite(read_table(tmp_path / "t", mmap=True)).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"mapping": np.array([0, 4])}, "names row 4, but the table has 4 rows"),
+        ({"mapping": np.array([0, -1])}, "names row -1, but the table has 4 rows"),
+        ({"mapping": np.array([0.0, 1.0])}, "a whole number for each token, but it is F64"),
+        ({"mapping": np.array([[0, 1]])}, r"of the shape \[1, 2\]"),
+        ({"weights": np.ones(3)}, r"weights in .* for 4 tokens, but their shape is \[3\]"),
+        ({"weights": np.ones((4, 1))}, r"for 4 tokens, but their shape is \[4, 1\]"),
+        ({"weights": np.ones(4), "mapping": np.array([0, 1])}, "for 2 tokens"),
+        ({"weights": np.array([1, np.nan, 1, 1])}, "weights in .* not finite"),
+        ({"weights": np.full(4, 1e300)}, "embeddings times weights in .* not finite"),
+    ],
+)
+def test_a_mapping_or_weights_that_do_not_fit(tmp_path, changes, says):
+    save_file({"embeddings": np.ones((4, 2), np.float32), **changes}, tmp_path / "t")
+    with pytest.raises(ValueError, match=says):
+        read_table(tmp_path / "t")
 
 
 @pytest.mark.parametrize("cut", [4, 20, -1])

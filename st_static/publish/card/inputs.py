@@ -11,11 +11,10 @@ from typing import Any
 
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION
-from st_static.files import read_json
 from st_static.hub_access import check_repo_id
 from st_static.languages import languages_of_record
-from st_static.model.modules import RECORD_FILE
-from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.notes import CARD_FILE, read_notes
+from st_static.model.record import read_record
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 from st_static.publish.card.identity import check_same_model, identity
 
@@ -104,25 +103,6 @@ def name_of(folder: Path, hub_id: str | None) -> str:
     return hub_id.rpartition("/")[2] if hub_id else folder.resolve().name
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a model: with `recipe`, or with `ensemble` or `conversion` in its place.
-
-    Raises:
-        ValueError: It is not a model that st_static built.
-    """
-    if not (folder / RECORD_FILE).is_file():
-        raise ValueError(
-            f"{folder} is not a model that st_static built: there is no {RECORD_FILE}."
-        )
-    record: dict[str, Any] = read_json(folder / RECORD_FILE)
-    if not record.keys() & {"recipe", "ensemble", "conversion"}:
-        raise ValueError(
-            f"{folder / RECORD_FILE} names no recipe, ensemble or file of text vectors that the "
-            "model was made from. Write its card by hand."
-        )
-    return record
-
-
 def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     """Those folders of results that were measured on the very model; the others are left out.
 
@@ -173,7 +153,7 @@ def find_notes(cards: list[Path]) -> str:
     Raises:
         ValueError: A card has no markers, or two cards say different things.
     """
-    found = {path: notes_of(path.read_text("utf-8")) for path in cards if path.is_file()}
+    found = {path: read_notes(path) for path in cards if path.exists()}
     different = {notes for notes in found.values() if notes}
     if len(different) > 1:
         raise ValueError(

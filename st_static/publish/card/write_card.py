@@ -13,7 +13,7 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import recorded_languages
-from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.notes import CARD_FILE, notes_of, read_card
 from st_static.model.static_model import read_static_model
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
@@ -93,7 +93,7 @@ def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], se
         for file, text in official_results(home).items()
     }
     card = folder / CARD_FILE
-    named = dataset_names(card.read_text("utf-8")) if card.is_file() else set()
+    named = dataset_names(read_card(card)) if card.is_file() else set()
     tasks = {task for name in named if (task := official_task(name))}
     ours = {folder / RESULTS_FOLDER / f"{task}.yaml" for task in tasks}
     for file, text in texts.items():
@@ -122,7 +122,7 @@ def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Pat
         Where they are now.
     """
     home = card.parent / FIGURES_FOLDER / name
-    text = card.read_text("utf-8") if card.is_file() else ""
+    text = read_card(card) if card.is_file() else ""
     notes = notes_of(text) if text else ""
     kept = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(notes)}
     linked = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(text)}

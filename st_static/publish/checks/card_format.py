@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import ModelCardData, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
+from st_static.foreign_files import read_bounded
+from st_static.model.card_header import header_of, read_yaml
 from st_static.model.notes import CARD_FILE
 
 # The license_name of a card whose licence is in its notes.
@@ -32,9 +33,7 @@ _LICENSES = """
     deepfloyd-if-license fair-noncommercial-research-license llama2 llama3 llama3.1 llama3.2
     llama3.3 llama4 grok2-community gemma unknown other
 """
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(\n|\Z)", re.DOTALL)
 _PARTS: dict[str, type] = {"task": dict, "dataset": dict, "metrics": list}
-_IMAGE = re.compile(r"!\[(.*?)\]\(")
 _DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as the Hub takes it
 
@@ -48,20 +47,18 @@ def check_card(text: str) -> list[str]:
     Returns:
         All problems, each a sentence; none for a card that the Hub takes as it is meant.
     """
-    front_matter = _FRONT_MATTER.match(text)
-    if front_matter is None:
-        return ["The card does not begin with YAML between two lines of ---."]
     try:
-        data = yaml.safe_load(front_matter[1])
-    except yaml.YAMLError as error:
+        data = header_of(text)
+    except ValueError as error:
         return [f"The card's YAML cannot be read: {error}."]
-    if not isinstance(data, dict):
-        return ["The card's YAML is not a mapping of names to values."]
+    if data is None:
+        return ["The card does not begin with YAML between two lines of ---."]
     problems = [*_fields(data), *check_licence(data), *_lineage(data), *_model_index(data)]
     problems += [f"Image {i} has no alt text." for i in _images_without_alt(text)]
     if not problems:
         try:
-            ModelCard(text)
+            # As ModelCard, whose own search for the YAML takes minutes in many empty lines.
+            ModelCardData(**data)
         except (ValueError, TypeError, KeyError) as error:
             problems.append(f"huggingface_hub cannot read the card: {error}.")
     return problems
@@ -89,12 +86,10 @@ def dataset_names(text: str) -> set[str]:
 
 def card_yaml(text: str) -> dict[str, Any]:
     """A card's YAML; empty if it has none that can be read."""
-    front_matter = _FRONT_MATTER.match(text)
     try:
-        data = yaml.safe_load(front_matter[1]) if front_matter else None
-    except yaml.YAMLError:
+        return header_of(text) or {}
+    except ValueError:
         return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:
@@ -224,7 +219,9 @@ def _key(result: dict[str, Any]) -> str:
 
 
 def _images_without_alt(text: str) -> list[int]:
-    alts = [match[1] for match in _IMAGE.finditer(text)]
+    # Split, for a regular expression would look for the end of each beginning in all that follows.
+    parts = [part.partition("\n")[0].partition("](") for part in text.split("![")[1:]]
+    alts = [alt for alt, end, _ in parts if end]
     return [number for number, alt in enumerate(alts, 1) if not alt.strip()]
 
 
@@ -238,8 +235,8 @@ def check_results_file(path: Path) -> list[str]:
         The problems, none if the Hub can read the file.
     """
     try:
-        entries = parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
-    except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
+        entries = parse_eval_result_entries(read_yaml(read_bounded(path).decode()))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         return [f"is not a list of results as the Hub reads them ({type(error).__name__}: {error})"]
     return [
         f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from st_static.files import read_json
+from st_static.foreign_files import read_object
 from st_static.languages import languages_of_record
 from st_static.model.modules import RECORD_FILE
-from st_static.model.notes import CARD_FILE, notes_of
+from st_static.model.notes import CARD_FILE, notes_of, read_card
 from st_static.model.onnx_files import FILE_OF_DTYPE
+from st_static.model.record import StatedRecord
 from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
 from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
 from st_static.publish.checks.record import check_conversion, check_recipe, teacher_id
 from st_static.publish.checks.weights import table_dimension
 
 # A link to a file of the repository, and what an example in the card loads.
-_LINK = re.compile(r"\]\((?![\w+.-]+:|[#/])([^)\s#]+)[^)]*\)")
+_LINK = re.compile(r"(?![\w+.-]+:|[#/])[^\s#]+")
 _LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
-_DTYPE = re.compile(r"""AutoModel\.from_pretrained\([^)]*dtype: ["'](\w+)["']""")
+_DTYPE = re.compile(r"""dtype: ["'](\w+)["']""")
 _DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
 
 
@@ -37,8 +38,8 @@ def check_card_of_model(folder: Path, names: Collection[str], repo_id: str | Non
         repo_id: Where it will be published, if that is known.
     """
     try:
-        card = (folder / CARD_FILE).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        card = read_card(folder / CARD_FILE)
+    except (OSError, ValueError):
         card = ""  # which is said elsewhere
     if card:
         yield from _check_references(card, names)
@@ -50,15 +51,23 @@ def check_card_of_model(folder: Path, names: Collection[str], repo_id: str | Non
 
 def _check_references(card: str, names: Collection[str]) -> Iterator[str]:
     """What the card names that is not there, and figures that it does not name."""
-    linked = {unquote(link) for link in _LINK.findall(card)}
+    links = map(_LINK.match, _calls(card, "]("))
+    linked = {unquote(link[0]) for link in links if link}
     for link in sorted(linked - set(names)):
         yield f"{CARD_FILE} links to {link}, which is not there. {_AGAIN}"
-    for dtype in sorted(set(_DTYPE.findall(card)) & FILE_OF_DTYPE.keys()):
+    loads = "".join(_calls(card, "AutoModel.from_pretrained("))
+    for dtype in sorted(set(_DTYPE.findall(loads)) & FILE_OF_DTYPE.keys()):
         if (file := FILE_OF_DTYPE[dtype]) not in names:
             yield f"{CARD_FILE} says to load {dtype}, but there is no {file}. {_AGAIN}"
     for name in sorted(names):
         if name.startswith("figures/") and name not in linked and name not in card:
             yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
+
+
+def _calls(card: str, beginning: str) -> list[str]:
+    """What stands between each beginning and the bracket that closes it, in one pass."""
+    parts = [part.partition(")") for part in card.split(beginning)[1:]]
+    return [inside for inside, closing, _ in parts if closing]
 
 
 def _check_name(card: str, repo_id: str | None) -> Iterator[str]:
@@ -78,14 +87,16 @@ def _check_name(card: str, repo_id: str | None) -> Iterator[str]:
 
 def _check_age(card: str, folder: Path) -> Iterator[str]:
     """Whether the card was written for this build; of one written by hand, its dimension."""
-    written_for = marked(card)
-    if written_for not in (None, fingerprint(folder)):
+    written_for, dimension = marked(card), table_dimension(folder)
+    if dimension is None:  # which is said elsewhere; to hash what is there may take long
+        return
+    if written_for is not None and written_for != fingerprint(folder):
         yield (
             f"{CARD_FILE} was written for another build: weights, tokenizer or {RECORD_FILE} have "
             f"changed since. {_AGAIN}"
         )
-    dimension, named = table_dimension(folder), set(_DIMENSION.findall(card))
-    if written_for is None and dimension and named and str(dimension) not in named:
+    named = set(_DIMENSION.findall(card))
+    if written_for is None and named and str(dimension) not in named:
         yield (
             f"{CARD_FILE} speaks of {' and '.join(sorted(named))} dimensions, but the model has "
             f"{dimension}."
@@ -110,9 +121,12 @@ def _check_terms(card: str) -> Iterator[str]:
 def _check_record(folder: Path, card: str) -> Iterator[str]:
     """What the record leaves open, or forbids, about the text and the teacher."""
     try:
-        record = read_json(folder / RECORD_FILE)
+        record = read_object(folder / RECORD_FILE, StatedRecord)
         problems, stated = _said_by(record)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except ValueError as error:
+        yield str(error)
+        return
+    except (OSError, KeyError):
         return  # of an ensemble, or an older one
     yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
     source = "the recipe" if "recipe" in record else RECORD_FILE

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from st_static.arguments import as_path
+from st_static.foreign_files import check_regular
 from st_static.model.client_files import CLIENT_FILES
 from st_static.model.export import PCA_FILE
 from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE, RECORD_FILE
-from st_static.model.notes import CARD_FILE
+from st_static.model.notes import CARD_FILE, read_card
 from st_static.model.onnx_files import ONNX_FILES
 from st_static.publish.checks.card_format import check_card, check_results_file
 from st_static.publish.checks.card_of_model import check_card_of_model
@@ -39,6 +40,8 @@ _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model
 _BINARY = (".safetensors", ".onnx", ".png")
 # Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
 _MAX_BYTES = 50_000_000_000
+# Of text: the tokenizers of the largest vocabularies have a tenth of it.
+_MAX_TEXT_BYTES = 1_000_000_000
 _MAX_ENTRIES = 10_000
 
 
@@ -79,7 +82,7 @@ def check_folder(
         The files, sorted by path.
 
     Raises:
-        ValueError: There is no such folder.
+        ValueError: There is no such folder, or something in it is neither a file nor a folder.
         UnfitFolderError: Something is wrong with it.
     """
     folder = as_path(folder, "the model's folder")
@@ -87,15 +90,16 @@ def check_folder(
         raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
     files = _list_files(folder)
     names = [file.path for file in files]
-    problems = [
-        *_check_names(folder, files, allow_remote_code),
-        *_check_sizes(files),
-        *check_modules(folder, allow_remote_code),
-        *check_tensors(folder, names),
-        *check_onnx_files(folder, names),
-        *_check_texts(folder, files),
-        *check_card_of_model(folder, names, repo_id),
-    ]
+    too_large = list(_check_sizes(files))
+    problems = [*_check_names(folder, files, allow_remote_code), *too_large]
+    if not too_large:  # else reading them would take long
+        problems += [
+            *check_modules(folder, allow_remote_code),
+            *check_tensors(folder, names),
+            *check_onnx_files(folder, names),
+            *_check_texts(folder, files),
+            *check_card_of_model(folder, names, repo_id),
+        ]
     if problems:
         lines = "".join(f"\n- {problem}" for problem in problems)
         raise UnfitFolderError(f"{folder} cannot be published as it is. Mend the following:{lines}")
@@ -105,7 +109,7 @@ def check_folder(
 def _list_files(folder: Path) -> list[ModelFile]:
     """The files of a folder and of the folders in it, sorted by path."""
     paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
-    return [ModelFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths]
+    return [ModelFile(path.relative_to(folder).as_posix(), check_regular(path)) for path in paths]
 
 
 def is_written_here(path: str) -> bool:
@@ -137,6 +141,11 @@ def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
                 f"{file.path} has {file.size:,} bytes, but the Hub lets everybody download files "
                 f"of up to {_MAX_BYTES:,} only. Make it smaller: float16, or fewer words."
             )
+        elif file.size > _MAX_TEXT_BYTES and not file.path.endswith(_BINARY):
+            yield (
+                f"{file.path} has {file.size:,} bytes, but a text in a model's folder has up to "
+                f"{_MAX_TEXT_BYTES:,}. Write it again."
+            )
     folders = Counter(file.path.rpartition("/")[0] for file in files)
     for folder, n_files in folders.items():
         if n_files > _MAX_ENTRIES:
@@ -149,7 +158,7 @@ def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
     for file in files:
         path = folder / file.path
         if file.path == CARD_FILE:
-            yield from (f"{file.path}: {problem}" for problem in _check_card_file(path))
+            yield from _check_card_file(path)
         if file.path.startswith(".eval_results/"):
             yield from (f"{file.path} {problem}." for problem in check_results_file(path))
         if not file.path.endswith(_BINARY):
@@ -158,6 +167,6 @@ def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
 
 def _check_card_file(path: Path) -> list[str]:
     try:
-        return check_card(path.read_text("utf-8"))
-    except UnicodeDecodeError:
-        return ["Expected text in UTF-8, but there is other data."]
+        return [f"{CARD_FILE}: {problem}" for problem in check_card(read_card(path))]
+    except ValueError as error:
+        return [str(error)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
-from st_static.files import read_json
+from st_static.foreign_files import read_as
 from st_static.model.client_files import (
     CLIENT_CONFIG,
     PLAIN_TABLE,
@@ -19,9 +17,12 @@ from st_static.model.modules import (
     MODULES_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
+    Model2VecConfig,
+    read_module_list,
     table_folder,
 )
 from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.table_file import stored_arrays
 
 _BUILT_IN = "sentence_transformers."
 _BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
@@ -38,61 +39,51 @@ def check_modules(folder: Path, allow_remote_code: bool) -> Iterator[str]:
     """What is wrong with the list of modules, and which of them bring code of their own."""
     if not (folder / MODULES_FILE).is_file():
         return
-    types = _module_types(folder)
-    if not types:
-        yield f"{MODULES_FILE} is not a list of modules, each with a type and a path."
-    elif not allow_remote_code:
-        for kind in types:
-            if not kind.startswith(_BUILT_IN):
-                yield (
-                    f"{MODULES_FILE} names the module {kind}, which is not in "
-                    "sentence-transformers: it would run code of yours on the machines of others. "
-                    "Export the model, or give --allow_remote_code if its users are to trust it."
-                )
-
-
-def _module_types(folder: Path) -> list[str]:
-    """The types in modules.json; none if it is not there, or no list of modules."""
     try:
-        modules = read_json(folder / MODULES_FILE)
-        types = [module["type"] for module in modules if isinstance(module["path"], str)]
-        is_valid = len(types) == len(modules) and all(isinstance(kind, str) for kind in types)
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return types if is_valid else []
+        modules = read_module_list(folder)
+    except ValueError as error:
+        yield str(error)
+        return
+    if not modules:
+        yield f"{MODULES_FILE} names no module."
+    for module in modules:
+        if not (allow_remote_code or module.type.startswith(_BUILT_IN)):
+            yield (
+                f"{MODULES_FILE} names the module {module.type}, which is not in "
+                "sentence-transformers: it would run code of yours on the machines of others. "
+                "Export the model, or give --allow_remote_code if its users are to trust it."
+            )
 
 
 def check_tensors(folder: Path, names: Collection[str]) -> Iterator[str]:
     """What is wrong with the tables, and whether the model's own fits its tokenizer."""
     problems = [
-        f"{name} {problem}"
+        problem
         for name in names
         if name.endswith(".safetensors")
-        for problem in _check_tensor_file(folder / name)
+        for problem in _check_tensor_file(folder, name)
     ]
     yield from problems
     if not problems and set(names).issuperset(static_files(folder)) and _is_static(folder):
         yield from _check_table(folder)
 
 
-def _check_tensor_file(path: Path) -> Iterator[str]:
-    import torch  # takes seconds: not where the folder is not even there
-    from safetensors.torch import load_file
-
-    # Reading compares the header's shapes with the file's length, too.
+def _check_tensor_file(folder: Path, name: str) -> Iterator[str]:
     try:
-        tensors = load_file(path)
-    except SafetensorError as error:
-        yield f"is broken: {error}. Build or copy it again."
+        arrays = stored_arrays(folder / name)
+    except ValueError as error:
+        yield str(error)
         return
-    for name, tensor in tensors.items():
-        n_wrong = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
-        if n_wrong:
-            yield f"holds {n_wrong:,} values in {name} that are not finite numbers."
+    for array in arrays.values():
+        if n_wrong := array.not_finite():
+            yield f"{name} holds {n_wrong:,} values in {array.name} that are not finite numbers."
 
 
 def _is_static(folder: Path) -> bool:
-    kinds = [kind.rpartition(".")[2] for kind in _module_types(folder)]
+    try:
+        kinds = [module.kind for module in read_module_list(folder)]
+    except (OSError, ValueError):  # which is said elsewhere
+        return False
     return kinds[:1] == ["StaticEmbedding"] and set(kinds[1:]) <= _BEHIND_A_TABLE
 
 
@@ -111,13 +102,17 @@ def _check_table(folder: Path) -> Iterator[str]:
     broken = list(problems_of_client_files(folder))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     if table_folder(folder) == folder and not broken:
-        yield from _check_client_files(folder, model)
+        try:
+            yield from _check_client_files(folder, model)
+        except ValueError as error:
+            yield str(error)
 
 
 def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
     """Whether config.json, which clients go by, tells what the table and the modules are."""
     is_plain = is_plain_table(folder)
-    has_config = (folder / CLIENT_CONFIG).is_file()
+    config = folder / CLIENT_CONFIG
+    has_config = config.is_file()
     if is_plain and not has_config:
         yield (
             f"There is no {CLIENT_CONFIG}, without which Model2Vec does not find a table called "
@@ -128,7 +123,7 @@ def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
             f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
             f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
         )
-    elif has_config and bool(read_json(folder / CLIENT_CONFIG).get("normalize")) != model.normalize:
+    elif has_config and bool(read_as(config, Model2VecConfig).normalize) != model.normalize:
         yield (
             f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
             "Export the model again."
@@ -138,8 +133,8 @@ def _check_client_files(folder: Path, model: StaticModel) -> Iterator[str]:
 def table_dimension(folder: Path) -> int | None:
     """The dimension of the model's table; None if it cannot be read."""
     try:
-        with safe_open(table_folder(folder) / TABLE_FILE, "np") as tensors:
-            shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
-    except (OSError, SafetensorError):
+        arrays = stored_arrays(table_folder(folder) / TABLE_FILE)
+    except (OSError, ValueError):
         return None
-    return int(shapes[0][1]) if len(shapes) == 1 and len(shapes[0]) == 2 else None
+    shapes = [array.shape for array in arrays.values()]
+    return shapes[0][1] if len(shapes) == 1 and len(shapes[0]) == 2 else None

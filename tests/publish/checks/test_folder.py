@@ -186,9 +186,8 @@ def test_allowed_code_allows_no_other_files(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '[{"type": 3, "path": ""}]', '[{"a": 1}]'])
 def test_a_broken_list_of_modules_is_found(folder: Path, text: str) -> None:
     (folder / "modules.json").write_text(text)
-    assert problems_of(folder) == [
-        "modules.json is not a list of modules, each with a type and a path."
-    ]
+    [problem] = problems_of(folder)
+    assert re.search("modules.json (is not as expected|is no JSON|names no module)", problem)
 
 
 # -- tables ----------------------------------------------------------------------------
@@ -198,7 +197,7 @@ def test_broken_tensors_are_found(folder: Path) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     [problem] = problems_of(folder)
-    assert problem.startswith("model.safetensors is broken: ")
+    assert "model.safetensors is broken: " in problem
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -222,7 +221,7 @@ def test_a_pca_that_is_not_finite_is_found(folder: Path) -> None:
     [
         (lambda table: table[:-1].copy(), "has ids up to"),
         (lambda table: np.vstack([table, table[:1]]), "it should have a row for each"),
-        (lambda table: table[:, :, None].copy(), "it should have a row for each"),
+        (lambda table: table[:, :, None].copy(), "as rows of numbers"),
     ],
 )
 def test_a_table_of_another_model_is_found(
@@ -322,7 +321,8 @@ def test_wrong_metadata_of_a_card_is_found(folder: Path, old: str, new: str) -> 
 
 def test_a_card_that_is_no_text_is_found(folder: Path) -> None:
     (folder / "README.md").write_bytes(b"\xff\xfe")
-    assert problems_of(folder) == ["README.md: Expected text in UTF-8, but there is other data."]
+    [problem] = problems_of(folder)
+    assert problem.endswith("README.md, but there is other data.")
 
 
 def test_figures_and_the_card_must_fit(folder: Path) -> None:
@@ -392,6 +392,8 @@ def test_a_secret_is_found_and_not_repeated(
     folder: Path, secret: str, kind: str, name: str
 ) -> None:
     text = (folder / name).read_text() + f"\nnote: {secret}\n"
+    if name.endswith(".json"):
+        text = json.dumps({"note": secret}, indent=2)
     (folder / name).write_text(text)
     line = 1 + text[: text.index(secret)].count("\n")
     [problem] = problems_of(folder)

@@ -1,0 +1,114 @@
+"""Files that others may have made: read only if they are what is expected, in bounded memory.
+
+JSON has a declared shape, a type of msgspec's: keys that it does not name are passed over, without
+being built. msgspec is there for that, and for its time: to import pydantic takes ten times as
+long, a good part of the time to a model's first vector.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+# No JSON file of a model has so many bytes, but for its tokenizer.
+MOST_BYTES = 10_000_000
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+Shape = TypeVar("Shape")
+
+
+def check_regular(file: Path) -> int:
+    """Check that a file is one on a disk, before it is opened: a pipe would wait for its writer.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        ValueError: It is something else.
+        FileNotFoundError: It is not there.
+    """
+    about = file.stat()
+    if not stat.S_ISREG(about.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+        raise ValueError(f"Expected a regular file, but {file} is {kind}. Copy the file itself.")
+    return about.st_size
+
+
+def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        ValueError: It is no regular file, or has more than `most` bytes, and is not read.
+        FileNotFoundError: It is not there.
+    """
+    size = check_regular(file)
+    if size > most:
+        raise ValueError(
+            f"{file} has {size:,} bytes, but expected at most {most:,}. It is not read: copy it "
+            "again."
+        )
+    return file.read_bytes()
+
+
+def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
+    """Read a JSON file of a declared shape.
+
+    Args:
+        file: The file.
+        shape: Its type, as msgspec knows them.
+        most: Bytes that it may have.
+
+    Raises:
+        ValueError: It has another shape, and which key, or is no JSON; or as `read_bounded`.
+        FileNotFoundError: It is not there.
+    """
+    content = read_bounded(file, most)
+    with _naming(file, content):
+        return msgspec.json.decode(content, type=shape)
+
+
+def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, Any]:
+    """All of a JSON object, of which some keys are declared.
+
+    As Python writes it: NaN may be among its numbers. For the arguments and errors see `read_as`.
+    """
+    content = read_bounded(file, most)
+    with _naming(file, content):
+        value: dict[str, Any] = json.loads(content.decode())
+        msgspec.convert(value, shape)
+        return value
+
+
+@contextmanager
+def _naming(file: Path, content: bytes) -> Iterator[None]:
+    """Turn the libraries' errors into a sentence that names the file, and the key if it is one."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        found, _, key = str(error).partition(" - at ")
+        place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
+        raise ValueError(
+            f"{file} is not as expected: {found[0].lower()}{found[1:]}{place}. Mend it, or copy "
+            "it again."
+        ) from error
+    except RecursionError as error:
+        raise ValueError(f"{file} is nested too deeply to be read. Copy it again.") from error
+    except ValueError as error:  # of both decoders, and of text that is not UTF-8
+        reason = str(error)
+        if content.startswith(_BYTE_ORDER_MARKS):
+            reason = "it begins with a byte order mark: store it as UTF-8 without one"
+        raise ValueError(f"{file} is no JSON ({reason}). Mend it, or copy it again.") from error
