@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from st_static.arguments import check_model_name
-from st_static.hub_request import RepoType, ask
+from st_static.hub_request import RepoType, ask, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,48 @@ def require_hub(repo_id: str) -> None:
             reason = None
     if reason:
         raise HubUnavailableError(reason, "Check the connection, HF_ENDPOINT and HF_HUB_OFFLINE")
+
+
+@contextmanager
+def downloading(kind: RepoType, name: str, revision: str | None = None) -> Iterator[None]:
+    """Tell in a sentence of a download inside the block that fails, whichever library does it.
+
+    Libraries pass on the errors of their HTTP client, which are no OSError.
+
+    Args:
+        kind: What is downloaded.
+        name: Its id on the Hub, or a folder, of which nothing is.
+        revision: Branch, tag or commit on the Hub.
+
+    Raises:
+        ValueError: The Hub answers that it does not give it.
+        HubUnavailableError: The connection broke, or the Hub is out of order.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause = _client_error(error)
+        if cause is None:
+            raise
+        reason = reason_of(cause, kind, name, revision)
+        what = f"{reason}, and the {kind} {name!r} was not downloaded"
+        raise HubUnavailableError(what, "Try again: files that have arrived are kept") from None
+
+
+def _client_error(error: BaseException) -> Exception | None:
+    """The HTTP client's error that an error is or comes from, if there is one."""
+    import httpx2
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    if isinstance(error, httpx2.HTTPError):
+        return error
+    came_from = error.__cause__ or error.__context__
+    found = _client_error(came_from) if came_from else None
+    # Clients look for files that need not be there: not every answer of the Hub is the reason.
+    is_reason = isinstance(found, httpx2.TransportError) or isinstance(
+        error, LocalEntryNotFoundError
+    )
+    return found if is_reason else None
 
 
 def check_repo_id(repo_id: str) -> None:

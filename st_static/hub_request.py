@@ -34,12 +34,23 @@ def ask(kind: RepoType, name: str, revision: str | None, token: str | bool | Non
     if error is None:
         _answers[question] = time.monotonic(), None
         return None
-    refusal = _refusal(error, kind, name, revision, endpoint)
-    if refusal:
-        raise ValueError(refusal) from None  # whose traceback is long
-    reason = f"The Hugging Face Hub at {endpoint} {_symptom(error)}"
+    reason = reason_of(error, kind, name, revision)
     _answers[endpoint,] = time.monotonic(), reason
     return reason
+
+
+def reason_of(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
+    """Why the Hub does not give a repository, from what was raised when it was asked.
+
+    Raises:
+        ValueError: The Hub answers that it does not give it.
+    """
+    from huggingface_hub import constants
+
+    refusal = _refusal(error, kind, name, revision, constants.ENDPOINT)
+    if refusal:
+        raise ValueError(refusal) from None  # whose traceback is long
+    return f"The Hugging Face Hub at {constants.ENDPOINT} {_symptom(error)}"
 
 
 def _error_of_request(
@@ -103,6 +114,8 @@ def _symptom(error: Exception) -> str:
         return f"answers {response.status_code} {response.reason_phrase}".rstrip()
     if isinstance(error, (TimeoutError, httpx2.TimeoutException)):
         return f"does not answer within {_LIMIT:g} s"
+    if isinstance(error, (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)):
+        return f"breaks off the connection ({' '.join(str(error).split()) or type(error).__name__})"
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, OSError)):
         return f"cannot be reached ({' '.join(str(error).split()) or type(error).__name__})"
     if isinstance(error, (json.JSONDecodeError, KeyError, TypeError)):  # a page of something else

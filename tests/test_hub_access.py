@@ -1,5 +1,6 @@
 """The Hub is asked once, for ten seconds at most, and what it cannot give ends in one line."""
 
+import io
 import json
 import os
 import shutil
@@ -193,6 +194,100 @@ def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
     hub.fail("GET", status=503)
     with pytest.raises(HubUnavailableError, match=r"answers 503 .*HF_ENDPOINT"):
         require_hub("org/new")
+
+
+# -- a connection that is lost in a download -------------------------------------------
+
+LOADS = {
+    "fast": FastEncoder.from_pretrained,
+    "sentence-transformers": load_model,
+    "model2vec": lambda name: load_model(f"model2vec:{name}"),
+    "words": StaticWordEmbedding.load,
+    "languages": languages_of_model,
+    "teacher": lambda name: Teacher.load(TeacherConfig(model=name, device="cpu", check=False)),
+    "dataset": lambda name: list(Corpus(CorpusConfig(dataset=name))),
+}
+
+
+@pytest.mark.parametrize(
+    ("load", "asked"),
+    [
+        ("fast", "GET .*/revision/main"),
+        ("fast", "HEAD .*/config.json"),
+        ("sentence-transformers", "HEAD .*/modules.json"),
+        ("sentence-transformers", "HEAD .*/model.safetensors"),
+        ("model2vec", "GET .*/revision/main"),
+        ("model2vec", "HEAD .*/tokenizer.json"),
+        ("words", "HEAD .*/tokenizer.json"),
+        ("words", "HEAD .*/model.safetensors"),
+        ("languages", "HEAD .*/st_static.json"),
+        ("teacher", "HEAD .*/modules.json"),
+        ("teacher", "HEAD .*/model.safetensors"),
+        ("dataset", "HEAD .*/README.md"),
+    ],
+)
+def test_a_connection_that_is_lost_is_told_in_a_sentence(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: str, asked: str
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", hub.url)
+    if load == "dataset":
+        pq.write_table(pa.table({"text": ["One."]}), tmp_path / "train.parquet")
+        hub.add("datasets/org/x", {"train.parquet": (tmp_path / "train.parquet").read_bytes()})
+    else:
+        teacher = load == "teacher"
+        put(hub, "org/x", save_tiny_teacher(tmp_path) if teacher else static_model(tmp_path / "x"))
+    fault = hub.fail(asked, kind="lose")
+    what = "dataset" if load == "dataset" else "model"
+    with pytest.raises(
+        HubUnavailableError,
+        match=rf"^The Hugging Face Hub at {hub.url} breaks off the connection \(Server "
+        rf"disconnected .*\), and the {what} 'org/x' was not downloaded\. Try again: .* kept\.$",
+    ):
+        LOADS[load]("org/x")
+    assert not fault.times
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["encode", "org/x", "--output", "x.npy"],
+        ["explain", "org/x", "a ship", "a"],
+        ["demo", "org/x", "--output", "page"],
+        ["evaluate", "org/x", "--tasks", "STS12", "--data", "."],
+        ["build", "--members", "[org/x]"],
+        ["build", "--teacher.model", "org/x", "--corpus.docstrings", "[json]"],
+    ],
+)
+def test_a_lost_connection_is_one_line_of_each_command(
+    hub: Hub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    arguments: list[str],
+) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a ship\n")))
+    hub.fail("(GET|HEAD) .*/(revision|resolve)/", kind="lose", times=99)
+    assert main(arguments) == 1
+    [line] = capsys.readouterr().err.splitlines()[-1:]
+    assert line.startswith(f"Error: The Hugging Face Hub at {hub.url} breaks off the connection")
+
+
+def test_a_hub_that_is_out_of_order_in_a_download_is_told_in_a_sentence(
+    hub: Hub, tmp_path: Path
+) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    hub.fail("GET .*/(revision|tree)/", status=503, times=99)
+    with pytest.raises(HubUnavailableError, match=r"answers 503 .*, and the model 'org/x' was not"):
+        FastEncoder.from_pretrained("org/x")
+
+
+def test_files_that_a_gated_model_does_not_give_are_told_as_such(hub: Hub, tmp_path: Path) -> None:
+    put(hub, "org/x", static_model(tmp_path / "x"))
+    hub.fail("HEAD", status=403, headers={"X-Error-Code": "GatedRepo"}, times=99)
+    with pytest.raises(ValueError, match=r"^The model 'org/x' is gated: ask for access"):
+        FastEncoder.from_pretrained("org/x")
 
 
 # -- answers for good ------------------------------------------------------------------

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import require_teacher
-from st_static.hub_access import whole_path
+from st_static.hub_access import downloading, whole_path
 from st_static.model.model_name import locate
 
 WEIGHTS_FILE = "model.safetensors"
@@ -53,6 +53,12 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     """
     folder = locate(config.model)
     from_cache = require_teacher(config) is not None
+    with downloading("model", config.model, config.revision):
+        return _load(config, folder, from_cache)
+
+
+def _load(config: TeacherConfig, folder: str, from_cache: bool) -> SentenceTransformer:
+    """Load the modules of a teacher that can be had, perhaps from the cache alone."""
     description = _description(config, folder, from_cache)
     _refuse_old_format(config, description)
     has_modules = is_sentence_transformer_model(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers.registry import PEERS
-from st_static.hub_access import require_model, whole_path
+from st_static.hub_access import downloading, require_model, whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def load_model(
         raise ValueError(
             f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
         )
-    return _load_sentence_transformer(name.folder_or_id(), trust_remote_code, revision)
+    place = name.folder_or_id()
+    with downloading("model", place, revision):
+        return _load_sentence_transformer(place, trust_remote_code, revision)
 
 
 def _load_sentence_transformer(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import langcodes
 
-from st_static.hub_access import require_model
+from st_static.hub_access import downloading, require_model
 from st_static.languages import primary_of
 from st_static.model.model_name import ModelName
 from st_static.model.stated_facts import FILES, read_stated_facts
@@ -61,8 +61,9 @@ def _download_stated(model: str) -> Path:
     from huggingface_hub import snapshot_download
 
     copy = require_model(model)
-    folder = snapshot_download(model, allow_patterns=list(FILES), local_files_only=copy is not None)
-    return Path(folder)
+    from_cache = copy is not None
+    with downloading("model", model):
+        return Path(snapshot_download(model, allow_patterns=[*FILES], local_files_only=from_cache))
 
 
 def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:

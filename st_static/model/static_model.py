@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import check_model_name
 from st_static.foreign_files import MOST_BYTES, read_as
-from st_static.hub_access import require_model
+from st_static.hub_access import downloading, require_model
 from st_static.model.head import Head
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.modules import (
@@ -181,7 +181,7 @@ def _download(
     from huggingface_hub import snapshot_download
 
     copy = require_model(model, revision, token, cache)
-    try:
+    with downloading("model", model, revision):
         folder = snapshot_download(
             model,
             revision=revision,
@@ -190,11 +190,6 @@ def _download(
             allow_patterns=_FILES,
             local_files_only=copy is not None,
         )
-    except (OSError, ValueError) as error:  # of the network, the Hub, or the name
-        reason = str(error).split("\n")[0]
-        raise ValueError(
-            f"{model!r} is no folder here, and the Hub does not give it: {reason}"
-        ) from error
     return Path(folder)
 
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
 from st_static.forks import unblock_torch
-from st_static.hub_access import require_model
+from st_static.hub_access import downloading, require_model
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 
@@ -178,20 +178,22 @@ class StaticWordEmbedding(StaticEmbedding):
             "revision": revision,
             "local_files_only": local_files_only,
         }
-        if cls.load_file_path(filename="tokenizer.json", **source) is None:
-            raise ValueError(
-                f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
-                "has none: it is not a static embedding model, or has a head or segments, without "
-                "which its table is another model. SentenceTransformer(…) loads it whole."
-            )
         try:
-            built_in = StaticEmbedding.load(**source)
+            with downloading("model", name, revision):
+                has_tokenizer = cls.load_file_path(filename="tokenizer.json", **source) is not None
+                built_in = StaticEmbedding.load(**source) if has_tokenizer else None
         except KeyError as error:
             raise ValueError(
                 f"Expected a word table among the weights of {model_name_or_path!r}, named "
                 "embedding.weight or embeddings, but there is none: it is not a static embedding "
                 "model."
             ) from error
+        if built_in is None:
+            raise ValueError(
+                f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
+                "has none: it is not a static embedding model, or has a head or segments, without "
+                "which its table is another model. SentenceTransformer(…) loads it whole."
+            )
         return cls(built_in.tokenizer, built_in.embedding.weight)
 
 

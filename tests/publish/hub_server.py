@@ -34,7 +34,7 @@ FaultKind = Literal["status", "drop", "lose", "alter"]
 
 @dataclass
 class Fault:
-    """Misbehaviour on requests that match, so many times.
+    """Misbehaviour on requests that match, so many times, after so many that are answered.
 
     `drop` closes the connection in the middle of the body, the request's or, if it has none, the
     answer's; `lose` does what was asked and closes the connection instead of answering; `alter`
@@ -46,6 +46,7 @@ class Fault:
     kind: FaultKind
     status: int = 500
     headers: dict[str, str] = field(default_factory=dict)
+    after: int = 0
 
 
 class Hub:
@@ -98,9 +99,10 @@ class Hub:
         status: int = 500,
         headers: dict[str, str] | None = None,
         times: float = 1,
+        after: int = 0,
     ) -> Fault:
         """Misbehave on the next requests whose `METHOD /path` matches."""
-        fault = Fault(pattern, times, kind, status, headers or {})
+        fault = Fault(pattern, times, kind, status, headers or {}, after)
         self._faults.append(fault)
         return fault
 
@@ -109,6 +111,9 @@ class Hub:
         with self.lock:
             for fault in self._faults:
                 if fault.times > 0 and re.search(fault.pattern, request):
+                    if fault.after:
+                        fault.after -= 1
+                        continue
                     fault.times -= 1
                     return fault
         return None
@@ -413,7 +418,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _GIT = r"/(?P<repo>(?:spaces/)?[^/]+/[^/]+)\.git/info/lfs/objects"
-_STORED = r"/storage/(?P<name>(?:spaces/)?[^/]+/[^/]+)/(?P<sha256>[0-9a-f]{64})"
+_STORED = r"/storage/(?P<name>(?:(?:datasets|spaces)/)?[^/]+/[^/]+)/(?P<sha256>[0-9a-f]{64})"
 _REVISION = r"(?P<revision>[^/]+)"
 _ROUTES: list[tuple[str, Callable[..., None]]] = [
     (r"GET /api/whoami-v2", _Handler._whoami),

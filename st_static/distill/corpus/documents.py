@@ -25,7 +25,7 @@ from st_static.distill.corpus.text_files import (
     text_bytes,
 )
 from st_static.distill.engines import Engine
-from st_static.hub_access import offline, require_dataset
+from st_static.hub_access import downloading, offline, require_dataset
 
 logger = logging.getLogger(__name__)
 
@@ -176,9 +176,10 @@ def stream_dataset(
     """
     from datasets import load_dataset
 
-    with offline() if copy else contextlib.nullcontext():
-        dataset = load_dataset(name, configuration, split=split, revision=revision, streaming=True)
-    yield from dataset
+    with downloading("dataset", name, revision):
+        with offline() if copy else contextlib.nullcontext():
+            rows = load_dataset(name, configuration, split=split, revision=revision, streaming=True)
+        yield from rows
 
 
 def _content_hash(file: Path) -> tuple[Path, str]:

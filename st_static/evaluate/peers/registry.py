@@ -60,7 +60,7 @@ from st_static.evaluate.peers.random_recurrent import (
 )
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import read_lines
-from st_static.hub_access import require_model
+from st_static.hub_access import downloading, require_model
 from st_static.model.modules import table_folder
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
@@ -92,7 +92,8 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
             f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
             "only. Name the model without model2vec:."
         )
-    model = StaticModel.from_pretrained(found)
+    with downloading("model", id_or_folder):
+        model = StaticModel.from_pretrained(found)
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)
     return EvaluatedModel(name, revision, model.encode, int(model.dim))
 

@@ -488,11 +488,13 @@ def test_a_moment_out_of_order_ends_in_one_whole_commit(
 
 
 @pytest.mark.parametrize("kind", ["status", "lose"])
-@pytest.mark.parametrize("step", ["HEAD /org/.*/resolve/", "GET /storage/"])
+@pytest.mark.parametrize(
+    ("step", "after"), [("GET .*/tree/", 1), ("HEAD /org/.*/resolve/", 0), ("GET /storage/", 0)]
+)
 def test_a_moment_out_of_order_while_the_commit_is_downloaded(
-    hub: Hub, client: Client, folder: Path, step: str, kind: str
+    hub: Hub, client: Client, folder: Path, step: str, after: int, kind: str
 ) -> None:
-    fault = hub.fail(step, kind=kind)
+    fault = hub.fail(step, kind=kind, after=after)
     publish(folder, REPO, tag="v1")
     assert not fault.times
     assert list(hub.repositories[REPO].tags) == ["v1"]
