@@ -37,8 +37,12 @@ def languages_of(language: str | list[str] | None) -> list[str]:
     return [language] if isinstance(language, str) else list(language or [])
 
 
-def check_language(language: str | list[str] | None) -> None:
-    """Check the tags of a recipe's `language`.
+def check_language(language: str | list[str] | None, option: str = "language") -> None:
+    """Check the tags of languages.
+
+    Args:
+        language: A tag, or several.
+        option: Where they are given, for the message: by default the recipe's `language`.
 
     Raises:
         ValueError: One is no tag, or one is given twice.
@@ -47,10 +51,10 @@ def check_language(language: str | list[str] | None) -> None:
     for tag in tags:
         require(
             _is_tag(tag),
-            "language must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
+            f"{option} must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
             f"{tag!r}, which is none.",
         )
-    require(len(set(tags)) == len(tags), f"language names one twice: {tags}.")
+    require(len(set(tags)) == len(tags), f"{option} names one twice: {tags}.")
 
 
 def _is_tag(tag: str) -> bool:

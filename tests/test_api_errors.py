@@ -103,7 +103,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (
         lambda x: x.encoder.encode_to("v.txt", ["a"]),
         ValueError,
-        'Rename it, or say what it is to hold with format="npy" or "parquet" (on the command line',
+        'it is to hold with --output_format (in Python with format="npy" or "parquet").',
     ),
     (
         lambda x: FastEncoder.from_pretrained(x.folder / "model" / "model.safetensors"),

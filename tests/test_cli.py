@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -229,6 +230,9 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
         (["--vocabulary.size", "many"], "vocabulary.size"),
         (["--export.dtype", "float8"], "export.dtype"),
         (["no_such_recipe.yaml"], "no_such_recipe.yaml"),
+        ([str(ROOT / "recipes/minilm")], f"Did you mean {ROOT}/recipes/minilm-256.yaml?"),
+        ([str(ROOT / "recipes/quickstrt.yaml")], f"Did you mean {QUICKSTART}?"),
+        (["--corpus.description", os.fsdecode(b"Gr\xf6\xdfe")], "is text in UTF-8, but"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused(

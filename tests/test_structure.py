@@ -50,6 +50,7 @@ USED_BY_LIBRARIES = {
     "add_model_card_callback": "SentenceTransformerTrainer",
     "config_keys": "sentence_transformers Module",
     "create_optimizer": "Trainer",
+    "display": "tqdm",
     "dump": "jsonargparse, for --print_config",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",

@@ -74,7 +74,7 @@ def _check(options: Any) -> None:
     if options.teacher is not None:
         check_repo_id(options.teacher)
     if options.language:
-        check_language(options.language)
+        check_language(options.language, "--language")
     if options.license is not None:
         from st_static.publish.checks.card_format import check_licence, licence_fields
 

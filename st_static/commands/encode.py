@@ -231,10 +231,9 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
 def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
     """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file.
 
-    The bar is drawn on a terminal only, and vanishes at its end: the summary takes its place. Both
-    rates go by the time since `start`.
+    The summary takes the bar's place at its end. Both rates go by the time since `start`.
     """
-    from tqdm import tqdm
+    from st_static.progress import progress_bar
 
     of_file = os.fstat(source.fileno())
     size = of_file.st_size if stat.S_ISREG(of_file.st_mode) else None  # of a pipe nobody knows
@@ -242,9 +241,7 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
     known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
     shown = known if total else "[{elapsed}{postfix}]"
     n_texts = 0
-    with tqdm(
-        total=total, bar_format=shown, disable=None, leave=False, dynamic_ncols=True
-    ) as progress:
+    with progress_bar(total, shown) as progress:
         for rows in reader:
             yield rows
             n_texts += len(rows.texts)

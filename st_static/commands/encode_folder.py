@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from st_static.addresses import has_secrets
 from st_static.commands.options import CommandParser
@@ -140,17 +140,13 @@ def _engine(
 
 
 def _total(reports: Iterable[FileReport], n_files: int, start: float) -> FileReport:
-    """What came of all files, with a progress bar on a terminal."""
-    from tqdm import tqdm
-
+    """What came of all files, with a progress bar."""
     from st_static.encode.parquet_folder import FileReport
+    from st_static.progress import progress_bar
 
     total = FileReport()
     shown = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} files, {remaining} left{postfix}"
-    progress: Any
-    with tqdm(
-        total=n_files, bar_format=shown, disable=None, leave=False, dynamic_ncols=True
-    ) as progress:
+    with progress_bar(n_files, shown) as progress:
         for report in reports:
             total = total.plus(report)
             progress.set_postfix_str(counted(total.rows, time.perf_counter() - start))

@@ -132,7 +132,7 @@ def check(evaluation: Evaluation) -> None:
         raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
     if evaluation.benchmark and evaluation.language:
         raise ValueError("A benchmark has languages of its own: give --language with --tasks only.")
-    check_language(list(evaluation.language or []))
+    check_language(list(evaluation.language or []), "--language")
     check_folder(evaluation.folder, f"The folder of results {evaluation.folder}")
     from st_static.evaluate.tasks import check_data, check_names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -33,7 +34,7 @@ def check_recipe(file: str, recipe: type) -> None:
     path = Path(file)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(f"The recipe {file} {kind}. Expected a YAML file.")
+        raise UsageError(f"The recipe {file} {kind}. Expected a YAML file.{_similar(path)}")
     try:
         text = path.read_text("utf-8")
         root = yaml.compose(text, _LOADER)
@@ -48,6 +49,14 @@ def check_recipe(file: str, recipe: type) -> None:
         raise UsageError(f"{file}{line} is not YAML: {error.problem}.") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.") from error
+
+
+def _similar(recipe: Path) -> str:
+    """ " Did you mean …?" with the recipe in the same folder that has the most similar name."""
+    by_stem = {file.stem: file for file in sorted(recipe.parent.glob("*.y*ml"))}
+    found = [stem for stem in by_stem if stem.startswith(recipe.stem)]
+    found = found or difflib.get_close_matches(recipe.stem, by_stem, n=1)
+    return f" Did you mean {by_stem[found[0]]}?" if found else ""
 
 
 def check_section_text(text: str, name: str, recipe: type) -> None:

@@ -93,7 +93,7 @@ class RecipeParser(CommandParser, jsonargparse.ArgumentParser):
         value = "null" if value == "None" else value
         where, hint = self._where(key, value), self._hint_of(key)
         got = value if value == "null" else repr(value)
-        return f"{where}: expected {in_words(hint)}, but got {got}.{_advice(hint, where)}"
+        return f"{where}: expected {in_words(hint)}, but got {got}.{_advice(hint, where, got)}"
 
     def _hint_of(self, key: str) -> Any:
         return next((type_of(action) for action in self._actions if action.dest == key), str)
@@ -118,9 +118,13 @@ def _value_at(key: str, recipe: Any) -> Any:
     return recipe
 
 
-def _advice(hint: Any, where: str) -> str:
+def _advice(hint: Any, where: str, got: str) -> str:
     """How a value would be taken as it was meant."""
-    if any(get_origin(part) is list for part in (hint, *get_args(hint))):
-        return " Write a list as '[one, two]'."
-    is_text = hint is str or str in get_args(hint)
-    return " Put it in quotes." if is_text and not where.startswith("--") else ""
+    kinds = (hint, *get_args(hint))
+    if not where.startswith("--"):
+        # In YAML, no is false, and the language no is "no".
+        if str in kinds and not got.strip("\"'").startswith(("[", "{")):
+            return " Put it in quotes."
+        if list[str] in kinds and re.search(r"\b(True|False)\b", got):
+            return " Put each text in quotes."
+    return " Write a list as '[one, two]'." if any(get_origin(k) is list for k in kinds) else ""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
+from st_static.progress import progress_bar
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _LARGE = 10_000  # numbers from here on are shortened: 12.3k
 
 
 def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
-    """A progress bar on stderr; in a log file or a pipe there is none.
-
-    It vanishes at its end: the line that tells what came of the work takes its place.
+    """A progress bar on stderr; in a log file or a pipe a line a minute.
 
     Args:
         label: What is being done.
@@ -24,16 +25,13 @@ def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]
     known = (
         "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"
     )
-    return tqdm(
-        total=total,
+    return progress_bar(
+        total,
+        known if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
         desc=label,
         unit=f"{unit}s",
         unit_scale=(total or 0) >= _LARGE,
         initial=initial,
-        bar_format=known if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
-        disable=None,
-        leave=False,
-        dynamic_ncols=True,
         smoothing=0.05,
     )
 

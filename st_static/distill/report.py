@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from st_static.distill.build_result import BuildResult
 from st_static.distill.progress import unit_of
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
 from st_static.model.export import own_files
@@ -34,7 +35,11 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
     model = SentenceTransformer(whole_path(result.output), device="cpu")
     sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
     console = Console()
-    console.print(report_table(result, encoding_speed(model, sentences)))
+    speeds = {
+        "FastEncoder": encoding_speed(FastEncoder.from_pretrained(result.output), sentences),
+        "sentence-transformers": encoding_speed(model, sentences),
+    }
+    console.print(report_table(result, speeds))
     console.print(rows_explained(result), highlight=False, markup=False)
     if questions:
         nearest = f"\nThree nearest of {len(sentences):,} sentences of the corpus:"
@@ -45,8 +50,13 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
                 console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
 
 
-def report_table(result: BuildResult, sentences_per_second: float) -> Table:
-    """Teacher agreement and time by stage, then what the model is."""
+def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
+    """Teacher agreement and time by stage, then what the model is.
+
+    Args:
+        result: The build.
+        speeds: Sentences per second, by the encoder that was measured.
+    """
     vocabulary = result.stage("vocabulary").figures
     table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
@@ -68,7 +78,7 @@ def report_table(result: BuildResult, sentences_per_second: float) -> Table:
         ("dimensions", f"{result.stage('pca').figures['dimension']}"),
         *([("head", f"{head.units} hidden units")] if head else []),
         ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
-        ("speed", f"{sentences_per_second:,.0f} sentences/s"),
+        *((f"speed, {encoder}", f"{speed:,.0f} sentences/s") for encoder, speed in speeds.items()),
     ):
         table.add_row(name, value)
     centered = result.stage("pca").figures.get("teacher_centered")
@@ -120,8 +130,8 @@ def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
     return sentences
 
 
-def encoding_speed(model: SentenceTransformer, sentences: Sequence[str]) -> float:
-    """Sentences that the model encodes in a second, with sentence-transformers alone."""
+def encoding_speed(model: FastEncoder | SentenceTransformer, sentences: Sequence[str]) -> float:
+    """Sentences that an encoder encodes in a second; nearly all of them are new to it."""
     texts = list(sentences[:_SPEED_SENTENCES])
     model.encode(texts[:256])
     start = time.perf_counter()

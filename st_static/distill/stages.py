@@ -174,7 +174,13 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
         raise ValueError(
-            f"{purpose} needs about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} "
-            "GB are free. Free some disk, or set work_dir to a folder on a larger one; what is "
+            f"{purpose} needs about {_size(n_bytes)} in {folder}, but only {_size(free)} are free. "
+            "Free some disk, or set work_dir to a folder on a larger one; what is "
             "already computed stays."
         )
+
+
+def _size(n_bytes: int) -> str:
+    """A size as one reads it: 2.5 GB, 40.0 MB, 4.1 kB."""
+    size, unit = next(((s, u) for s, u in ((1e9, "GB"), (1e6, "MB")) if n_bytes >= s), (1e3, "kB"))
+    return f"{n_bytes / size:.1f} {unit}"

@@ -17,7 +17,6 @@ from st_static.distill.sources import require_teacher
 from st_static.hub_access import downloading, whole_path
 from st_static.model.model_name import locate
 
-WEIGHTS_FILE = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # By default transformers computes in the format that the weights are stored in.
 _AS_FLOAT32: dict[str, Any] = {"dtype": torch.float32}

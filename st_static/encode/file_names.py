@@ -91,7 +91,7 @@ def output_format_of(path: Path | None, given: str | None = None) -> OutputForma
     if suffix not in known and given is None:
         raise ValueError(
             f"{path}: expected a name that ends with {_listed(known)}. Rename it, or say what it "
-            'is to hold with format="npy" or "parquet" (on the command line with --output_format).'
+            'is to hold with --output_format (in Python with format="npy" or "parquet").'
         )
     return cast("OutputFormat", given or suffix)
 

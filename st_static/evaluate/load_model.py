@@ -59,8 +59,8 @@ def _load_sentence_transformer(
     except (OSError, ValueError, RuntimeError) as error:
         if "trust_remote_code" in str(error):
             raise ValueError(
-                f"{name!r} brings code of its own. If you trust it, pass trust_remote_code=True, "
-                "on the command line --trust_remote_code."
+                f"{name!r} brings code of its own. If you trust it, give --trust_remote_code "
+                "(in Python: trust_remote_code=True)."
             ) from error
         raise ValueError(
             f"{name!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "

@@ -264,7 +264,7 @@ def test_a_word_is_found_where_it_begins_a_sentence(home, capsys, n_rows):
         ("a 1 2\n", ["--limit", "0"], "limit must be at least 1, but got 0."),
         ("a 1 2\n", ["--license", "free"], "--license: Expected a license that the Hub knows"),
         ("a 1 2\n", ["--teacher", "gte"], "Expected the repository as ORG/NAME, but got 'gte'."),
-        ("a 1 2\n", ["--language", "English"], "language must be a BCP 47 tag"),
+        ("a 1 2\n", ["--language", "English"], "--language must be a BCP 47 tag"),
     ],
 )
 @pytest.mark.parametrize("is_there", [False, True])

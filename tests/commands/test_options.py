@@ -158,6 +158,16 @@ def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixt
             "{file}, teacher.license: expected text or null, but got 'False'. Put it in quotes.",
         ),
         (
+            "language: no\n",
+            "{file}, language: expected text or a list of texts or null, but got 'False'. "
+            "Put it in quotes.",
+        ),
+        (
+            "language: [no, en]\n",
+            "{file}, language: expected text or a list of texts or null, but got "
+            "\"[False, 'en']\". Put each text in quotes.",
+        ),
+        (
             "vocabulary: 3\n",
             "{file}, line 1: expected the section vocabulary with keys such as size, but got '3'.",
         ),

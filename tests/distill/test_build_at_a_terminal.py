@@ -122,9 +122,10 @@ def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildCon
 
 def test_a_head_is_told_with_its_units(built: BuildResult, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> list[str]:
-        names, values, _ = report_table(built, 1).columns
+        names, values, _ = report_table(built, {"FastEncoder": 93_148.2}).columns
         return [f"{name} {value}" for name, value in zip(names.cells, values.cells, strict=True)]
 
+    assert "speed, FastEncoder 93,148 sentences/s" in told()
     assert not [line for line in told() if line.startswith("head")]
     head = Head(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
     monkeypatch.setattr(WorkDirectory, "head", lambda work, stage: {"distillation": head}[stage])

@@ -107,7 +107,7 @@ def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(
     assert (vectors @ vectors.T).mean() > 0.3
     assert japanese.stage("distillation").figures["centered"] is True
     assert japanese.stage("pca").figures["teacher_centered"] is True
-    assert "the mean of the teacher vectors removed" in str(report_table(japanese, 1).caption)
+    assert "the mean of the teacher vectors removed" in str(report_table(japanese, {}).caption)
 
 
 def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> None:

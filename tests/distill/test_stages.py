@@ -211,6 +211,9 @@ def test_too_little_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     require_disk(tmp_path, 2_000_000_000, "The corpus")
     with pytest.raises(ValueError, match=r"The corpus needs about 3\.0 GB .* 2\.0 GB are free"):
         require_disk(tmp_path, 3_000_000_000, "The corpus")
+    usage.free = 4096
+    with pytest.raises(ValueError, match=r"needs about 60\.0 MB .* only 4\.1 kB are free"):
+        require_disk(tmp_path, 60_000_000, "The corpus")
 
 
 def test_what_an_interrupted_run_wrote_counts(

@@ -175,7 +175,12 @@ def _json_text(line: str, key: str, file: Path, number: int) -> str | None:
         raise ValueError(f"{file}, line {number} is not JSON ({error}). Mend it.") from error
     if isinstance(value, dict) and key in value and value[key] is None:
         return None
-    if not isinstance(value, dict) or not isinstance(value.get(key), str):
+    if isinstance(value, dict) and key in value and not isinstance(value[key], str):
+        raise ValueError(
+            f"{file}, line {number}: expected a text as {key!r}, but got {repr(value[key])[:60]}. "
+            "Set corpus.text_column to the key that holds the text, or mend the line."
+        )
+    if not isinstance(value, dict) or key not in value:
         found = list(value) if isinstance(value, dict) else [type(value).__name__]
         raise missing_column(key, f"{file}, line {number}", found)
     # JSON may spell half of a surrogate pair, which is not text.

@@ -244,11 +244,16 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [('{"body": "b", "id": 1}', r"\['body', 'id'\]"), ('["text"]', "list"), ('{"text": 3}', "")],
+    [
+        ('{"body": "b", "id": 1}', r"'text' in .*a\.jsonl, line 2, .*\['body', 'id'\]"),
+        ('["text"]', r"'text' in .*a\.jsonl, line 2, .*list"),
+        ('{"text": 5}', r"a\.jsonl, line 2: expected a text as 'text', but got 5\."),
+        ('{"text": ["a"]}', r"a\.jsonl, line 2: expected a text as 'text', but got \['a'\]\."),
+    ],
 )
-def test_a_line_without_the_text_key_is_named(tmp_path: Path, line: str, found: str) -> None:
+def test_a_line_without_a_text_at_the_key_is_named(tmp_path: Path, line: str, found: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n' + line + "\n")
-    with pytest.raises(ValueError, match=rf"'text' in .*a\.jsonl, line 2, .*{found}.*text_column"):
+    with pytest.raises(ValueError, match=f"{found}.*text_column"):
         read(tmp_path / "a.jsonl")
 
 

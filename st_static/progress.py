@@ -1,0 +1,45 @@
+"""How far work has come: a bar on a terminal, and elsewhere, as in a log file, a line a minute."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+_SECONDS = 60.0  # from one line to the next
+
+
+def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[Any]:
+    """A bar on stderr, which vanishes at its end: what came of the work takes its place.
+
+    Where stderr is no terminal, a line of the same words is written once a minute.
+
+    Args:
+        total: How much there is to do; None if nobody knows.
+        bar_format: What is told, as tqdm has it.
+        options: Of `tqdm`.
+    """
+    options = {"disable": False, "leave": False, "dynamic_ncols": True} | options
+    if sys.stderr.isatty():
+        return tqdm(total=total, bar_format=bar_format, **options)
+    return _Lines(total=total, bar_format=bar_format.replace("|{bar}|", ","), **options)
+
+
+class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alone
+    """A bar that is told by lines, each with the time of day."""
+
+    def __init__(self, **options: Any) -> None:
+        self._next = time.monotonic() + _SECONDS
+        super().__init__(**options)
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Write a line, if it is time."""
+        if msg is None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _SECONDS
+            self.fp.write(f"{time.strftime('%H:%M:%S')} {self}\n")
+            self.fp.flush()
+
+    def clear(self, nolock: bool = False) -> None:
+        """Nothing: lines stay."""
