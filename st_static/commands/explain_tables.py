@@ -47,7 +47,13 @@ def contribution_tables(explanation: Explanation, width: int) -> Iterator[Table]
 
 
 def _cells(shares: Iterable[float]) -> list[str]:
-    return [f"{share:+.3f}" for share in shares]
+    return [_signed(share) for share in shares]
+
+
+def _signed(share: float) -> str:
+    """A share with its sign; what rounds to zero has none."""
+    text = f"{share:+.3f}"
+    return text if float(text) else text[1:]
 
 
 def largest_table(explanation: Explanation, n: int) -> Table:
@@ -64,12 +70,12 @@ def largest_table(explanation: Explanation, n: int) -> Table:
     table = Table("first text", "second text")
     table.add_column("share", justify="right")
     for (one, other), share in ordered[:n]:
-        table.add_row(Text(one), Text(other), f"{share:+.3f}")
+        table.add_row(Text(one), Text(other), _signed(share))
     rest = ordered[n:]
     if rest:
         table.add_section()
         others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
-        table.add_row(others, "", f"{sum(share for _, share in rest):+.3f}")
+        table.add_row(others, "", _signed(sum(share for _, share in rest)))
     return table
 
 
@@ -83,7 +89,7 @@ def left_out_table(explanation: Explanation, n: int) -> Table | None:
         return None
     sides = zip((explanation.first, explanation.second), explanation.left_out, strict=True)
     falls = {
-        (name, word.text, f"{fall:+.3f}"): abs(fall)
+        (name, word.text, _signed(fall)): abs(fall)
         for name, (words, of_words) in zip(("first", "second"), sides, strict=True)
         for word, fall in zip(words, of_words, strict=True)
     }

@@ -106,6 +106,7 @@ def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
         medians = [np.median(relative[a - 1 : b - 1]) for a, b in itertools.pairwise(edges)]
         axes.plot(edges[:-1], medians, label=stage, color=color)
     axes.set(xscale="log", xlabel="frequency rank of the word", ylabel="norm / mean norm")
+    axes.set_ylim(bottom=0)
     write_plainly(axes.xaxis, "{:,.0f}")
     axes.set_title("Length of word vectors after each stage", fontsize=11)
     axes.legend(frameon=False)

@@ -15,7 +15,8 @@ from sentence_transformers import SentenceTransformer
 from small_build import WORDS
 
 from st_static.cli import main
-from st_static.evaluate.analysis.explain import explain
+from st_static.commands.explain_tables import largest_table
+from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel, read_static_model
@@ -117,6 +118,12 @@ def test_the_largest_shares_of_long_texts_are_a_list(built, capsys):
     expected = [(one, other, f"{shares[one, other]:+.3f}") for one, other in largest]
     assert found == [*expected, (f"{len(shares) - 3} other pairs", "", f"{rest:+.3f}")]
     assert f"cosine: {explanation.similarity:.6f}" in printed
+
+
+def test_shares_that_round_to_zero_have_no_sign():
+    words = [Word(text, [text], [2], True) for text in ("one", "two")]
+    explanation = Explanation(words[:1], words, np.array([[-0.0004, 0.5]]))
+    assert list(largest_table(explanation, 2).columns[2].cells) == ["+0.500", "0.000"]
 
 
 def test_all_pairs_leave_no_others(built, capsys):
