@@ -9,6 +9,8 @@ from st_static.evaluate.load_model import load_model
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.model.vectors import unit_rows
 
+pytest.importorskip("gensim", reason="gensim 4.4 does not compile for Python 3.14")
+
 WORDS = ["<PLACEHOLDER>", "the", "cat", "sat", "mat"]
 BUCKETS = 7
 TEXTS = ["The cat sat", "cat", "", "the unseen mat", "unseen", "mat cat sat the cat"]
