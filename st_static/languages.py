@@ -133,6 +133,19 @@ def are_several(languages: Sequence[str]) -> bool:
     return len(primary) > 1 or "multilingual" in primary
 
 
+def has_dotless_i(languages: Iterable[str]) -> bool:
+    """Whether the small letter of I is ı and that of İ is i, in all of the languages.
+
+    So it is in Turkish, Azeri, Crimean Tatar and Gagauz.
+
+    Example:
+        >>> has_dotless_i(["tr"]), has_dotless_i(["az-Latn", "tr"]), has_dotless_i(["tr", "en"])
+        (True, True, False)
+    """
+    primary = {primary_of(tag) for tag in languages} - {"code"}
+    return bool(primary) and primary <= {"az", "crh", "gag", "tr"}
+
+
 def is_english(language: str | Sequence[str] | None) -> bool:
     """Whether text of a recipe's `language` is treated as English: where nothing else is named.
 

@@ -50,7 +50,8 @@ def _parser() -> CommandParser:
         "--language",
         nargs="+",
         default=[],
-        help="Their languages, for the card and the tasks of evaluate: tags such as en.",
+        help="Their languages, for the card, the tasks of evaluate, and the small letters of I and "
+        "İ: tags such as en.",
     )
     return parser
 
@@ -107,7 +108,8 @@ def _capitals(done: Conversion) -> str:
     if not done.normalization.lowercase:
         return f"count, for words have them: {_listed(done.capitalised)}"
     few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
-    return f"texts are lower-cased ({few or 'no word has a capital'})"
+    dotless = ", I to ı and İ to i as in Turkish" if done.normalization.dotless_i else ""
+    return f"texts are lower-cased{dotless} ({few or 'no word has a capital'})"
 
 
 def _warn(what: str, words: Sequence[str | LeftOut]) -> None:

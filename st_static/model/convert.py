@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from st_static.arguments import as_path, require
+from st_static.languages import has_dotless_i
 from st_static.model.export import check_output, export_model
 from st_static.model.text_vectors import LeftOut, read_word_vectors
 from st_static.tokens.tokenizer import Normalization, is_punctuation
-from st_static.tokens.word_tokenizer import capitalised, normalization_of
+from st_static.tokens.word_tokenizer import capitalised
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,16 @@ def convert(
     file, output = as_path(file, "a file of text vectors"), as_path(output, "a folder to write")
     require(limit is None or limit > 0, f"limit must be at least 1, but got {limit}.")
     check_output(output)
-    vectors = read_word_vectors(file, limit)
+    source = source or Source()
+    dotless_i = has_dotless_i(source.languages) if source.languages else None
+    vectors = replace(read_word_vectors(file, limit), dotless_i=dotless_i)
     model = vectors.as_static_model(file.name)
     done = Conversion(
         output,
         n_words=len(vectors.words) - len(vectors.known.alike),
         dimension=vectors.table.shape[1],
         n_punctuation=sum(map(is_punctuation, vectors.words)),
-        normalization=normalization_of(vectors.words),
+        normalization=vectors.known.normalization,
         form=vectors.known.form,
         brought=vectors.known.brought,
         alike=vectors.known.alike,
@@ -115,7 +118,7 @@ def convert(
     given = {"file": file.name, "limit": limit, "dtype": dtype}
     del vectors  # a gigabyte, perhaps, which the model has by itself
     record = {
-        "conversion": given | _facts(done, source or Source()),
+        "conversion": given | _facts(done, source),
         "versions": {"st-static": metadata.version("st-static")},
     }
     export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)

@@ -59,17 +59,20 @@ class WordVectors:
         table: The vectors, [V, D].
         repeated: Further rows of words that came before.
         reserved: Rows of `[PAD]` and `[UNK]`, which have zeros.
+        dotless_i: Whether the words are in languages such as Turkish, if that is known; see
+            `normalization_of`.
     """
 
     words: Sequence[str]
     table: NDArray[np.float32]
     repeated: Sequence[LeftOut] = ()
     reserved: Sequence[LeftOut] = ()
+    dotless_i: bool | None = None
 
     @functools.cached_property
     def known(self) -> KnownWords:
         """What finds the words in texts."""
-        return KnownWords(self.words)
+        return KnownWords(self.words, self.dotless_i)
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Rows of each text's known words, [B rows]."""

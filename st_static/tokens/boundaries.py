@@ -26,6 +26,8 @@ from typing import Any
 
 Part = dict[str, Any]
 
+# What lower-casing by the rules of most languages leaves of İ, beside i.
+DOT_ABOVE_I = "(?<=i)\N{COMBINING DOT ABOVE}"
 _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Precompiled"}
 # These may make, or strip, white space: only for pre-tokenizers that drop it.
 _SPACE_NORMALIZERS = {"BertNormalizer", "Nmt", "Strip", "Replace"}
@@ -162,4 +164,8 @@ def _is_local(part: Part, cut: Cut) -> bool:
         return True
     if kind not in _SPACE_NORMALIZERS or cut is not Cut.AT_SPACES:
         return False
-    return kind != "Replace" or " " not in part["pattern"].get("String", " ")
+    return (
+        kind != "Replace"
+        or " " not in part["pattern"].get("String", " ")
+        or part["pattern"] == {"Regex": DOT_ABOVE_I}
+    )

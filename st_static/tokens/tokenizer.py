@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from st_static.tokens.boundaries import DOT_ABOVE_I
 
 PADDING_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"
@@ -32,18 +34,21 @@ class Normalization(NamedTuple):
         nfkc: Whether forms of a character that differ in width or composition become one.
         lowercase: Whether capitals become small letters.
         strip_accents: Whether combining marks go: é becomes e, and が becomes か.
+        dotless_i: Whether the small letters of I and İ are ı and i, as in Turkish.
     """
 
     nfkc: bool = True
     lowercase: bool = True
     strip_accents: bool = False
+    dotless_i: bool = False
 
     def normalizer_of_words(self) -> normalizers.Normalizer:
         """The normaliser before BERT's pre-tokenizer."""
         # None is what it is for lower-casing: the same, in the spelling of BERT's own files.
         strip = None if self.strip_accents == self.lowercase else self.strip_accents
         bert = normalizers.BertNormalizer(lowercase=self.lowercase, strip_accents=strip)
-        return normalizers.Sequence([normalizers.NFKC(), bert]) if self.nfkc else bert
+        steps = [*self._composing_steps(), bert]
+        return normalizers.Sequence(steps) if len(steps) > 1 else bert
 
     def normalizer_of_pieces(self) -> normalizers.Normalizer:
         """The normaliser of a Unigram model."""
@@ -51,10 +56,22 @@ class Normalization(NamedTuple):
         clean = normalizers.BertNormalizer(
             clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False
         )
-        steps: list[normalizers.Normalizer] = [clean, *[normalizers.NFKC()] * self.nfkc]
+        steps: list[normalizers.Normalizer] = [clean, *self._composing_steps()]
         if self.strip_accents:
             steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
         return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
+
+    def _composing_steps(self) -> list[normalizers.Normalizer]:
+        """What comes before accents and capitals: the dot of İ is none of the accents."""
+        steps: list[normalizers.Normalizer] = [normalizers.NFKC()] * self.nfkc
+        if self.dotless_i and self.lowercase:
+            steps += [
+                *[normalizers.NFC()] * (not self.nfkc),
+                normalizers.Replace("İ", "i"),
+                normalizers.Replace("I", "ı"),
+                normalizers.Replace(Regex(DOT_ABOVE_I), ""),
+            ]
+        return steps
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Normalization:
@@ -66,11 +83,12 @@ class Normalization(NamedTuple):
         """
         normalizer = json.loads(tokenizer.to_str())["normalizer"]
         steps = {step["type"]: step for step in normalizer.get("normalizers", [normalizer])}
+        nfkc, dotless_i = "NFKC" in steps, "Replace" in steps
         if has_pieces(tokenizer):
-            return cls("NFKC" in steps, "Lowercase" in steps, "StripAccents" in steps)
+            return cls(nfkc, "Lowercase" in steps, "StripAccents" in steps, dotless_i)
         bert = steps["BertNormalizer"]
         lowercase, strip = bert["lowercase"], bert["strip_accents"]
-        return cls("NFKC" in steps, lowercase, lowercase if strip is None else strip)
+        return cls(nfkc, lowercase, lowercase if strip is None else strip, dotless_i)
 
 
 # As BERT's own English models do it.
@@ -210,7 +228,10 @@ def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> 
         [['don', "'", 't', '!'], ['cafe']]
     """
     plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
-    split = split_plain_words(texts.filter(pa.array(plain)), normalization.lowercase)
+    plain_texts = texts.filter(pa.array(plain))
+    if normalization.dotless_i and normalization.lowercase:
+        plain_texts = pc.replace_substring(plain_texts, "I", "ı")
+    split = split_plain_words(plain_texts, normalization.lowercase)
     tokenizer = build_tokenizer([], normalization=normalization)
     others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
     lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])

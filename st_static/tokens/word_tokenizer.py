@@ -1,9 +1,10 @@
 """The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
 
-The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital,
-and accents are stripped if no word has one; else it is brought to the canonical form of most words,
-NFC or NFD, and so are the other words. Curly apostrophes become straight ones if words have these
-only. It is split at white space; then, from left to right, into:
+The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital, as
+in Turkish if more have ı. Accents are stripped if no word has one; else the text is brought to the
+canonical form of most words, NFC or NFD, and so are the other words. Curly apostrophes become
+straight ones if words have these only. The text is split at white space; then, from left to right,
+into:
 
 1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
@@ -52,8 +53,10 @@ class KnownWords:
 
     Args:
         words: Distinct words.
+        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
 
     Attributes:
+        normalization: What becomes of texts.
         form: The canonical form that words and texts are brought to, see `canonical_form`.
         brought: The words that were in another form.
         alike: The words that in this form are one that came before, which is found instead.
@@ -67,7 +70,7 @@ class KnownWords:
         [1, 0, 2]
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], dotless_i: bool | None = None) -> None:
         self.form = canonical_form(words)
         spelled = [in_form(word, self.form) for word in words]
         self.brought = [word for word, same in zip(words, spelled, strict=True) if word != same]
@@ -78,9 +81,10 @@ class KnownWords:
             if first.setdefault(word, place) != place
         ]
         distinct, places = list(first), list(first.values())
-        spellings = capitalised_spellings(distinct)
+        self.normalization = normalization_of(distinct, dotless_i)
+        spellings = capitalised_spellings(distinct, dotless_i)
         self.spellings = list(spellings)
-        self.tokenizer = build_word_tokenizer([*distinct, *spellings])
+        self.tokenizer = build_word_tokenizer([*distinct, *spellings], dotless_i)
         self.places = np.array([*places, *(places[i] for i in spellings.values())], np.int32)
         self._words = [words[place] for place in places]
         self._encode = ChunkTokenizer(self.tokenizer)
@@ -104,11 +108,12 @@ class KnownWords:
         return [self._words[i] for i in np.flatnonzero(~is_one)]
 
 
-def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
+def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) -> Tokenizer:
     """Build the tokenizer of given words, as said above.
 
     Args:
         words: Distinct words in their `canonical_form`, none of which is a special token.
+        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words.
@@ -120,14 +125,14 @@ def build_word_tokenizer(words: Sequence[str]) -> Tokenizer:
     """
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _normalizer(words)
+    tokenizer.normalizer = _normalizer(words, dotless_i)
     split = pre_tokenizers.Split(Regex(_pattern(words)), "removed", invert=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return tokenizer
 
 
-def _normalizer(words: Sequence[str]) -> normalizers.Normalizer:
-    steps = [normalization_of(words).normalizer_of_words()]
+def _normalizer(words: Sequence[str], dotless_i: bool | None) -> normalizers.Normalizer:
+    steps = [normalization_of(words, dotless_i).normalizer_of_words()]
     characters = set().union(*words)
     if _APOSTROPHE in characters and _CURLY_APOSTROPHE not in characters:
         steps.insert(0, normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE))
@@ -161,18 +166,32 @@ def in_form(word: str, form: Form | None) -> str:
     return str(_FORMS[form].normalize_str(word))
 
 
-def normalization_of(words: Sequence[str]) -> Normalization:
+def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
     """What becomes of texts so that the words, but for a few with capitals, can still be found.
+
+    Args:
+        words: The words.
+        dotless_i: Whether they are in languages such as Turkish, where the small letters of I and
+            İ are ı and i; None if that is not known, and more than a few words with ı are to tell.
+            Texts are not lower-cased so where no word has ı, nor where the words were not: i with a
+            combining dot is what other languages' rules make of İ.
 
     Example:
         >>> normalization_of(["dog", "café"])
-        Normalization(nfkc=False, lowercase=True, strip_accents=False)
+        Normalization(nfkc=False, lowercase=True, strip_accents=False, dotless_i=False)
+        >>> normalization_of(["istanbul", "ışık"]).dotless_i
+        True
     """
     characters = set().union(*words)
+    few = _SHARE_OF_CAPITALS * len(words)
+    with_dotless_i = sum("ı" in word for word in words)
     return Normalization(
         nfkc=False,
-        lowercase=len(capitalised(words)) <= _SHARE_OF_CAPITALS * len(words),
+        lowercase=len(capitalised(words)) <= few,
         strip_accents=not any(map(_has_accent, characters)),
+        dotless_i=dotless_i is not False
+        and with_dotless_i > (0 if dotless_i else few)
+        and sum("i\N{COMBINING DOT ABOVE}" in word for word in words) <= few,
     )
 
 
@@ -181,10 +200,14 @@ def capitalised(words: Sequence[str]) -> list[str]:
     return [word for word in words if word != word.lower() and not _MARK.fullmatch(word)]
 
 
-def capitalised_spellings(words: Sequence[str]) -> dict[str, int]:
+def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -> dict[str, int]:
     """The words of small letters with a first capital, if capitals count and the words lack it.
 
     So a word is found at the beginning of a sentence. Of `THE`, nothing is known.
+
+    Args:
+        words: The words.
+        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
 
     Returns:
         Spellings, each with the place of its word.
@@ -193,15 +216,25 @@ def capitalised_spellings(words: Sequence[str]) -> dict[str, int]:
         >>> capitalised_spellings(["the", "US", "us", "Us", "n't", "o'clock"])
         {'The': 0, "N't": 4, "O'clock": 5}
     """
-    if normalization_of(words).lowercase:
+    normalization = normalization_of(words, dotless_i)
+    if normalization.lowercase:
         return {}
-    known = set(words)
-    spellings = ((word[:1].upper() + word[1:], place) for place, word in enumerate(words))
+    known, dotless = set(words), normalization.dotless_i
+    spellings = (
+        (("İ" if dotless and word[:1] == "i" else word[:1].upper()) + word[1:], place)
+        for place, word in enumerate(words)
+    )
     return {
         spelling: place
         for spelling, place in spellings
-        if spelling not in known and spelling.lower() == words[place] and " " not in spelling
+        if spelling not in known
+        and _lower(spelling, dotless) == words[place]
+        and " " not in spelling
     }
+
+
+def _lower(word: str, dotless_i: bool) -> str:
+    return (word.replace("İ", "i").replace("I", "ı") if dotless_i else word).lower()
 
 
 def _has_accent(character: str) -> bool:

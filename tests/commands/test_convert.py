@@ -155,6 +155,29 @@ def test_texts_of_either_canonical_form_are_known(tmp_path, capsys, form):
         np.testing.assert_allclose(of_texts, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_found"),
+    [([], True), (["--language", "tr"], True), (["--language", "de"], False)],
+)
+def test_turkish_text_vectors_know_turkish_capitals(home, capsys, options, is_found):
+    table = {"istanbul": [1, 0], "ışık": [0, 1], "çok": [-1, 0], "ilk": [0, -1]}
+    (home / "v.txt").write_text(lines(table), "utf-8")
+    assert main(["convert", "v.txt", "model", *options]) == 0
+    said = (
+        "Capitals: texts are lower-cased, I to ı and İ to i as in Turkish (no word has a capital)"
+    )
+    assert (said in capsys.readouterr().out) == is_found
+    texts = ["İSTANBUL", "I\u0307stanbul", "i\u0307stanbul", "IŞIK", "ÇOK", "ilk"]
+    expected = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [-1, 0], [0, -1]])
+    expected[:4] *= is_found
+    for encoder in (
+        FastEncoder.from_pretrained("model"),
+        SentenceTransformer("model", device="cpu"),
+        StaticModel.from_pretrained("model"),
+    ):
+        np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+
+
 def test_of_words_that_are_one_in_the_form_of_the_file_the_first_row_counts(home, capsys):
     table = {"e\u0301": [1, 0], "dog": [0, 1], "é": [-1, 0], "è": [1, 1], "à": [2, 0]}
     (home / "v.txt").write_text(lines(table), "utf-8")

@@ -30,7 +30,19 @@ from st_static.tokens.tokenizer import (
 )
 
 FRAGMENTS = [
-    *["ab", "Ab", "café", "cafe\u0301", "Größe", "Gro\u0308ße", "İstanbul", "ﬁne", "½", "٣"],
+    *[
+        "ab",
+        "Ab",
+        "café",
+        "cafe\u0301",
+        "Größe",
+        "Gro\u0308ße",
+        "İstanbul",
+        "IŞIK",
+        "ﬁne",
+        "½",
+        "٣",
+    ],
     # Half-width kana, whose voicing is a character of its own, and kana without a composed form.
     *["ｶﾞﾊﾞ", "ﾊﾟｿｺﾝ", "ｶ", "ﾞ", "か\u3099", "がんばる", "か゚", "先生", "㍿", "。", "「", "ー"],
     # From right to left, with and without points, and marks of direction.
@@ -55,8 +67,9 @@ def piece_student() -> Tokenizer:
     return build_piece_tokenizer(list(scores.items()), OTHER)
 
 
-def word_student() -> Tokenizer:
-    return build_tokenizer([*LONGER, "ab"], [f"##{c}" for c in CHARACTERS], OTHER)
+def word_student(normalization: Normalization = OTHER) -> Tokenizer:
+    words = [*LONGER, "ab", "istanbul", "ışık"]
+    return build_tokenizer(words, [f"##{c}" for c in CHARACTERS], normalization)
 
 
 def byte_fallback() -> Tokenizer:
@@ -71,7 +84,12 @@ def byte_fallback() -> Tokenizer:
     return tokenizer
 
 
-STUDENTS = {"pieces": piece_student(), "words": word_student(), "byte_fallback": byte_fallback()}
+STUDENTS = {
+    "pieces": piece_student(),
+    "words": word_student(),
+    "Turkish words": word_student(Normalization(dotless_i=True)),
+    "byte_fallback": byte_fallback(),
+}
 FAMILIES = ("wordpiece", "unigram", "byte_level", "byte_fallback")
 
 
@@ -119,9 +137,9 @@ def is_mark(character):
     return unicodedata.category(character).startswith("M") or character in "ﾞﾟ"
 
 
-@pytest.mark.parametrize("name", ["pieces", "words"])
+@pytest.mark.parametrize("name", ["pieces", "words", "Turkish words"])
 @settings(max_examples=400)
-@given(text=any_text)
+@given(text=any_text | st.text("IİiıŞş\u0327\u0307 ", max_size=9))
 def test_the_characters_of_a_found_token_spell_it(name, text):
     """Also where the normaliser composes it of several, or makes several of one."""
     student = STUDENTS[name]

@@ -183,6 +183,28 @@ def test_german_words_keep_their_umlauts(german: BuildResult) -> None:
     assert "grosse" not in words
 
 
+def test_a_turkish_word_is_one_with_capitals_and_without(
+    teacher_folder: Path, tmp_path: Path
+) -> None:
+    """A vocabulary with both would be two rows; the published tokenizer needs no st_static."""
+    lines = ["İstanbul IŞIK ile doldu", "istanbul gece ışık saçar", "ILIK istanbul izmir ilk"]
+    texts = [f"{line} {i}" for i in range(150) for line in lines]
+    built = build_in("tr", texts, teacher_folder, tmp_path)
+    counts = dict(zip(*built.work.words.to_pydict().values(), strict=True))
+    assert (counts["istanbul"], counts["ışık"], counts["ılık"]) == (450, 300, 150)
+    assert not {"i\u0307stanbul", "işik", "ilik"} & counts.keys()
+    texts = ["İSTANBUL", "I\u0307stanbul", "i\u0307stanbul", "istanbul", "IŞIK", "ışık"]
+    for encoder in (
+        FastEncoder.from_pretrained(built.output),
+        SentenceTransformer(str(built.output), device="cpu"),
+        StaticModel.from_pretrained(built.output),
+    ):
+        vectors = encoder.encode(texts)
+        np.testing.assert_allclose(vectors[:4], vectors[[3] * 4], atol=1e-6)
+        np.testing.assert_allclose(vectors[4], vectors[5], atol=1e-6)
+        assert np.abs(vectors).max(axis=1).min() > 0
+
+
 def test_an_accented_piece_has_the_vector_of_the_teachers_own(
     german: BuildResult, teacher_folder: Path
 ) -> None:

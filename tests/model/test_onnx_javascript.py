@@ -117,7 +117,13 @@ TOKENIZERS = {
     "words with accents": lambda *_: build_tokenizer(
         [*WORDS, *LETTERS], ["##s", "##e"], Normalization()
     ),
+    "Turkish words": lambda *_: build_tokenizer(
+        [*WORDS, *LETTERS, "ı", "##ı"], ["##s"], Normalization(dotless_i=True)
+    ),
     "words of text vectors": lambda *_: build_word_tokenizer([*WORDS, "...", "c++", "n't", "ca"]),
+    "words of text vectors in NFD": lambda *_: build_word_tokenizer(
+        ["the", "cafe\u0301", "e\u0301", "\u1112\u1161", "ı", *LETTERS], dotless_i=True
+    ),
     "pieces": lambda _, texts: student_of_pieces(texts, Normalization()),
     "pieces without accents": lambda _, texts: student_of_pieces(
         texts, Normalization(strip_accents=True)

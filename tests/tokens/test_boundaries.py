@@ -6,6 +6,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from st_static.tokens.boundaries import Cut, chunking_of
+from st_static.tokens.tokenizer import Normalization
 
 
 def word_level(**parts):
@@ -81,6 +82,7 @@ def test_other_pre_tokenizers_are_not_cut(part):
         n.BertNormalizer(),
         n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()]),
         n.Sequence([n.NFKC(), n.Strip(), n.Replace("``", '"'), n.Nmt()]),
+        Normalization(dotless_i=True).normalizer_of_words(),
     ],
 )
 def test_normalizers_of_single_characters_are_cut(part):

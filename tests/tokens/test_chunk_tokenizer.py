@@ -27,7 +27,7 @@ from st_static.tokens import chunk_tokenizer
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.memo import _Content
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 # Words, punctuation, scripts, and every kind of space and control character that may mislead.
 FRAGMENTS = [
@@ -139,6 +139,19 @@ def encoders():
 @given(texts=texts)
 def test_student_ids_equal_the_tokenizers(student_encoder, texts):
     assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
+
+
+@pytest.mark.parametrize("nfkc", [True, False])
+@given(texts=st.lists(st.text("aIİiış\u0307\u0327 '", max_size=20), max_size=4))
+def test_ids_equal_the_tokenizers_where_i_loses_its_dot(nfkc, texts):
+    normalization = Normalization(nfkc=nfkc, dotless_i=True)
+    letters = "aiış\u0307\u0327"
+    words = build_tokenizer(["ışı", "iş"], [*letters, *(f"##{c}" for c in letters)], normalization)
+    pieces = build_piece_tokenizer([(c, -1.0) for c in ["▁iş", "ı", *letters]], normalization)
+    for tokenizer in (words, pieces):
+        encode = ChunkTokenizer(tokenizer)
+        assert encode.chunking.cut is not None
+        assert rows(encode(texts)) == reference(tokenizer, texts)
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])

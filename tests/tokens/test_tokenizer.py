@@ -13,11 +13,15 @@ from st_static.tokens.tokenizer import (
     ASCII_PUNCTUATION,
     CONTINUATION,
     SPECIAL_TOKENS,
+    Normalization,
+    build_piece_tokenizer,
     build_tokenizer,
     is_punctuation,
     split_all_words,
     split_words,
 )
+
+TURKISH = Normalization(dotless_i=True)
 
 
 def test_ids_are_special_tokens_then_words_then_pieces():
@@ -112,6 +116,27 @@ def test_ascii_punctuation_is_every_ascii_symbol():
 def test_many_texts_are_split_like_one(texts):
     expected = [split_words(build_tokenizer([]), text) for text in texts]
     assert split_all_words(pa.array(texts, pa.string())).to_pylist() == expected
+
+
+@given(st.lists(st.text("aIİiı'Ş\u0327\u0307 ", max_size=12), max_size=5))
+def test_many_turkish_texts_are_split_like_one(texts):
+    expected = [split_words(build_tokenizer([], normalization=TURKISH), text) for text in texts]
+    assert split_all_words(pa.array(texts, pa.string()), TURKISH).to_pylist() == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"nfkc": False}, {"strip_accents": True}])
+def test_i_has_its_dot_in_turkish_where_the_capital_has_it(options):
+    """Composed or not, and after `str.lower`, which makes i and a combining dot of İ."""
+    text = "İstanbul I\u0307zmir i\u0307ri ISLIK İLGİ ılık Iİ iI"
+    expected = "istanbul izmir iri ıslık ilgi ılık ıi iı"
+    normalization = Normalization(**options, dotless_i=True)
+    words = build_tokenizer([], normalization=normalization)
+    pieces = build_piece_tokenizer([("▁", -1.0)], normalization)
+    assert split_words(words, text) == expected.split()
+    assert pieces.normalizer.normalize_str(text) == expected
+    assert Normalization.of(words) == Normalization.of(pieces) == normalization
+    cased = normalization._replace(lowercase=False, strip_accents=False)
+    assert split_words(build_tokenizer([], normalization=cased), "İIiı") == ["İIiı"]
 
 
 @given(st.text(max_size=40))

@@ -297,6 +297,41 @@ def test_a_few_words_with_capitals_do_not_count(n_words, lowercase):
     assert known.never_found() == ["X"] * lowercase
 
 
+DOTTED = "i\u0307stanbul"
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "expected"),
+    [
+        (["istanbul", "ışık"], None, True),
+        (["istanbul", "ışık"], False, False),
+        (["ışık", *(f"w{i}" for i in range(99))], None, False),  # a loan word
+        (["ışık", *(f"w{i}" for i in range(99))], True, True),
+        (["istanbul", "isik", "çok"], True, False),  # no text would be found by ı
+        (["ışık", DOTTED, "işik"], None, False),  # as `str.lower` has it
+        (["ışık", DOTTED, *(f"w{i}" for i in range(98))], True, True),
+        ([], True, False),
+    ],
+)
+def test_whether_i_has_a_dot_is_what_words_and_languages_say(given, told, expected):
+    assert normalization_of(given, told).dotless_i == expected
+
+
+@given(texts=st.lists(st.text("aIİiış\u0307 -", max_size=12), max_size=4))
+def test_turkish_capitals_are_those_of_the_words(texts):
+    """In small letters the words are found in all texts; else at the beginning of a sentence."""
+    for form in ("NFC", "NFD"):
+        given = [unicodedata.normalize(form, word) for word in ("iş", "ışı", "a-i", "i", "ı", "ş")]
+        known = KnownWords(given)
+        encode = ChunkTokenizer(known.tokenizer)
+        assert rows_of(encode(texts)) == [known.tokenizer.encode(text).ids for text in texts]
+        found = known(["İŞ IŞI", "I\u0307ŞI", "A-İ Iİ i", "i\u0307ş I"])
+        assert rows_of(found) == [[0, 1], [], [2, 3], [0, 4]]
+    assert capitalised_spellings(["iş", "ışı", "Ankara", "üç"]) == {"İş": 0, "Işı": 1, "Üç": 3}
+    cased = KnownWords(["iş", "ışı", "Ankara"])
+    assert rows_of(cased(["İş Işı IŞI", "iş Is"])) == [[0, 1], [0]]
+
+
 def test_capitals_in_marks_say_nothing():
     assert capitalised(["a", "<UNK>", "[CLS]", "New", "ß", "İ", "UNK", "UNKs"]) == [
         "New",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from st_static.arguments import check_fields, require
-from st_static.languages import are_several, has_spaces, is_english
+from st_static.languages import are_several, has_dotless_i, has_spaces, is_english
 from st_static.tokens.tokenizer import Normalization
 
 
@@ -143,6 +143,8 @@ class VocabularyConfig:
             NFKC); null is true, and false for English.
         lowercase: Whether capitals become small letters.
         strip_accents: Whether combining marks go, as from é; null is false, and true for English.
+        dotless_i: Whether I becomes ı and İ becomes i where capitals become small letters; null is
+            true for Turkish, Azeri, Crimean Tatar and Gagauz.
 
     Example:
         >>> VocabularyConfig(size=8000, min_count=3).pieces
@@ -157,6 +159,7 @@ class VocabularyConfig:
     nfkc: bool | None = None
     lowercase: bool = True
     strip_accents: bool | None = None
+    dotless_i: bool | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -181,12 +184,22 @@ class VocabularyConfig:
         unknown = "pieces" if units == "pieces" else self.unknown
         nfkc = not english if self.nfkc is None else self.nfkc
         strip = english if self.strip_accents is None else self.strip_accents
-        return replace(self, units=units, unknown=unknown, nfkc=nfkc, strip_accents=strip)
+        dotless = has_dotless_i(languages) if self.dotless_i is None else self.dotless_i
+        return replace(
+            self,
+            units=units,
+            unknown=unknown,
+            nfkc=nfkc,
+            strip_accents=strip,
+            dotless_i=dotless and self.lowercase,
+        )
 
     @property
     def normalization(self) -> Normalization:
         """What becomes of a text before it is split."""
-        return Normalization(bool(self.nfkc), self.lowercase, bool(self.strip_accents))
+        return Normalization(
+            bool(self.nfkc), self.lowercase, bool(self.strip_accents), bool(self.dotless_i)
+        )
 
 
 @dataclass(frozen=True)

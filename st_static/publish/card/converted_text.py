@@ -55,7 +55,8 @@ def _origin(facts: Mapping[str, Any]) -> list[str]:
 def _words(facts: Mapping[str, Any]) -> str:
     """How texts are split into words, and which words have a vector."""
     dtype = facts["dtype"]
-    capitals = "Texts are lower-cased" if facts["lowercase"] else "Capitals count"
+    dotless = ", I to ı and İ to i" if facts.get("dotless_i") else ""
+    capitals = f"Texts are lower-cased{dotless}" if facts["lowercase"] else "Capitals count"
     accents = "accents are ignored" if facts["strip_accents"] else "accents count"
     lines = [
         f"{facts['words']:,} words have a vector of {facts['dimension']} dimensions ({dtype}). "
