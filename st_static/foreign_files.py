@@ -76,8 +76,12 @@ def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
         ValueError: It has another shape, and which key, or is no JSON; or as `read_bounded`.
         FileNotFoundError: It is not there.
     """
-    content = read_bounded(file, most)
-    with _naming(file, content):
+    return parse(read_bounded(file, most), shape, file)
+
+
+def parse(content: bytes, shape: type[Shape], name: str | Path) -> Shape:
+    """JSON of a declared shape, as `read_as` reads it, from a file of a name."""
+    with _naming(name, content):
         return msgspec.json.decode(content, type=shape)
 
 
@@ -94,7 +98,7 @@ def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, An
 
 
 @contextmanager
-def _naming(file: Path, content: bytes) -> Iterator[None]:
+def _naming(name: str | Path, content: bytes) -> Iterator[None]:
     """Turn the libraries' errors into a sentence that names the file, and the key if it is one."""
     try:
         yield
@@ -102,13 +106,13 @@ def _naming(file: Path, content: bytes) -> Iterator[None]:
         found, _, key = str(error).partition(" - at ")
         place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
         raise ValueError(
-            f"{file} is not as expected: {found[0].lower()}{found[1:]}{place}. Mend it, or copy "
+            f"{name} is not as expected: {found[0].lower()}{found[1:]}{place}. Mend it, or copy "
             "it again."
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{file} is nested too deeply to be read. Copy it again.") from error
+        raise ValueError(f"{name} is nested too deeply to be read. Copy it again.") from error
     except ValueError as error:  # of both decoders, and of text that is not UTF-8
         reason = str(error)
         if content.startswith(_BYTE_ORDER_MARKS):
             reason = "it begins with a byte order mark: store it as UTF-8 without one"
-        raise ValueError(f"{file} is no JSON ({reason}). Mend it, or copy it again.") from error
+        raise ValueError(f"{name} is no JSON ({reason}). Mend it, or copy it again.") from error

@@ -23,6 +23,7 @@ from st_static.encode.loaded import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
+from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.tokens.columns import Null
 
@@ -202,7 +203,7 @@ class FolderPair:
         others = [info for info in files if info.path != known.path and not is_marker(info)]
         if known.info().is_file:
             with known.read() as stream:
-                there = json.loads(stream.read())
+                there = parse(stream.read(MOST_BYTES), dict[str, Any], known.path)
             names = [name for name in record if there.get(name) != record[name]]
             if names and others:
                 raise ValueError(

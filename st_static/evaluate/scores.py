@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from st_static.evaluate.task_languages import subsets_in
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
+from st_static.foreign_files import read_object
+
+# Of a task with forty thousand pairs of languages.
+_MOST_BYTES = 100_000_000
+
+
+class _Row(TypedDict):
+    hf_subset: str
+    main_score: float
+    languages: NotRequired[list[str]]
+
+
+class _Result(TypedDict):
+    task_name: str
+    dataset_revision: str
+    scores: Annotated[dict[str, Annotated[list[_Row], Meta(min_length=1)]], Meta(min_length=1)]
+    mteb_version: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -128,6 +146,20 @@ def _no_results(folder: Path) -> ValueError:
     )
 
 
+def read_result(file: Path) -> dict[str, Any] | None:
+    """What a JSON file of mteb's holds; None if it holds no scores.
+
+    Raises:
+        ValueError: It is not a complete result file.
+    """
+    try:
+        if "scores" not in read_object(file, dict, _MOST_BYTES):
+            return None
+        return read_object(file, _Result, _MOST_BYTES)
+    except ValueError as error:
+        raise ValueError(f"{file.name} is not a complete result file of mteb. {error}") from error
+
+
 class _TaskResult(NamedTuple):
     """What a result file of mteb holds of its task.
 
@@ -146,20 +178,17 @@ class _TaskResult(NamedTuple):
 
 def _read(file: Path, counted: Mapping[str, CountedParts]) -> _TaskResult | None:
     """Read a JSON file of mteb's; None if it holds no scores."""
-    try:
-        result = json.loads(file.read_text("utf-8"))
-        if "scores" not in result:
-            return None
-        scores, parts = result["scores"], counted.get(result["task_name"])
-        is_other = parts is not None and parts.splits.isdisjoint(scores)
-        return _TaskResult(
-            result["task_name"],
-            _main_score(scores, parts),
-            result["dataset_revision"] == LOCAL_REVISION,
-            tuple(scores) if is_other else (),
-        )
-    except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
-        raise ValueError(f"{file} is not a complete result file of mteb: {error!r}.") from error
+    result = read_result(file)
+    if result is None:
+        return None
+    scores, parts = result["scores"], counted.get(result["task_name"])
+    is_other = parts is not None and parts.splits.isdisjoint(scores)
+    return _TaskResult(
+        result["task_name"],
+        _main_score(scores, parts),
+        result["dataset_revision"] == LOCAL_REVISION,
+        tuple(scores) if is_other else (),
+    )
 
 
 def _main_score(
@@ -169,8 +198,6 @@ def _main_score(
     rows = [
         (split, row["hf_subset"], row["main_score"]) for split in scores for row in scores[split]
     ]
-    if not rows:
-        raise ValueError("it has no scores")
     if counted is not None:  # other subsets are mostly in other languages
         official = [r for r in rows if counted.has(r[0], r[1])]
         rows = official or [r for r in rows if r[1] in counted.subsets]

@@ -1,7 +1,7 @@
 """The record of how a model was made, `st_static.json`: what its readers may count on.
 
-All of it is declared twice: in `StatedRecord` what is stated of any model, also by older versions,
-and in the shapes below it what a card is made from.
+`StatedRecord` and `BuiltRecord` are what others read, of older versions, too; a card is made from
+more, which `read_record` asks for.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class StatedRecord(TypedDict, total=False):
 
 class _Teacher(TypedDict):
     model: str
+    revision: str | None
+    sha256: str | None
     hub_id: NotRequired[str | None]
     description: NotRequired[str | None]
     license: NotRequired[str | None]
@@ -105,10 +107,47 @@ class _Stage(TypedDict):
     hash: str
 
 
+class _Sentences(_Stage):
+    kept: int
+    bytes: int
+
+
+class _Vocabulary(_Stage):
+    words: int
+    tokens: int
+    smallest_count: int
+
+
+class _Selected(_Stage):
+    sentences: int
+
+
+class _Reduced(_Stage):
+    removed: int
+
+
+class _Stages(TypedDict):
+    sentences: _Sentences
+    vocabulary: _Vocabulary
+    selection: _Selected
+    pca: _Reduced
+
+
 class _Built(TypedDict):
     recipe: _Recipe
-    stages: dict[str, _Stage]
+    stages: _Stages
     versions: dict[str, str]
+
+
+class _BuiltRecipe(TypedDict, total=False):
+    export: _Export
+
+
+class BuiltRecord(TypedDict, total=False):
+    """What finds a model's stages; one that no recipe built has none."""
+
+    recipe: _BuiltRecipe
+    stages: dict[str, _Stage]
 
 
 class _Member(TypedDict):

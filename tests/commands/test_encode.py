@@ -189,7 +189,7 @@ def test_one_sentence_has_no_rate(static_folder):
         ("a.jsonl", b"\n"),
         ("a.csv", b""),
         ("a.csv", b"id,text\n"),
-        ("a.tsv.gz", gzip.compress(b"")),
+        ("a.tsv.gz", gzip.compress(b"", mtime=0)),
     ],
 )
 def test_an_input_without_a_text_is_said_to_be(static_folder, tmp_path, capsys, name, data):

@@ -100,6 +100,14 @@ def test_a_run_that_wrote_nothing_can_be_run_otherwise(model, lake, tmp_path, ca
     assert run(model, lake, tmp_path / "out") == 0
 
 
+@pytest.mark.parametrize("record", ["[]", "{", "[" * 100_000, "\ufeff{}"])
+def test_a_broken_record_in_the_target_is_named(model, lake, tmp_path, capsys, record):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_st_static.json").write_text(record, "utf-8")
+    assert run(model, lake, tmp_path / "out") == 1
+    assert "out/_st_static.json is" in capsys.readouterr().err
+
+
 def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tmp_path, capsys):
     run(model, lake, tmp_path / "out")
     before = written(tmp_path / "out")

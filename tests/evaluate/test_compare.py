@@ -276,7 +276,16 @@ def test_updating_keeps_the_other_published_scores_of_a_model(tmp_path, add_to_p
     assert after == {**before, "STS12": 50.0}
 
 
-@pytest.mark.parametrize("text", ["{", '{"task_name": "STS12", "scores": {"test": []}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"task_name": "STS12", "scores": {"test": []}}',
+        '{"task_name": "STS12", "dataset_revision": "1", "scores": {"test": [{"hf_subset": 5}]}}',
+    ],
+)
 def test_a_broken_result_file_is_named(results, text):
     (results / "STS13.json").write_text(text)
     with pytest.raises(ValueError, match=r"STS13.json is not a complete result file"):

@@ -12,9 +12,10 @@ from tokenizers import Tokenizer
 
 from st_static.distill.work_directory import Selected, WorkDirectory
 from st_static.evaluate.task_languages import languages_of_model
+from st_static.foreign_files import read_object
 from st_static.model.head import Head
-from st_static.model.modules import TOKENIZER_FILE, table_folder
-from st_static.model.record import read_record
+from st_static.model.modules import RECORD_FILE, TOKENIZER_FILE, table_folder
+from st_static.model.record import BuiltRecord
 from st_static.model.vectors import sentence_means
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
@@ -39,7 +40,9 @@ class BuiltModel:
     def __init__(self, folder: Path, work_dir: Path) -> None:
         if not folder.is_dir():
             raise ValueError(f"There is no folder {folder}.")
-        record = read_record(folder)
+        if not (folder / RECORD_FILE).exists():
+            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
+        record = read_object(folder / RECORD_FILE, BuiltRecord)
         self.name = folder.resolve().name
         self.languages = languages_of_model(str(folder))
         if not record.get("stages"):
@@ -47,7 +50,7 @@ class BuiltModel:
                 f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
                 "model that st-static build made."
             )
-        self.normalize: bool = record["recipe"]["export"].get("normalize", True)
+        self.normalize: bool = record.get("recipe", {}).get("export", {}).get("normalize", True)
         stages = record["stages"]
         self._work = WorkDirectory.of_record(work_dir, stages)
         missing = self._work.missing()

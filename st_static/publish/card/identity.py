@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from st_static.foreign_files import read_object
 
 # What makes a text; its contents may change from one build to the next. With how it is said.
 _CORPUS = {
@@ -36,7 +37,7 @@ def identity_of_built(record: Mapping[str, Any], hub_id: str | None) -> dict[str
     teacher, corpus = recipe["teacher"], recipe["corpus"]
     return {
         "hub_id": hub_id,
-        "teacher": [teacher["model"], teacher["hub_id"] or teacher["model"]],
+        "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
         **{key: corpus[key] for key in _CORPUS},
         "dimension": recipe["pca"]["n_components"],
     }
@@ -63,7 +64,7 @@ def check_same_model(cards: Path, name: str, here: Mapping[str, Any]) -> None:
         return
     elsewhere = "It would be overwritten: give another folder, --cards OTHER, or move it away."
     try:
-        values = json.loads(facts.read_text("utf-8"))
+        values = read_object(facts, dict)
         there = identity(values, values["hub_id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(

@@ -13,9 +13,14 @@ import mteb
 from st_static.dependencies import private_name
 from st_static.evaluate.compare import compare
 from st_static.evaluate.published import find_published, read_published, sources_of
-from st_static.evaluate.scores import CountedParts, ModelScores, counted_parts, read_results
+from st_static.evaluate.scores import (
+    CountedParts,
+    ModelScores,
+    counted_parts,
+    read_result,
+    read_results,
+)
 from st_static.evaluate.tasks import LOCAL_REVISION
-from st_static.files import read_json
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs
 
@@ -32,13 +37,12 @@ def read_entries(
     """
     counted = counted_parts(benchmark, languages)
     files = [file for folder in folders for file in sorted(folder.glob("*.json"))]
-    return [entry for file in files for entry in _entries(read_json(file), counted)]
+    results = [result for file in files if (result := read_result(file))]
+    return [entry for result in results for entry in _entries(result, counted)]
 
 
 def _entries(result: dict[str, Any], counted: dict[str, CountedParts]) -> Iterator[ResultEntry]:
-    """The entries of a JSON file of mteb's; none if it holds no scores."""
-    if "scores" not in result:
-        return
+    """The entries of what a JSON file of mteb's holds."""
     name = result["task_name"]
     about = mteb.get_task(name).metadata
     for split, rows in result["scores"].items():
@@ -49,13 +53,13 @@ def _entries(result: dict[str, Any], counted: dict[str, CountedParts]) -> Iterat
                 hub_task=private_name(about, "_hf_task_type", "mteb 2.26")()[0],
                 dataset=about.dataset["path"],
                 config=row["hf_subset"],
-                languages=[_language(code) for code in row["languages"]],
+                languages=[_language(code) for code in row.get("languages", [])],
                 split=split,
                 counts=name in counted and counted[name].has(split, row["hf_subset"]),
                 revision=result["dataset_revision"],
                 metric=about.main_score,
                 value=row["main_score"],
-                mteb_version=result["mteb_version"],
+                mteb_version=result.get("mteb_version", ""),
                 is_local=result["dataset_revision"] == LOCAL_REVISION,
             )
 
@@ -73,8 +77,8 @@ def official_results(folder: Path) -> dict[str, str]:
     """
     texts = {}
     for file in sorted(folder.glob("*.json")):
-        content = read_json(file)
-        if "scores" in content and content["dataset_revision"] != LOCAL_REVISION:
+        content = read_result(file)
+        if content and content["dataset_revision"] != LOCAL_REVISION:
             result = mteb.results.TaskResult.from_disk(file)
             as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
             texts[f"{result.task_name}.yaml"] = str(as_on_the_hub.to_yaml())

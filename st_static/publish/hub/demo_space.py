@@ -11,6 +11,7 @@ from st_static.arguments import as_path
 from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic, temporary_folder
+from st_static.foreign_files import read_bounded
 from st_static.model.notes import CARD_FILE, NOTES_END
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.publish import Published, check_request, explained, find_token, publish
@@ -79,7 +80,7 @@ def link_demo(card: Path, url: str) -> None:
         card: The card's file; nothing else in it is changed.
         url: The demo's address.
     """
-    text = card.read_bytes().decode()
+    text = read_bounded(card).decode()
     if f"({url})" in text:
         return
     line = f"[Try it in your browser]({url}): compare texts, search, and look for nearest words."
