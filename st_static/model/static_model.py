@@ -19,6 +19,7 @@ from st_static.model.int8_table import Table
 from st_static.model.modules import CONFIG_FILE, TABLE_FILE, TOKENIZER_FILE, Segment, read_modules
 from st_static.model.stated_facts import stated_languages, stated_license
 from st_static.model.table_file import read_table
+from st_static.tokens.panics import TellingPanics, named
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
 
@@ -103,7 +104,7 @@ def read_static_model(
     tokenizer_file = modules.home / TOKENIZER_FILE
     if not tokenizer_file.is_file():
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
-    tokenizer = _read_tokenizer(tokenizer_file)
+    tokenizer = named(_read_tokenizer(tokenizer_file), str(model))
     table = _read_table(modules.home, mmap, int8)
     check_fit(tokenizer, table)
     file = folder / CONFIG_FILE
@@ -144,10 +145,17 @@ def _download(
 
 def _read_tokenizer(file: Path) -> Tokenizer:
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        with TellingPanics(str(file)):
+            tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # what tokenizers raises
         raise ValueError(f"{file} is no tokenizer: {error}.") from error
     tokenizer.no_padding()
+    truncation = tokenizer.truncation
+    if truncation and 0 < truncation["max_length"] <= truncation["stride"]:
+        raise ValueError(
+            f"{file}: truncation.stride ({truncation['stride']}) must be less than "
+            f"truncation.max_length ({truncation['max_length']})."
+        )
     return tokenizer
 
 
