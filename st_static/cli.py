@@ -26,6 +26,7 @@ from st_static.commands import (
 from st_static.commands.options import nearest
 from st_static.commands.signals import EndedBySignal, unwound_by_signals
 from st_static.commands.terminal import drop_stdout, require_utf8
+from st_static.tokens.panics import is_panic, panic_told
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
@@ -105,6 +106,11 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         return 141  # as a program that the signal ended
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
+        return 1
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        print("Error:", panic_told(error), file=sys.stderr)
         return 1
 
 

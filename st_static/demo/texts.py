@@ -10,6 +10,7 @@ import numpy as np
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
 from st_static.files import read_lines
 from st_static.model.static_model import StaticModel
+from st_static.tokens.panics import TellingPanics
 
 _MAX_BYTES = 10_000_000
 _MAX_TEXTS = 10_000
@@ -70,7 +71,8 @@ def limits(model: StaticModel) -> dict[str, Any]:
 
 def _known_word(model: StaticModel, text: str) -> str:
     """The longest token of a text that has a vector, the last of several; empty if none has."""
-    encoding = model.tokenizer.encode(text, add_special_tokens=False)
+    with TellingPanics(model.tokenizer):
+        encoding = model.tokenizer.encode(text, add_special_tokens=False)
     rows = np.asarray(model.table)[encoding.ids]
     pairs = zip(rows, encoding.offsets, strict=True)
     known = [text[begin:end].strip() for row, (begin, end) in pairs if row.any()]

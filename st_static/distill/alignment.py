@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers
 
 from st_static.distill.teacher import TokenBatch
+from st_static.tokens.panics import TellingPanics
 from st_static.tokens.ragged import Ragged, offsets_of
 from st_static.tokens.tokenizer import has_pieces
 
@@ -45,7 +46,8 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
     A word that the tokenizer spells with several pieces is not in the vocabulary and is left out,
     unless pieces are what has vectors.
     """
-    encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+    with TellingPanics(tokenizer):
+        encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
     ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int64)
     offsets = chain.from_iterable(e.offsets for e in encodings)
     spans = np.fromiter(chain.from_iterable(offsets), np.int64).reshape(-1, 2)

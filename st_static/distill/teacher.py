@@ -23,6 +23,7 @@ from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher_check import check_finite, check_teacher
 from st_static.distill.teacher_loading import choose_dtype, load_modules
 from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
+from st_static.tokens.panics import TellingPanics, named
 
 
 class TokenBatch(NamedTuple):
@@ -107,8 +108,10 @@ class Teacher:
                 unfit kind, or does not understand a language.
         """
         here = config if workers_on is None else replace(config, device="cpu")
-        teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
-        check_teacher(teacher, config, languages)
+        with TellingPanics(config.model):
+            teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
+            named(teacher.tokenizer, config.model)
+            check_teacher(teacher, config, languages)
         device = torch.device(workers_on) if workers_on else teacher.model.device
         teacher.runs_on = device.type
         teacher.model.to(dtype=choose_dtype(config.dtype, device))
@@ -156,7 +159,8 @@ class Teacher:
 
     def tokenize(self, sentences: list[str]) -> TokenBatch:
         """Turn sentences [B] into padded tokens with their character positions, [B, T]."""
-        encodings = self._truncating.encode_batch([self.prompt + s for s in sentences])
+        with TellingPanics(self.tokenizer):
+            encodings = self._truncating.encode_batch([self.prompt + s for s in sentences])
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
         present = np.arange(lengths.max(initial=0)) < lengths[:, None]
 

@@ -15,6 +15,7 @@ from st_static.encode.head_scaling import scaling_of
 from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.tokens.boundaries import Cut, chunking_of
+from st_static.tokens.panics import TellingPanics
 
 # Of longer texts, so many rows are taken and added up at a time.
 _ROWS = 1_024
@@ -128,5 +129,6 @@ class _ChunkIds(dict[str, list[int]]):
 def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
     if not text.isascii():
         text.encode()  # of half a surrogate pair the tokenizer says that it is no str
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    with TellingPanics(tokenizer):
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
     return ids

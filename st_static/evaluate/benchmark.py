@@ -23,6 +23,7 @@ from tqdm import tqdm
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
 from st_static.hub_access import HubUnavailableError, offline, require_dataset
+from st_static.tokens.panics import TellingPanics
 
 
 class TaskOutcome(NamedTuple):
@@ -151,7 +152,10 @@ class _Run:
 
     def _run(self, task: AbsTask) -> TaskResult:
         is_cached = self.data is None and _require_dataset(task) is not None
-        with offline() if is_cached else contextlib.nullcontext():
+        with (
+            offline() if is_cached else contextlib.nullcontext(),
+            TellingPanics(self.model.mteb_model_meta.name),
+        ):
             return self._evaluate(task)
 
     def _evaluate(self, task: AbsTask, overwrite_strategy: str = "only-missing") -> TaskResult:

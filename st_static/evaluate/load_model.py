@@ -9,6 +9,7 @@ from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revis
 from st_static.evaluate.peers.registry import PEERS
 from st_static.hub_access import downloading, require_model, whole_path
 from st_static.model.model_name import ModelName
+from st_static.tokens.panics import TellingPanics
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -38,7 +39,7 @@ def load_model(
             f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
         )
     place = name.folder_or_id()
-    with downloading("model", place, revision):
+    with downloading("model", place, revision), TellingPanics(place):
         return _load_sentence_transformer(place, trust_remote_code, revision)
 
 

@@ -27,6 +27,7 @@ from st_static.model.modules import (
 )
 from st_static.model.stated_facts import StatedFacts, read_stated_facts
 from st_static.model.table_file import read_table
+from st_static.tokens.panics import TellingPanics, named
 from st_static.tokens.unknown_token import unknown_id
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
@@ -153,7 +154,7 @@ def read_static_model(
         raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
     table = _read_table(modules.home, mmap, int8, [segment.width for segment in modules.segments])
     _check_vocabulary(tokenizer_file, len(table))
-    tokenizer = _read_tokenizer(tokenizer_file)
+    tokenizer = named(_read_tokenizer(tokenizer_file), str(model))
     # The ids of added tokens are not always those that the file has for them.
     _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
     if not (folder / MODULES_FILE).exists():
@@ -195,10 +196,17 @@ def _download(
 
 def _read_tokenizer(file: Path) -> Tokenizer:
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        with TellingPanics(str(file)):
+            tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # what tokenizers raises
         raise ValueError(f"{file} is no tokenizer: {error}.") from error
     tokenizer.no_padding()
+    truncation = tokenizer.truncation
+    if truncation and 0 < truncation["max_length"] <= truncation["stride"]:
+        raise ValueError(
+            f"{file}: truncation.stride ({truncation['stride']}) must be less than "
+            f"truncation.max_length ({truncation['max_length']})."
+        )
     return tokenizer
 
 

@@ -27,6 +27,7 @@ from st_static.tokens.boundaries import chunking_of
 from st_static.tokens.chunks import Spans, cut_texts
 from st_static.tokens.columns import text_column
 from st_static.tokens.memo import EncodeChunks, Memo
+from st_static.tokens.panics import TellingPanics
 from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of
 from st_static.tokens.tokenizer import split_plain_words
 from st_static.tokens.unigram_parts import UnigramParts, unigram_parts
@@ -201,7 +202,9 @@ class ChunkTokenizer:
         return of_texts if self._max_tokens is None else of_texts.first(self._max_tokens)
 
     def _encode_whole(self, texts: pa.Array) -> Ragged:
-        encodings = self.tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
+        strings = texts.to_pylist()
+        with TellingPanics(self.tokenizer):
+            encodings = self.tokenizer.encode_batch_fast(strings, add_special_tokens=False)
         return _rows(encoding.ids for encoding in encodings)
 
     def _kept_whole(self, texts: pa.Array) -> NDArray[np.bool_]:
@@ -231,11 +234,13 @@ class ChunkTokenizer:
     def _encode_in_groups(self, chunks: list[str]) -> Ragged:
         """Encode chunks, many in one text: a call of the tokenizer costs more than a chunk."""
         if not self.chunking.joinable:
-            encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
+            with TellingPanics(self.tokenizer):
+                encodings = self._whole_chunks.encode_batch_fast(chunks, add_special_tokens=False)
             return _rows(encoding.ids for encoding in encodings)
         firsts = range(0, len(chunks), _CHUNKS_IN_A_TEXT)
         texts = [" ".join(chunks[i : i + _CHUNKS_IN_A_TEXT]) for i in firsts]
-        encodings = self._whole_chunks.encode_batch(texts, add_special_tokens=False)
+        with TellingPanics(self.tokenizer):
+            encodings = self._whole_chunks.encode_batch(texts, add_special_tokens=False)
         # All texts on one line, a space after each: a token belongs to the chunk that it starts in.
         begins = offsets_of(np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1)
         starts = [

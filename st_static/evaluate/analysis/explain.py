@@ -32,6 +32,7 @@ from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.tokens.columns import is_broken
+from st_static.tokens.panics import TellingPanics
 from st_static.tokens.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 
 
@@ -131,7 +132,8 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
 
     Of a model of pieces, each piece is a word in scripts that are written without spaces.
     """
-    encoding = tokenizer.encode(text, add_special_tokens=False)
+    with TellingPanics(tokenizer):
+        encoding = tokenizer.encode(text, add_special_tokens=False)
     # The beginning of a word alone has no text; nor has it a vector in a model of ours.
     tokens = [
         i

@@ -23,6 +23,7 @@ from st_static.model.modules import (
 )
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.table_file import stored_arrays
+from st_static.publish.checks.odd_texts import check_odd_texts
 
 _BUILT_IN = "sentence_transformers."
 _BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
@@ -99,6 +100,7 @@ def _check_table(folder: Path) -> Iterator[str]:
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
         )
+    yield from check_odd_texts(model.tokenizer)
     broken = list(problems_of_client_files(folder))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     if table_folder(folder) == folder and not broken:

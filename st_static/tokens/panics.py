@@ -1,0 +1,55 @@
+"""Panics of the library tokenizers, told as other errors are.
+
+Its code in Rust panics where it meets what it cannot do. In Python that is a BaseException, which
+passes all handlers of errors.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tokenizers import Tokenizer
+
+_NAME = "of_model"
+
+
+class TellingPanics:
+    """A block in which a panic becomes a ValueError of one sentence that names the tokenizer.
+
+    Args:
+        of: The tokenizer, or the model that it is of.
+    """
+
+    def __init__(self, of: Tokenizer | str) -> None:
+        self._of = of
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is not None and is_panic(error):
+            name = self._of if isinstance(self._of, str) else vars(self._of).get(_NAME)
+            raise ValueError(panic_told(error, name)) from None
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether an error is a panic: the class has no module from which it could be imported."""
+    return type(error).__name__ == "PanicException" and not isinstance(error, Exception)
+
+
+def panic_told(error: BaseException, name: str | None = None) -> str:
+    """What to say of a panic of a tokenizer, that of the named model."""
+    whose = f"The tokenizer of {name}" if name else "A tokenizer"
+    reason = " ".join(str(error).split()).rstrip(".")
+    return (
+        f"{whose} broke down: {reason}. Its tokenizer.json asks for what cannot be done with this "
+        "text. Mend it, or take another model."
+    )
+
+
+def named(tokenizer: Tokenizer, name: str) -> Tokenizer:
+    """A tokenizer that knows of which model it is."""
+    vars(tokenizer)[_NAME] = name
+    return tokenizer

@@ -1,0 +1,148 @@
+"""A panic of the tokenizers library, which is no Exception, is told in a sentence everywhere."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_build import save_tiny_teacher
+from small_model import write_model
+from tokenizers import Regex, Tokenizer
+from tokenizers.pre_tokenizers import Split
+
+from st_static.cli import main, run_command
+from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher import Teacher
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.ensemble.ensemble import Ensemble
+from st_static.publish.checks.folder import UnfitFolderError, check_folder
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+
+SLOW_PATTERN = {
+    "pre_tokenizer": {
+        "type": "Split",
+        "pattern": {"Regex": "(x+x+)+y"},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+}
+LONG_STRIDE = {
+    "truncation": {
+        "direction": "Right",
+        "max_length": 1,
+        "strategy": "LongestFirst",
+        "stride": 5,
+    }
+}
+TEXT = "x" * 40
+
+
+def change_tokenizer(folder: Path, change: dict[str, Any]) -> Path:
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    return folder
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A model whose tokenizer panics on the text."""
+    return change_tokenizer(write_model(tmp_path / "model"), SLOW_PATTERN)
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda encoder: encoder.encode(TEXT),
+        lambda encoder: encoder.encode(["a", TEXT]),
+        lambda encoder: encoder.encode([*["a file"] * 3_000, TEXT]),
+        lambda encoder: list(encoder.tokenize([TEXT, "a"])),
+        lambda encoder: Ensemble([encoder, encoder]).encode([TEXT]),
+    ],
+    ids=["one", "few", "many", "ids", "ensemble"],
+)
+def test_a_panic_names_the_tokenizer(broken: Path, encode: Callable[[FastEncoder], object]) -> None:
+    with pytest.raises(ValueError, match=rf"^The tokenizer of {broken} broke down: .*\. Mend it"):
+        encode(FastEncoder.from_pretrained(broken, threads=2))
+
+
+@pytest.mark.parametrize("command", ["encode", "explain", "evaluate"])
+def test_a_panic_is_one_line_of_each_command(
+    broken: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text(f"{TEXT}\n")
+    (tmp_path / "data/STS12").mkdir(parents=True)
+    pairs = {"sentence1": [TEXT, "a"], "sentence2": ["a file", "rows"], "score": [1.0, 2.0]}
+    pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
+    options = {
+        "encode": ["--input", "texts.txt", "--output", "x.npy"],
+        "explain": [TEXT, TEXT],
+        "evaluate": ["--tasks", "STS12", "--data", "data"],
+    }
+    assert main([command, str(broken), *options[command]]) == 1
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    assert "broke down: " in captured.out + captured.err
+
+
+def test_what_no_other_place_tells_the_command_tells(
+    broken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = Tokenizer.from_file(str(broken / "tokenizer.json"))
+    assert run_command(lambda _: len(tokenizer.encode(TEXT)), []) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("Error: A tokenizer broke down: ")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_program_is_no_panic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    encoder = FastEncoder.from_pretrained(write_model(tmp_path / "model"))
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Tokenizer, "encode", interrupt, raising=True)
+    with pytest.raises(error):
+        encoder.encode("rows")
+
+
+def test_a_teachers_panic_names_the_teacher(tmp_path: Path) -> None:
+    folder = save_tiny_teacher(tmp_path)
+    teacher = Teacher.load(TeacherConfig(model=str(folder), device="cpu", check=False))
+    teacher._truncating.pre_tokenizer = Split(Regex("(x+x+)+y"), "isolated")
+    with pytest.raises(ValueError, match=rf"^The tokenizer of {folder} broke down"):
+        teacher.tokenize([TEXT])
+
+
+def test_a_truncation_that_panics_is_refused_as_it_is_read(tmp_path: Path) -> None:
+    folder = change_tokenizer(write_model(tmp_path / "model"), LONG_STRIDE)
+    says = r"tokenizer\.json: truncation\.stride \(5\) must be less than .*max_length \(1\)"
+    with pytest.raises(ValueError, match=says):
+        FastEncoder.from_pretrained(folder)
+    with pytest.raises(UnfitFolderError, match=says):
+        check_folder(folder)
+
+
+def test_what_panics_is_not_published(broken: Path) -> None:
+    with pytest.raises(UnfitFolderError, match=r"\n- tokenizer\.json: on the text .* broke down"):
+        check_folder(broken)
+
+
+def test_other_tokens_than_the_tokenizers_are_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_model(tmp_path / "model")
+    check_folder(folder)
+    own = ChunkTokenizer.__call__
+    monkeypatch.setattr(ChunkTokenizer, "__call__", lambda self, texts: own(self, [*texts, "rows"]))
+    with pytest.raises(UnfitFolderError, match=r"has other tokens in FastEncoder"):
+        check_folder(folder)
