@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -232,7 +233,10 @@ def test_benchmarks_that_are_known(name, tasks):
 def test_the_command_scores_prints_and_fails_where_a_task_fails(
     data, model_folder, tmp_path, capsys
 ):
-    arguments = ["evaluate", str(model_folder), "--data", str(data), "--folder", str(tmp_path)]
+    copies = shutil.copytree(data, tmp_path / "data")
+    for name in ("STS13", "STS14"):
+        (copies / name).mkdir()  # which holds no dataset
+    arguments = ["evaluate", str(model_folder), "--data", str(copies), "--folder", str(tmp_path)]
     # In a process of its own: bars of libraries are off before these are imported.
     command = [sys.executable, "-m", "st_static.cli", *arguments, "--tasks", "STS12"]
     first = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -242,8 +246,8 @@ def test_the_command_scores_prints_and_fails_where_a_task_fails(
     again = capsys.readouterr()
     assert again.out == first.stdout
     one, other, finished, summary = again.err.splitlines()
-    assert one.startswith("Error: STS13 failed: ValueError: There is no local copy")
-    assert other.startswith("Error: STS14 failed: ValueError: There is no local copy")
+    assert one.startswith("Error: STS13 failed: ")
+    assert other.startswith("Error: STS14 failed: ")
     assert finished == "Finished before and not run again: STS12"
     assert summary == "Error: 2 of 3 tasks failed: STS13, STS14"
 
