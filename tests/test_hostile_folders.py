@@ -68,7 +68,7 @@ RECORDS = {
     '{"conversion": {}}': "st_static.json is not as expected: object missing required",
 }
 CARDS = {
-    f"---\n{BOMB}---\n": "it has an alias (*)",
+    f"---\n{BOMB}language: *a10\n---\n": "it has an alias (*)",
     f"---\nlicense: {'[' * 50_000}\n---\n": "it is nested more than 32 deep",
     "---\nlicense: !!python/object:os.system {}\n---\n": "it has the tag",
     "---\nlicense: !!bool maybe\n---\n": "it has the tag",
