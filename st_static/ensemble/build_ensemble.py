@@ -64,9 +64,9 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir = Path(config.output), Path(config.work_dir)
-    require_sources(config)
     if config.form == "distilled":
         check_training(config.distillation)
+    require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     fused = ensemble.fuse()  # which refuses members that have no place in one table
     if config.form == "distilled":
