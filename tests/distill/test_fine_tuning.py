@@ -213,6 +213,7 @@ def test_pairs_are_read_by_their_keys(tmp_path: Path) -> None:
         ('{"query": "a", "positive": "b"}', r"line 2: expected the keys anchor, positive, but got"),
         ('["a", "b"]', r"line 2: expected the keys anchor, positive, but got \['a', 'b'\]"),
         ('{"anchor": "a",', r"line 2 is not JSON"),
+        pytest.param('{"anchor": ' + "[" * 100_000, r"line 2 is not JSON", id="deep"),
     ],
 )
 def test_what_is_no_pair_is_told_with_its_line(tmp_path: Path, line: str, message: str) -> None:

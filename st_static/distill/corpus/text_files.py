@@ -171,7 +171,7 @@ def _read_parquet(file: Path, column: str) -> Iterator[str]:
 def _json_text(line: str, key: str, file: Path, number: int) -> str | None:
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}, line {number} is not JSON ({error}). Mend it.") from error
     if isinstance(value, dict) and key in value and value[key] is None:
         return None

@@ -106,7 +106,7 @@ def _json_rows(file: Path, lines: Iterable[bytes]) -> Iterator[Row]:
             place = f"{file}, line {number}"
             try:
                 yield place, json.loads(line.decode("utf-8-sig"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Mend it.") from error
 
 

@@ -236,8 +236,11 @@ def test_a_package_that_is_not_installed_is_named_before_anything_is_read() -> N
         Corpus(CorpusConfig(docstrings=["json", "no_such_package"]))
 
 
-def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(jsonl(["fine"]) + b"{broken\n")
+@pytest.mark.parametrize(
+    "line", ["{broken", '{"text": ' + "[" * 100_000, '{"n": ' + "9" * 5_000 + "}"], ids=len
+)
+def test_a_line_that_is_not_json_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl(["fine"]) + line.encode() + b"\n")
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2 is not JSON"):
         read(tmp_path / "a.jsonl")
 
