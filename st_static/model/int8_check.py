@@ -11,6 +11,7 @@ from st_static.examples import examples_for
 from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
+from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
 logger = logging.getLogger(__name__)
@@ -60,14 +61,9 @@ def _token_ids(model: StaticModel) -> Ragged:
     examples = examples_for(model.languages)
     pairs = [examples.heat_map, *((limit.first, limit.second) for limit in examples.limits)]
     texts = [*examples.usage, *(text for pair in pairs for text in pair)]
-    encoded = model.tokenizer.encode_batch(
-        [model.prompt + text for text in texts], add_special_tokens=False
-    )
-    rows = [one.ids for one in encoded if one.ids]
-    return Ragged(
-        np.concatenate([values, *rows]).astype(np.int32),
-        offsets_of(np.array([*lengths, *map(len, rows)])),
-    )
+    encoded = ChunkTokenizer(model.tokenizer)([model.prompt + text for text in texts])
+    lengths = np.append(lengths, encoded.lengths[encoded.lengths > 0])
+    return Ragged(np.append(values, encoded.values).astype(np.int32), offsets_of(lengths))
 
 
 def _vectors(model: StaticModel, rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
