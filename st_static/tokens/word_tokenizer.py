@@ -1,10 +1,10 @@
 """The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
 
-The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital, as
-in Turkish if more have ı. Accents are stripped if no word has one; else the text is brought to the
-canonical form of most words, NFC or NFD, and so are the other words. Curly apostrophes become
-straight ones if words have these only. The text is split at white space; then, from left to right,
-into:
+The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital; I
+then becomes ı if they are in Turkish or Azeri (see `normalization_of`). Accents are stripped if no
+word has one; else text and words are brought to the canonical form of most words, NFC or NFD. Curly
+apostrophes become straight ones if words have these only. The text is split at white space; then,
+from left to right, into:
 
 1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
