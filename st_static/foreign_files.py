@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ import msgspec
 
 # No JSON file of a model has so many bytes, but for its tokenizer.
 MOST_BYTES = 10_000_000
+# Bytes of a sparse file that were never written. Even a table with many zeros has none.
+_MOST_IN_HOLES = 1_000_000_000
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a device",
@@ -34,18 +37,46 @@ Shape = TypeVar("Shape")
 def check_regular(file: Path) -> int:
     """Check that a file is one on a disk, before it is opened: a pipe would wait for its writer.
 
+    A sparse file takes next to no space there, but would fill the memory with zeros.
+
     Returns:
         Its size in bytes.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is something else, or more than a gigabyte of it was never written.
         FileNotFoundError: It is not there.
     """
     about = file.stat()
     if not stat.S_ISREG(about.st_mode):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
         raise ValueError(f"Expected a regular file, but {file} is {kind}. Copy the file itself.")
+    if about.st_size > _MOST_IN_HOLES and _bytes_in_holes(file, about.st_size) > _MOST_IN_HOLES:
+        raise ValueError(
+            f"{file} is a sparse file: more than {_MOST_IN_HOLES:,} of its {about.st_size:,} bytes "
+            "were never written. Copy or build it again."
+        )
     return about.st_size
+
+
+def _bytes_in_holes(file: Path, size: int) -> int:
+    """How many of a file's bytes were never written; the count ends where they are too many.
+
+    The space that a file takes (`st_blocks`) would not tell: compression makes it less, and some
+    file systems state it late or not at all.
+    """
+    found = position = 0
+    with file.open("rb") as stream:
+        while position < size and found <= _MOST_IN_HOLES:
+            try:
+                hole = os.lseek(stream.fileno(), position, os.SEEK_HOLE)
+            except (OSError, AttributeError):  # the file system, or Windows, does not tell
+                return 0
+            try:
+                position = os.lseek(stream.fileno(), hole, os.SEEK_DATA)
+            except OSError:  # no data follows
+                position = size
+            found += position - hole
+    return found
 
 
 def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from small_model import write_model
 
+from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher import Teacher
+from st_static.evaluate.load_model import load_model
 from st_static.model.record import read_record
+from st_static.model.static_word_embedding import StaticWordEmbedding
 
 DEEP = "[" * 100_000
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -79,7 +83,11 @@ CARDS = {
     f"---\nlicense: mit\n{chr(10) * 200_000}\n---\n": "pipeline_tag",
     "a" * 2_000_000: "has 2,000,000 bytes",
 }
-KINDS = {"a pipe": "is a named pipe", "a device": "is a device", "20 GB of nothing": ""}
+KINDS = {
+    "a pipe": "is a named pipe",
+    "a device": "is a device",
+    "20 GB of nothing": "is a sparse file",
+}
 
 # Runs every command on every folder; a folder that takes longer than a minute ends the process.
 RUN = """
@@ -177,9 +185,7 @@ def test_what_is_no_proper_file_is_not_read(run, kind):
         "config_sentence_transformers.json",
     ]
     cases = [lambda folder, file=file: replaced(folder / file, kind) for file in files]
-    check_refused(
-        run(cases, ["encode", "export", "publish"]), [KINDS[kind] or file for file in files]
-    )
+    check_refused(run(cases, ["encode", "export", "publish"]), [KINDS[kind]] * len(files))
 
 
 def test_a_card_is_read_only_where_it_is_needed_and_never_stalls(run):
@@ -187,8 +193,50 @@ def test_a_card_is_read_only_where_it_is_needed_and_never_stalls(run):
     cases += [lambda folder, kind=kind: replaced(folder / "README.md", kind) for kind in KINDS]
     found = run(cases, ["encode", "demo", "export", "publish"])
     assert {status for _, name, status, _ in found if name != "publish"} == {0}
-    says = [*CARDS.values(), *(says or "README.md has 20,000,000,000" for says in KINDS.values())]
-    check_refused([one for one in found if one[1] == "publish"], says)
+    published = [one for one in found if one[1] == "publish"]
+    check_refused(published, [*CARDS.values(), *KINDS.values()])
+
+
+LOADED_BY_OTHERS = {
+    "sentence-transformers": load_model,
+    "Model2Vec": lambda folder: load_model(f"model2vec:{folder}"),
+    "teacher": lambda folder: Teacher.load(TeacherConfig(folder, device="cpu", check=False)),
+    "StaticWordEmbedding": StaticWordEmbedding.load,
+}
+
+
+@pytest.mark.parametrize("load", LOADED_BY_OTHERS.values(), ids=LOADED_BY_OTHERS)
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        *(("modules.json", *case) for case in JSON["modules.json"].items()),
+        *(
+            ("config_sentence_transformers.json", *case)
+            for case in JSON["config_sentence_transformers.json"].items()
+        ),
+        ("config.json", "[]", "config.json is not as expected"),
+        ("config.json", DEEP, "config.json is nested too deeply"),
+        ("tokenizer.json", "[]", "invalid type: sequence, expected struct Tokenizer"),
+        ("model.safetensors", None, "model.safetensors is a named pipe"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_another_library_is_to_load_is_checked_first(tmp_path, load, file, text, says):
+    folder = write_model(tmp_path / "model")
+    if text is None:
+        replaced(folder / file, "a pipe")
+    else:
+        (folder / file).write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=re.escape(says)):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("card", ["---\nlicense: [\n---\n", f"---\nlicense: {DEEP}\n---\n"])
+def test_a_card_that_model2vec_cannot_read(tmp_path, card):
+    folder = write_model(tmp_path / "model")
+    (folder / "README.md").write_text(card)
+    with pytest.raises(ValueError, match=r"^Model2Vec cannot load '.*model' \("):
+        load_model(f"model2vec:{folder}")
 
 
 def test_a_broken_record_is_said_where_it_is_needed(run):

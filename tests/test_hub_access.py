@@ -267,6 +267,7 @@ def test_a_lost_connection_is_one_line_of_each_command(
 ) -> None:
     put(hub, "org/x", static_model(tmp_path / "x"))
     monkeypatch.chdir(tmp_path)
+    Path("STS12").mkdir()  # the data that --data names
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a ship\n")))
     hub.fail("(GET|HEAD) .*/(revision|resolve)/", kind="lose", times=99)
     assert main(arguments) == 1

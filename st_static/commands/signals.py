@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _NAMES = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+# Seconds in which further signals are ignored: a terminal that closes sends several, and another
+# would stop the cleaning up.
+_PAUSE = 5.0
 
 
 class EndedBySignal(SystemExit):
@@ -23,7 +27,8 @@ class EndedBySignal(SystemExit):
 def unwound_by_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as an exception does, so that all of it is cleaned up.
 
-    A signal that is ignored, as SIGHUP is under nohup, stays so.
+    A signal that is ignored, as SIGHUP is under nohup, stays so. One that comes some seconds later
+    ends the block, too: the exception of the first is lost if a finalizer raised it.
     """
     if threading.current_thread() is not threading.main_thread():  # others cannot handle signals
         yield
@@ -31,13 +36,13 @@ def unwound_by_signals() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
     handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
 
-    has_ended = False
+    ended_at = -_PAUSE
 
     def end(number: int, frame: FrameType | None) -> None:
-        nonlocal has_ended
-        if has_ended:  # a terminal that closes sends several: another would stop the cleaning up
+        nonlocal ended_at
+        if time.monotonic() - ended_at < _PAUSE:
             return
-        has_ended = True
+        ended_at = time.monotonic()
         raise EndedBySignal(number)
 
     for number in handled:

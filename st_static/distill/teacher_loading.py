@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -16,12 +15,11 @@ from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import require_teacher
 from st_static.hub_access import downloading, whole_path
 from st_static.model.model_name import locate
+from st_static.model.modules import check_for_others
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # By default transformers computes in the format that the weights are stored in.
 _AS_FLOAT32: dict[str, Any] = {"dtype": torch.float32}
-# PyTorch says with an AssertionError or a RuntimeError that it has no such device.
-_LOADING_ERRORS = (OSError, ValueError, KeyError, SafetensorError, AssertionError, RuntimeError)
 # Checkpoints that need code from the Hub, which fails with transformers 5, and the same in the
 # format that transformers has itself.
 _OLD_MODEL_TYPE = "new"
@@ -52,6 +50,7 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     """
     folder = locate(config.model)
     from_cache = require_teacher(config) is not None
+    check_for_others(folder)
     with downloading("model", config.model, config.revision):
         return _load(config, folder, from_cache)
 
@@ -77,7 +76,7 @@ def _load(config: TeacherConfig, folder: str, from_cache: bool) -> SentenceTrans
             model_kwargs=_AS_FLOAT32 | _code_revision(config),
             config_kwargs=_code_revision(config),
         )
-    except _LOADING_ERRORS as error:
+    except Exception as error:  # of the libraries, for files, packages or devices
         kind = "SentenceTransformer" if has_modules else "transformer"
         raise ValueError(
             f"The teacher {config.model!r} cannot be loaded as a {kind}: {error}"
@@ -137,6 +136,10 @@ def _description(config: TeacherConfig, folder: str, from_cache: bool) -> dict[s
         )
     except OSError:  # the transformer may lie in a folder of its own
         return {}
+    except Exception as error:  # of JSON that is no object
+        raise ValueError(
+            f"The config.json of the teacher {config.model!r} cannot be read: {error}."
+        ) from error
     return description
 
 

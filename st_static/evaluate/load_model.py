@@ -9,6 +9,7 @@ from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revis
 from st_static.evaluate.peers.registry import PEERS
 from st_static.hub_access import downloading, require_model, whole_path
 from st_static.model.model_name import ModelName
+from st_static.model.modules import check_for_others
 from st_static.tokens.panics import TellingPanics
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _load_sentence_transformer(
     name: str, trust_remote_code: bool, revision: str | None
 ) -> EvaluatedModel:
     copy = require_model(name, revision)
+    check_for_others(name)
     from sentence_transformers import SentenceTransformer
 
     try:
@@ -56,8 +58,7 @@ def _load_sentence_transformer(
             revision=revision,
             local_files_only=copy is not None,
         )
-    # RuntimeError: weights of a kind that sentence-transformers cannot use, such as int8.
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # of the libraries, for what is wrong with files
         if "trust_remote_code" in str(error):
             raise ValueError(
                 f"{name!r} brings code of its own. If you trust it, give --trust_remote_code "

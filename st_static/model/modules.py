@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from safetensors.numpy import save_file
 
 from st_static.files import write_json
-from st_static.foreign_files import read_as
+from st_static.foreign_files import check_regular, read_as, read_object
 from st_static.model.head import DenseLayer, Head
 from st_static.model.table_file import stored_arrays
 
@@ -78,6 +78,15 @@ class ModuleEntry(Struct):
     def kind(self) -> str:
         """The name of its class."""
         return self.type.rpartition(".")[2]
+
+
+class ModelConfig(Struct):
+    """What is read of a config_sentence_transformers.json."""
+
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    similarity_fn_name: str | None = None
+    truncate_dim: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Model2VecConfig(Struct):
@@ -142,6 +151,38 @@ def read_module_list(folder: Path) -> list[ModuleEntry]:
                 "inside the model's. Copy the model again."
             )
     return modules
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Read how a folder's model is used, if it says so.
+
+    Raises:
+        ValueError: The file is not as expected.
+    """
+    file = folder / CONFIG_FILE
+    return read_as(file, ModelConfig) if file.exists() else ModelConfig()
+
+
+def check_for_others(model: str) -> None:
+    """Check the files of a model that another library is to load, whose errors do not name them.
+
+    Args:
+        model: A folder; of an id on the Hub, nothing is checked.
+
+    Raises:
+        ValueError: A file is no regular file, or is JSON of another shape than expected.
+    """
+    folder = Path(model)
+    places = {folder}
+    if (folder / MODULES_FILE).exists():
+        places |= {folder / module.path for module in read_module_list(folder)}
+    for place in filter(Path.is_dir, places):
+        for file in place.iterdir():
+            if file.exists() and not file.is_dir():
+                check_regular(file)
+        if (config := place / "config.json").exists():
+            read_object(config, dict)
+    read_config(folder)
 
 
 def read_modules(folder: Path) -> Modules:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 from tokenizers import Tokenizer
 
 from st_static.arguments import check_model_name
@@ -18,11 +17,12 @@ from st_static.hub_access import downloading, require_model
 from st_static.model.head import Head
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.modules import (
-    CONFIG_FILE,
     MODULES_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
+    ModelConfig,
     Segment,
+    read_config,
     read_modules,
 )
 from st_static.model.stated_facts import StatedFacts, read_stated_facts
@@ -36,13 +36,6 @@ _BYTES_OF_A_TOKEN = 1_000
 
 
 # The shapes of files that are read.
-class _Config(Struct):
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-    similarity_fn_name: str | None = None
-    truncate_dim: Annotated[int, Meta(ge=1)] | None = None
-
-
 class _Vocabulary(Struct):
     vocab: dict[str, int] | list[Raw]  # ids by token; a Unigram model has them in order
     unk_token: str | None = None
@@ -159,8 +152,7 @@ def read_static_model(
     _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
     if not (folder / MODULES_FILE).exists():
         _leave_out_unknown(tokenizer, table)
-    file = folder / CONFIG_FILE
-    config = read_as(file, _Config) if file.exists() else _Config()
+    config = read_config(folder)
     return StaticModel(
         tokenizer,
         table,
@@ -267,13 +259,13 @@ def _check_ids(largest: int, n_rows: int) -> None:
         )
 
 
-def _truncate_dim(config: _Config, width: int) -> int | None:
+def _truncate_dim(config: ModelConfig, width: int) -> int | None:
     """How many dimensions are kept; None if all are, as where the config names more."""
     kept = config.truncate_dim
     return kept if kept and kept < width else None
 
 
-def _default_prompt(config: _Config) -> str:
+def _default_prompt(config: ModelConfig) -> str:
     name = config.default_prompt_name
     if not name:
         return ""

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from st_static.arguments import check_model_name, check_type, shown
 from st_static.forks import unblock_torch
 from st_static.hub_access import downloading, require_model
+from st_static.model.modules import check_for_others
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 from st_static.tokens.ragged import Ragged
 
@@ -170,6 +171,7 @@ class StaticWordEmbedding(StaticEmbedding):
         if not local_files_only:
             copy = require_model(name, revision, token, cache_folder)
             local_files_only = copy is not None
+        check_for_others(name)
         source: dict[str, Any] = {
             "model_name_or_path": name,
             "subfolder": subfolder,
@@ -187,6 +189,12 @@ class StaticWordEmbedding(StaticEmbedding):
                 f"Expected a word table among the weights of {model_name_or_path!r}, named "
                 "embedding.weight or embeddings, but there is none: it is not a static embedding "
                 "model."
+            ) from error
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # of the libraries, for what is wrong with files
+            raise ValueError(
+                f"{name!r} cannot be loaded as a static embedding model: {error}"
             ) from error
         if built_in is None:
             raise ValueError(

@@ -2,6 +2,10 @@
 
 Its code in Rust panics where it meets what it cannot do. In Python that is a BaseException, which
 passes all handlers of errors.
+
+Before that, Rust writes two or three lines of its own to the process's standard error. Nothing in
+Python can turn them off, and a redirection of the file descriptor would lose what other libraries
+say as they end the process.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import pytest
 from small_model import write_model
 
 from st_static.cli import run_command
+from st_static.commands import signals
 from st_static.model.convert import Source, convert
 
 PATIENCE = 100  # seconds for what takes a few
@@ -153,6 +154,27 @@ def test_further_signals_do_not_stop_the_cleaning_up() -> None:
         run_command(command, [])
     assert ended.value.code == 128 + signal.SIGHUP
     assert cleaned
+
+
+@pytest.mark.usefixtures("default_handlers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0)  # where the signal is handled
+
+    def command(arguments: object) -> int:
+        Finalized()
+        monkeypatch.setattr(signals, "_PAUSE", 0.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 3
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(command, [])
+    assert ended.value.code == 128 + signal.SIGTERM
 
 
 @pytest.mark.usefixtures("default_handlers")

@@ -1,6 +1,7 @@
 """Tables in safetensors: the arrays that safetensors' own loader gives."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import safetensors.torch
 import torch
 from safetensors.numpy import save_file
 
+from st_static import foreign_files
+from st_static.foreign_files import check_regular
 from st_static.model.table_file import read_table
 
 FORMATS = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"]
@@ -90,6 +93,34 @@ def test_a_file_that_was_cut_off(tmp_path, cut):
     for mmap in (False, True):
         with pytest.raises(ValueError, match=r"t is broken: .*\. Copy it again"):
             read_table(tmp_path / "t", mmap)
+
+
+def test_a_sparse_file_of_a_whole_table(tmp_path):
+    """Its header and size are right, but nothing else was ever written."""
+    rows, width = 20_000_000, 250
+    offsets = [0, 4 * rows * width]
+    header = {"embeddings": {"dtype": "F32", "shape": [rows, width], "data_offsets": offsets}}
+    content = json.dumps(header).encode()
+    with (tmp_path / "t").open("wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        file.truncate(file.tell() + offsets[1])
+    for options in ({}, {"mmap": True}, {"int8": True}):
+        with pytest.raises(ValueError, match=r"t is a sparse file: more than 1,000,000,000 of its"):
+            read_table(tmp_path / "t", **options)
+
+
+def test_a_sparse_file_with_some_of_its_bytes(tmp_path, monkeypatch):
+    """Holes are counted wherever they are; a file that is written has none."""
+    monkeypatch.setattr(foreign_files, "_MOST_IN_HOLES", 1_000_000)
+    with (tmp_path / "t").open("wb") as file:
+        for _ in range(10):
+            file.write(b"x" * 100_000)
+            file.seek(150_000, os.SEEK_CUR)
+        file.write(b"x")
+    with pytest.raises(ValueError, match="is a sparse file"):
+        check_regular(tmp_path / "t")
+    (tmp_path / "t").write_bytes(bytes(3_000_000))
+    assert check_regular(tmp_path / "t") == 3_000_000
 
 
 def test_a_table_at_an_odd_place(tmp_path):

@@ -61,11 +61,12 @@ from st_static.evaluate.peers.random_recurrent import (
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import read_lines
 from st_static.hub_access import downloading, require_model
-from st_static.model.modules import table_folder
+from st_static.model.modules import check_for_others, table_folder
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
 from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.panics import TellingPanics
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
 _SIF_SAMPLE = 100_000
@@ -92,8 +93,12 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
             f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
             "only. Name the model without model2vec:."
         )
-    with downloading("model", id_or_folder):
-        model = StaticModel.from_pretrained(found)
+    check_for_others(id_or_folder)
+    with downloading("model", id_or_folder), TellingPanics(id_or_folder):
+        try:
+            model = StaticModel.from_pretrained(found)
+        except Exception as error:  # of the libraries, for what is wrong with files
+            raise ValueError(f"Model2Vec cannot load {id_or_folder!r} ({error}).") from error
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)
     return EvaluatedModel(name, revision, model.encode, int(model.dim))
 
