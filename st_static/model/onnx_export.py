@@ -81,6 +81,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
 
     Example:
         >>> import tempfile
+        >>> import numpy as np
         >>> from st_static.model.export import export_model
         >>> from st_static.tokens.tokenizer import build_tokenizer
         >>> folder = Path(tempfile.mkdtemp(), "model")

@@ -197,18 +197,18 @@ class Stopped(BaseException):
 @contextmanager
 def stop_after(patch: pytest.MonkeyPatch, n_files: int | None) -> Iterator[list[str]]:
     """Stop when so many files are written; give the names of those that are."""
-    atomic, written = files_module.atomic, []
+    renamed, written = files_module._renamed, []
 
     @contextmanager
     def counting(path: Path) -> Iterator[Path]:
-        with atomic(path) as temporary:
+        with renamed(path) as temporary:
             yield temporary
         written.append(path.name)
         if len(written) == n_files:
             raise Stopped
 
     with patch.context() as context:
-        context.setattr(files_module, "atomic", counting)
+        context.setattr(files_module, "_renamed", counting)
         yield written
 
 
