@@ -12,7 +12,7 @@ from st_static.distill.pairs.reading import pair_files
 from st_static.files import check_folder
 from st_static.hub_access import require_model
 from st_static.model.export import check_output
-from st_static.model.model_name import PACKAGE, locate
+from st_static.model.model_name import PACKAGE, locate, require_modules
 from st_static.model.onnx_files import check_onnx
 from st_static.model.replacement import present
 
@@ -65,11 +65,12 @@ def require_teacher(config: TeacherConfig) -> Path | None:
         Its copy in the Hub's cache if the Hub is not to be asked for it; else None.
 
     Raises:
-        ValueError: It cannot be had, or has other weights than the recipe expects.
+        ValueError: It cannot be had, is no model, or has other weights than the recipe expects.
     """
     folder = locate(config.model)
     if config.sha256:
         check_weights(folder, config.sha256)
+    require_modules(folder)
     return require_model(
         folder,
         config.revision,
