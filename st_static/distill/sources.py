@@ -45,14 +45,49 @@ def check_work_dir(work_dir: str) -> None:
     check_folder(Path(work_dir), f"The work directory {work_dir}")
 
 
+def check_devices(config: BuildConfig) -> None:
+    """Check that the devices that a recipe names are here; those of a cluster are elsewhere.
+
+    Raises:
+        ValueError: One is not.
+    """
+    check_device("distillation.device", config.distillation.device)
+    if config.engine == "processes":
+        check_device("teacher.device", config.teacher.device)
+
+
+def check_device(option: str, device: str | None) -> None:
+    """Check that a device is here, if one is named that need not be.
+
+    Args:
+        option: What names it, for the message.
+        device: Its kind, perhaps with a number, as in `cuda:1`.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if device in (None, "cpu"):
+        return
+    import torch  # which takes seconds to load
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    found = accelerator.type if accelerator else "cpu"
+    if device.partition(":")[0] not in ("cpu", found):
+        raise ValueError(
+            f"{option} is {device}, but PyTorch finds only {found} here. Give {found}, or leave it "
+            "out."
+        )
+
+
 def require_sources(config: BuildConfig) -> None:
     """Make sure that text and teacher can be had.
 
     A dataset is asked for by the build, which knows whether it will read it.
 
     Raises:
-        ValueError: One of them cannot be had.
+        ValueError: One of them cannot be had, or a device is not here.
     """
+    check_devices(config)
     Corpus(config.corpus).require_text()
     pair_files(config.pairs)
     require_teacher(config.teacher)

@@ -96,10 +96,15 @@ def require_modules(name: str) -> None:
     """
     folder = Path(name)
     if folder.is_dir() and not any((folder / file).is_file() for file in _LISTS):
-        raise ValueError(
-            f"The folder {name} holds no model: it has neither a {_LISTS[0]}, as a "
-            f"SentenceTransformer has, nor a {_LISTS[1]}, as a transformer has."
-        )
+        raise no_model(name)
+
+
+def no_model(name: str) -> ValueError:
+    """The error that a folder or repository holds nothing that sentence-transformers can load."""
+    return ValueError(
+        f"{name!r} is no model: expected a modules.json, as a SentenceTransformer has it, or a "
+        "config.json with a model_type, as a transformer does."
+    )
 
 
 def wordllama_weights(dimension: str) -> Path:
