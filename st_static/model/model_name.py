@@ -64,18 +64,20 @@ class ModelName:
     def require(self) -> None:
         """Make sure that the model can be had, without loading it.
 
-        Kinds of peers that only `st_static.evaluate` knows are not looked at.
+        Kinds of peers that only `st_static.evaluate` knows are for `require_peer` there.
 
         Raises:
             ValueError: There is no such folder or file, or neither the Hub nor the cache gives the
                 model.
         """
-        if self.is_folder_or_id:
-            require_model(self.folder_or_id())
-        elif self.kind == "wordllama":
+        if self.kind == "wordllama":
             wordllama_weights(self.rest)
         elif self.kind == "glove":
             require_file(self.rest)
+        elif self.is_folder_or_id:
+            require_model(self.folder_or_id())
+        else:
+            require_model(f"{self.kind}:{self.rest}")
 
 
 def require_file(file: str) -> None:

@@ -38,6 +38,9 @@ CASES = [
     ("BUILD --corpus.files number.jsonl", "number.jsonl, line 1"),
     ("BUILD --teacher.model file", "file is a file: name the folder"),
     ("BUILD --language [no,en]", r'Put the tags in quotes: \["no", "en"\]'),
+    ("build ensemble.yaml --members [folder,wordllama:256]", "folder is no static model"),
+    ("build ensemble.yaml --members [foo:bar,wordllama:256]", "'foo:bar' is neither a folder"),
+    ("build ensemble.yaml --members [wordllama:256,glove:nofile]", "There is no file 'nofile'"),
     ("BUILD --pairs.files nothing.jsonl", "no file matches 'nothing.jsonl'"),
     ("BUILD --publish me/model --tasks STS99", "no task 'STS99' in mteb. There is: "),
     ("BUILD --publish me/model --tasks STS12 --data nodir", "There is no folder nodir"),
@@ -74,6 +77,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str],
     (folder / "folder").mkdir()
     for name in ("file", "empty.txt"):
         (folder / name).touch()
+    (folder / "ensemble.yaml").write_text(
+        "output: model\nmembers: [wordllama:256, wordllama:256]\n"
+    )
     (folder / "number.jsonl").write_text('{"text": 5}\n')
     short = {"BUILD": BUILD, "RECIPE": [RECIPE]}
     commands = []
