@@ -15,7 +15,6 @@ from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by
 from st_static.files import check_folder
 from st_static.languages import check_language
-from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -97,7 +96,9 @@ def evaluate(evaluation: Evaluation) -> int:
             asked for, or both tasks and a benchmark are named.
     """
     check(evaluation)
-    ModelName.parse(evaluation.model).require()
+    from st_static.evaluate.load_model import load_model, require_named
+
+    require_named(evaluation.model)
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate.tasks import find_tasks
 
@@ -106,7 +107,6 @@ def evaluate(evaluation: Evaluation) -> int:
         _choose_subsets(tasks, evaluation)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from st_static.evaluate.benchmark import run_tasks
-    from st_static.evaluate.load_model import load_model
 
     _silence_libraries()
     finished: list[str] = []

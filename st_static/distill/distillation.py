@@ -29,6 +29,7 @@ from st_static.distill.agreement import TableAgreement
 from st_static.distill.batches import batch_sampler
 from st_static.distill.config import Device, DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
+from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures
 from st_static.distill.target import Target
 from st_static.distill.training_run import AGREEMENT, train_to_the_end, training_figures
@@ -210,13 +211,7 @@ def training_device(config: DistillationConfig, teacher: str = "cpu") -> Device:
     Raises:
         ValueError: The recipe's device is not here.
     """
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    found = accelerator.type if accelerator else "cpu"
-    if config.device not in (None, "cpu", found):
-        raise ValueError(
-            f"distillation.device is {config.device}, but PyTorch finds only {found} here. Give "
-            f"{found}, or leave it out."
-        )
+    check_device("distillation.device", config.device)
     if config.device is not None:
         return config.device
     devices: dict[str, Device] = {"cuda": "cuda", "mps": "mps"}

@@ -21,11 +21,10 @@ from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import disk_bytes, sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
-from st_static.distill.distillation import training_device
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import check_sentences, resolve_components
-from st_static.distill.sources import check_places
+from st_static.distill.sources import check_devices, check_places
 from st_static.distill.stage_keys import (
     Key,
     distillation_key,
@@ -108,6 +107,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
         "st-static build.",
     )
     check_places(config)
+    check_devices(config)
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
@@ -131,7 +131,6 @@ class _Build:
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
             self.corpus.require()
-        training_device(config.distillation)  # is it here? Not only after the teacher's pass
         self.pairs = given_pairs(config.pairs)
         self.teacher = Teacher.load(
             config.teacher, languages_of(config.language), engine.teacher_on

@@ -12,7 +12,7 @@ from st_static.distill.pairs.reading import pair_files
 from st_static.files import check_folder
 from st_static.hub_access import require_model
 from st_static.model.export import check_output
-from st_static.model.model_name import PACKAGE, locate
+from st_static.model.model_name import PACKAGE, locate, require_modules
 from st_static.model.onnx_files import check_onnx
 from st_static.model.replacement import present
 
@@ -45,14 +45,49 @@ def check_work_dir(work_dir: str) -> None:
     check_folder(Path(work_dir), f"The work directory {work_dir}")
 
 
+def check_devices(config: BuildConfig) -> None:
+    """Check that the devices that a recipe names are here; those of a cluster are elsewhere.
+
+    Raises:
+        ValueError: One is not.
+    """
+    check_device("distillation.device", config.distillation.device)
+    if config.engine == "processes":
+        check_device("teacher.device", config.teacher.device)
+
+
+def check_device(option: str, device: str | None) -> None:
+    """Check that a device is here, if one is named that need not be.
+
+    Args:
+        option: What names it, for the message.
+        device: Its kind, perhaps with a number, as in `cuda:1`.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if device in (None, "cpu"):
+        return
+    import torch  # which takes seconds to load
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    found = accelerator.type if accelerator else "cpu"
+    if device.partition(":")[0] not in ("cpu", found):
+        raise ValueError(
+            f"{option} is {device}, but PyTorch finds only {found} here. Give {found}, or leave it "
+            "out."
+        )
+
+
 def require_sources(config: BuildConfig) -> None:
     """Make sure that text and teacher can be had.
 
     A dataset is asked for by the build, which knows whether it will read it.
 
     Raises:
-        ValueError: One of them cannot be had.
+        ValueError: One of them cannot be had, or a device is not here.
     """
+    check_devices(config)
     Corpus(config.corpus).require_text()
     pair_files(config.pairs)
     require_teacher(config.teacher)
@@ -65,11 +100,12 @@ def require_teacher(config: TeacherConfig) -> Path | None:
         Its copy in the Hub's cache if the Hub is not to be asked for it; else None.
 
     Raises:
-        ValueError: It cannot be had, or has other weights than the recipe expects.
+        ValueError: It cannot be had, is no model, or has other weights than the recipe expects.
     """
     folder = locate(config.model)
     if config.sha256:
         check_weights(folder, config.sha256)
+    require_modules(folder)
     return require_model(
         folder,
         config.revision,

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import require_teacher
 from st_static.hub_access import downloading, whole_path
-from st_static.model.model_name import locate
+from st_static.model.model_name import locate, no_model
 from st_static.model.modules import check_for_others
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -150,10 +150,7 @@ def _check_transformer(config: TeacherConfig, description: dict[str, Any]) -> No
         ValueError: It is not.
     """
     if "model_type" not in description:
-        raise ValueError(
-            f"The teacher {config.model!r} is no model: expected a modules.json, as a "
-            "SentenceTransformer has it, or a config.json with a model_type, as a transformer does."
-        )
+        raise no_model(config.model)
     if config.pooling is None:
         raise ValueError(
             f"The teacher {config.model!r} is no SentenceTransformer: it has no modules.json, "

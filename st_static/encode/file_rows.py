@@ -97,6 +97,6 @@ def check_embedding(names: Iterable[str]) -> None:
     """
     if EMBEDDING in names:
         raise ValueError(
-            f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it, or leave "
-            "out --keep."
+            f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One file "
+            "can also be encoded without --keep."
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.sources import check_work_dir, require_teacher
+from st_static.distill.sources import check_device, check_work_dir, require_teacher
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import check_output
 from st_static.model.model_name import ModelName
+from st_static.model.static_model import static_parts
 
 
 def require_sources(config: EnsembleConfig) -> None:
@@ -16,7 +17,7 @@ def require_sources(config: EnsembleConfig) -> None:
 
     Raises:
         ValueError: One of them cannot be had, or the ensemble cannot be written where the recipe
-            says.
+            says; or a device is not here.
     """
     output = Path(config.output)
     check_output(output, with_card=True)
@@ -24,7 +25,12 @@ def require_sources(config: EnsembleConfig) -> None:
         if output.exists() and Path(member).exists() and output.samefile(member):
             raise ValueError(f"output is {output}, which is a member. Choose another folder.")
     for member in config.members:
-        ModelName.parse(member).require()
+        name = ModelName.parse(member)
+        name.require()
+        if name.is_folder_or_id and Path(name.folder_or_id()).is_dir():
+            static_parts(Path(name.folder_or_id()), member)
+    if config.form == "distilled":
+        check_device("distillation.device", config.distillation.device)
     if config.form != "exact":
         check_work_dir(config.work_dir)
         Corpus(config.corpus).require_text()

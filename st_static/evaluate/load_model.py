@@ -6,9 +6,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
-from st_static.evaluate.peers.registry import PEERS
+from st_static.evaluate.peers.registry import PEERS, require_peer
 from st_static.hub_access import downloading, require_model, whole_path
-from st_static.model.model_name import ModelName
+from st_static.model.model_name import ModelName, require_modules
 from st_static.model.modules import check_for_others
 from st_static.tokens.panics import TellingPanics
 
@@ -16,6 +16,32 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _KINDS = ", ".join(f"{kind}:…" for kind in PEERS)
+
+
+def require_named(spec: str) -> None:
+    """Make sure that a model to evaluate can be had, without loading it or torch.
+
+    Args:
+        spec: As for `load_model`.
+
+    Raises:
+        ValueError: There is no such model.
+    """
+    name = _parse(spec)
+    if name.kind in PEERS:
+        require_peer(name)
+    else:
+        name.require()
+        require_modules(name.folder_or_id())
+
+
+def _parse(spec: str) -> ModelName:
+    name = ModelName.parse(spec)
+    if name.kind not in PEERS and not name.is_folder_or_id:
+        raise ValueError(
+            f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
+        )
+    return name
 
 
 def load_model(
@@ -32,13 +58,9 @@ def load_model(
     Raises:
         ValueError: There is no such model, or its package is not installed.
     """
-    name = ModelName.parse(spec)
+    name = _parse(spec)
     if name.kind in PEERS:
         return PEERS[name.kind](name.rest)
-    if not name.is_folder_or_id:
-        raise ValueError(
-            f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_KINDS}."
-        )
     place = name.folder_or_id()
     with downloading("model", place, revision), TellingPanics(place):
         return _load_sentence_transformer(place, trust_remote_code, revision)
@@ -48,6 +70,7 @@ def _load_sentence_transformer(
     name: str, trust_remote_code: bool, revision: str | None
 ) -> EvaluatedModel:
     copy = require_model(name, revision)
+    require_modules(name)
     check_for_others(name)
     from sentence_transformers import SentenceTransformer
 

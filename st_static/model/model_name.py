@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from st_static.hub_access import require_model
 
 PACKAGE = "package"
 _FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)
+_LISTS = ("modules.json", "config.json")
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,68 @@ class ModelName:
     def require(self) -> None:
         """Make sure that the model can be had, without loading it.
 
-        Of kinds that are neither a folder nor a Hub id, nothing is looked at.
+        Kinds of peers that only `st_static.evaluate` knows are for `require_peer` there.
 
         Raises:
-            ValueError: There is no such folder, or neither the Hub nor the cache gives the model.
+            ValueError: There is no such folder or file, or neither the Hub nor the cache gives the
+                model.
         """
-        if self.is_folder_or_id:
+        if self.kind == "wordllama":
+            wordllama_weights(self.rest)
+        elif self.kind == "glove":
+            require_file(self.rest)
+        elif self.is_folder_or_id:
             require_model(self.folder_or_id())
+        else:
+            require_model(f"{self.kind}:{self.rest}")
+
+
+def require_file(file: str) -> None:
+    """Make sure that a file that a model's name ends with is there.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not Path(file).is_file():
+        raise ValueError(f"There is no file {file!r}.")
+
+
+def require_modules(name: str) -> None:
+    """Make sure that a folder holds what sentence-transformers can load; an id may be anything.
+
+    Raises:
+        ValueError: It does not.
+    """
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / file).is_file() for file in _LISTS):
+        raise no_model(name)
+
+
+def no_model(name: str) -> ValueError:
+    """The error that a folder or repository holds nothing that sentence-transformers can load."""
+    return ValueError(
+        f"{name!r} is no model: expected a modules.json, as a SentenceTransformer has it, or a "
+        "config.json with a model_type, as a transformer does."
+    )
+
+
+def wordllama_weights(dimension: str) -> Path:
+    """The file of token vectors inside the package `wordllama`.
+
+    Raises:
+        ValueError: The package is not installed, or has no such dimension.
+    """
+    try:
+        package = resources.files("wordllama")
+    except ModuleNotFoundError as error:
+        raise ValueError("wordllama:… needs the package: pip install wordllama") from error
+    weights = Path(str(package / "weights" / f"l2_supercat_{dimension}.safetensors"))
+    if not weights.is_file():
+        present = sorted(p.stem.rpartition("_")[2] for p in weights.parent.glob("l2_*.safetensors"))
+        raise ValueError(
+            f"The package wordllama has no model of {dimension!r} dimensions, but of {present}."
+        )
+    return weights
 
 
 def locate(name: str) -> str:

@@ -11,14 +11,13 @@ Model2Vec |
 from __future__ import annotations
 
 from functools import partial
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from st_static.model.model_name import ModelName
+from st_static.model.model_name import ModelName, wordllama_weights
 from st_static.model.stated_facts import StatedFacts
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.text_vectors import read_word_vectors
@@ -55,18 +54,9 @@ def read_wordllama(dimension: str) -> StaticModel:
     Raises:
         ValueError: The package is not installed, or has no such dimension.
     """
-    try:
-        package = resources.files("wordllama")
-    except ModuleNotFoundError as error:
-        raise ValueError("wordllama:… needs the package: pip install wordllama") from error
-    weights = Path(str(package / "weights" / f"l2_supercat_{dimension}.safetensors"))
-    if not weights.is_file():
-        present = sorted(p.stem.rpartition("_")[2] for p in weights.parent.glob("l2_*.safetensors"))
-        raise ValueError(
-            f"The package wordllama has no model of {dimension!r} dimensions, but of {present}."
-        )
+    weights = wordllama_weights(dimension)
     table = load_file(weights)["embedding.weight"].astype(np.float32)
-    file = package / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    file = weights.parents[1] / "tokenizers" / "l2_supercat_tokenizer_config.json"
     tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     tokenizer.no_truncation()

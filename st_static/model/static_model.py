@@ -21,6 +21,7 @@ from st_static.model.modules import (
     TABLE_FILE,
     TOKENIZER_FILE,
     ModelConfig,
+    Modules,
     Segment,
     read_config,
     read_modules,
@@ -141,10 +142,7 @@ def read_static_model(
     folder = Path(model)
     if not folder.is_dir():
         folder = _download(str(model), revision, token, cache_folder)
-    modules = read_modules(folder)
-    tokenizer_file = modules.home / TOKENIZER_FILE
-    if not tokenizer_file.exists():
-        raise ValueError(f"{model} is no static model: there is no {tokenizer_file}.")
+    modules, tokenizer_file = static_parts(folder, str(model))
     table = _read_table(modules.home, mmap, int8, [segment.width for segment in modules.segments])
     _check_vocabulary(tokenizer_file, len(table))
     tokenizer = named(_read_tokenizer(tokenizer_file), str(model))
@@ -166,6 +164,23 @@ def read_static_model(
         config.similarity_fn_name or "cosine",
         partial(read_stated_facts, folder),
     )
+
+
+def static_parts(folder: Path, name: str) -> tuple[Modules, Path]:
+    """The modules of a static model and its tokenizer's file, before anything large is read.
+
+    Args:
+        folder: Where it is.
+        name: What it is called, for the message.
+
+    Raises:
+        ValueError: It is not a static model.
+    """
+    modules = read_modules(folder)
+    tokenizer_file = modules.home / TOKENIZER_FILE
+    if not tokenizer_file.exists():
+        raise ValueError(f"{name} is no static model: there is no {tokenizer_file}.")
+    return modules, tokenizer_file
 
 
 def _download(

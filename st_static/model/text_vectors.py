@@ -15,7 +15,6 @@ from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from st_static.model.static_model import StaticModel
 from st_static.model.vector_lines import (
@@ -25,6 +24,7 @@ from st_static.model.vector_lines import (
     parse_lines,
     read_header,
 )
+from st_static.progress import progress_bar
 from st_static.tokens.ragged import Ragged
 from st_static.tokens.tokenizer import SPECIAL_TOKENS
 from st_static.tokens.word_tokenizer import KnownWords
@@ -249,15 +249,10 @@ def _blocks(lines: _Lines) -> Iterator[bytes]:
 
 
 def _with_bar(blocks: Iterator[bytes], raw: IO[bytes], file: Path) -> Iterator[bytes]:
-    """The blocks, and at a terminal a bar of how much of the file has been read."""
-    with tqdm(
-        total=file.stat().st_size,
-        desc=f"Reading {file.name}",
-        unit="B",
-        unit_scale=True,
-        disable=None,
-        leave=False,
-    ) as bar:
+    """The blocks, with a bar of how much of the file has been read."""
+    shown = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}B, {remaining} left"
+    size, reading = file.stat().st_size, f"Reading {file.name}"
+    with progress_bar(size, shown, desc=reading, unit_scale=True) as bar:
         for block in blocks:
             bar.update(raw.tell() - bar.n)
             yield block

@@ -37,6 +37,10 @@ CASES = [
     ("BUILD --corpus.files empty.txt", "there is no text in empty.txt"),
     ("BUILD --corpus.files number.jsonl", "number.jsonl, line 1"),
     ("BUILD --teacher.model file", "file is a file: name the folder"),
+    ("BUILD --language [no,en]", r'Put the tags in quotes: \["no", "en"\]'),
+    ("build ensemble.yaml --members [folder,wordllama:256]", "folder is no static model"),
+    ("build ensemble.yaml --members [foo:bar,wordllama:256]", "'foo:bar' is neither a folder"),
+    ("build ensemble.yaml --members [wordllama:256,glove:nofile]", "There is no file 'nofile'"),
     ("BUILD --pairs.files nothing.jsonl", "no file matches 'nothing.jsonl'"),
     ("BUILD --publish me/model --tasks STS99", "no task 'STS99' in mteb. There is: "),
     ("BUILD --publish me/model --tasks STS12 --data nodir", "There is no folder nodir"),
@@ -46,10 +50,19 @@ CASES = [
     ("evaluate wordllama:256 --tasks STS12 --data folder", "no local copy of STS12 in folder"),
     ("evaluate wordllama:256 --tasks STS12 --folder file", "folder of results file cannot be"),
     ("evaluate file --tasks STS12", "file is a file"),
+    ("evaluate folder --tasks STS12", "'folder' is no model"),
+    ("evaluate glove:nofile --tasks STS12", "There is no file 'nofile'"),
+    ("evaluate sif:nofile,file --tasks STS12", "There is no file 'nofile'"),
+    ("evaluate doc2vec:nofile --tasks STS12", "There is no file 'nofile'"),
+    ("evaluate wordllama:300 --tasks STS12", "no model of '300' dimensions"),
+    ("evaluate use:large --tasks STS12", "There is use:multilingual only"),
+    ("evaluate foo:bar --tasks STS12", "'foo:bar' is not a folder"),
+    ("BUILD --teacher.model folder", "'folder' is no model"),
     ("analyse nope --work_dir nope", "There is no folder nope"),
     ("analyse folder --work_dir nope", "not a model that st_static built"),
     ("analyse --socm folder --texts nofile", "There is no nofile"),
     ("analyse --socm ./nope --texts empty.txt", "There is no folder ./nope"),
+    ("analyse --socm folder --texts empty.txt", "'folder' is no model"),
     ("compare nothing", "nothing holds no result files"),
     ("compare --published nobody", "No published scores of nobody"),
     ("compare nothing --output file/table", "The output file/table cannot be written"),
@@ -64,6 +77,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str],
     (folder / "folder").mkdir()
     for name in ("file", "empty.txt"):
         (folder / name).touch()
+    (folder / "ensemble.yaml").write_text(
+        "output: model\nmembers: [wordllama:256, wordllama:256]\n"
+    )
     (folder / "number.jsonl").write_text('{"text": 5}\n')
     short = {"BUILD": BUILD, "RECIPE": [RECIPE]}
     commands = []

@@ -18,6 +18,7 @@ from st_static.evaluate.load_model import load_model
 from st_static.evaluate.peers import registry
 from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
 from st_static.evaluate.peers.random_recurrent import (
+    NETWORKS,
     RandomRecurrentEncoder,
     echo_state_network,
     random_lstm,
@@ -213,7 +214,7 @@ def test_random_projections_by_name(tmp_path, kind, pooling, relu):
 )
 def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_network, pooling):
     small = functools.partial(build_network, hidden=8)
-    monkeypatch.setitem(registry._RECURRENT, kind, small)
+    monkeypatch.setitem(NETWORKS, kind, small)
     (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 -1\n")
     suffix = "" if pooling == "mean" else f"-{pooling}"
     model = load_model(f"{kind}{suffix}:{tmp_path / 'glove.txt'}")
@@ -226,7 +227,7 @@ def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_ne
 def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):
     encoder = FastEncoder.from_pretrained(ours)
     Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
-    with pytest.raises(ValueError, match=r"on the command line --trust_remote_code\.$"):
+    with pytest.raises(ValueError, match=r"give --trust_remote_code \(in Python: "):
         load_model(str(tmp_path / "ensemble"))
     model = load_model(str(tmp_path / "ensemble"), trust_remote_code=True)
     assert model.dimension == 2 * encoder.dimension

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from st_static.evaluate.load_model import require_named
 from st_static.evaluate.tasks import check_data, check_names
-from st_static.model.model_name import ModelName
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Inputs:
         if self.data:
             check_data(self.data, self.tasks)
         if self.teacher:
-            ModelName.parse(self.teacher).require()
+            require_named(self.teacher)
 
 
 def check_transformers(models: Sequence[str], texts: Path) -> None:
@@ -56,7 +56,7 @@ def check_transformers(models: Sequence[str], texts: Path) -> None:
     """
     _require(texts)
     for name in models:
-        ModelName.parse(name).require()
+        require_named(name)
 
 
 def _require(file: Path) -> None:

@@ -123,3 +123,10 @@ def echo_state_network(
                 weights.uniform_(-0.5, 0.5).mul_(torch.rand_like(weights) >= sparsity)
                 weights.mul_(spectral_radius / torch.linalg.eigvals(weights).abs().max())
     return network
+
+
+NETWORKS: dict[str, Callable[[int], nn.RNNBase]] = {
+    "random-lstm": random_lstm,
+    "esn": echo_state_network,
+}
+"""Each kind of network by its name."""

