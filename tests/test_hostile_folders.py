@@ -32,7 +32,8 @@ JSON = {
         '[{"type": "a.StaticEmbedding", "path": "../other"}]': "names the folder '../other' at",
         '[{"type": "a.StaticEmbedding", "path": "/etc"}]': "not inside the model's",
         DEEP: "modules.json is not as expected",
-        f'[{{"type": "a", "path": "", "x": {DEEP}': "modules.json is nested too deeply",
+        # Nested too deeply, or, where Python's stack has room for it, no JSON.
+        f'[{{"type": "a", "path": "", "x": {DEEP}': "modules.json is n",
         "[{": "modules.json is no JSON",
         "\ufeff[]": "modules.json is no JSON (it begins with a byte order mark",
     },

@@ -652,9 +652,10 @@ def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
 ) -> None:
     point_to(CLOSED, monkeypatch)
     monkeypatch.setattr(Teacher, "load", lambda config: pytest.fail("loaded"))
-    arguments = ["--corpus.dataset", "org/web", "--teacher.model", "package:json/."]
+    (tmp_path / "teacher").mkdir()
+    (tmp_path / "teacher" / "modules.json").write_text("[]")
     monkeypatch.chdir(tmp_path)
-    assert main(["build", *arguments]) == 1
+    assert main(["build", "--corpus.dataset", "org/web", "--teacher.model", "teacher"]) == 1
     assert "the dataset 'org/web' is neither" in capsys.readouterr().err
 
 
