@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.numpy import load_file
-from scripts import error_of, run_script
+from scripts import ends_here, run_script
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
@@ -88,10 +88,14 @@ def test_fine_tune_brings_questions_to_their_answers(tmp_path):
         ),
     ],
 )
-def test_a_model_that_is_not_there_ends_an_example_at_once(tmp_path, example, arguments, says):
+def test_a_model_that_is_not_there_ends_an_example_at_once(
+    tmp_path, monkeypatch, capsys, example, arguments, says
+):
     (tmp_path / "models").mkdir()
     (tmp_path / "texts.txt").touch()
-    assert says in error_of(EXAMPLES / example, *arguments, folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert ends_here(EXAMPLES / example, *arguments) == 1
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -107,9 +111,13 @@ def test_a_model_that_is_not_there_ends_an_example_at_once(tmp_path, example, ar
         ),
     ],
 )
-def test_a_file_that_is_not_there_ends_an_example_in_one_line(tmp_path, example, arguments):
-    said = error_of(EXAMPLES / example, *arguments, folder=tmp_path)
-    assert said.startswith("Error: ")  # not as the last line of a traceback
+def test_a_file_that_is_not_there_ends_an_example_in_one_line(
+    tmp_path, monkeypatch, capsys, example, arguments
+):
+    monkeypatch.chdir(tmp_path)
+    assert ends_here(EXAMPLES / example, *arguments) == 1
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith("Error: ")
     assert "no file" in said
     assert "none.txt" in said
     assert [*tmp_path.iterdir()] == []
