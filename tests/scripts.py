@@ -1,4 +1,4 @@
-"""Running the project's scripts as users do, in a process of their own or, for speed, in this one."""
+"""Running the project's scripts: as users do, in a process of their own, or here, which is faster."""
 
 import os
 import runpy
@@ -41,9 +41,10 @@ def run_script(script: Path, *arguments: str, folder: Path | None = None) -> str
 
 def ends_here(script: Path, *arguments: str) -> int | str:
     """How a script ends in this process, where what it imports is loaded: its status or message."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+    with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(script.parent)
         patch.setattr(sys, "argv", [str(script), *arguments])
-        runpy.run_path(str(script), run_name="__main__")
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(script), run_name="__main__")
     status: int | str = end.value.code or 0
     return status
