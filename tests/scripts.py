@@ -1,4 +1,4 @@
-"""Running the project's scripts: as users do, in a process of their own, or here, which is faster."""
+"""Running the project's scripts: as users do, in a process of their own, or faster, in this one."""
 
 import os
 import runpy
