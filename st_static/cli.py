@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import gc
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -67,12 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         require_utf8()
         arguments = sys.argv[1:]
     arguments = list(arguments)
+    if sys.stderr is None:  # it was closed
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
-        return 0
+        return run_command(_say, [_help()])
     if arguments[0] == "--version":
-        print(f"st-static {__version__}")
-        return 0
+        return run_command(_say, [f"st-static {__version__}"])
     if arguments[0] not in COMMANDS:
         expected = ", ".join(COMMANDS)
         hint = nearest(arguments[0], COMMANDS)
@@ -82,6 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     return run_command(COMMANDS[arguments[0]][0], arguments[1:])
+
+
+def _say(lines: Sequence[str]) -> int:
+    print(*lines, sep="\n", flush=True)
+    return 0
 
 
 def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:

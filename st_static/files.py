@@ -98,14 +98,46 @@ def check_folder(folder: Path, wanted: str) -> None:
         wanted: What it is, for the message: `The output models/ours`.
 
     Raises:
-        ValueError: It, or what is to hold it, is a file or write-protected.
+        ValueError: It, or what is to hold it, is a file or write-protected; or the path cannot be
+            followed.
     """
+    check_path(folder, wanted)
     place = folder.resolve()
     holder = next(path for path in (place, *place.parents) if path.exists())
     if holder.is_dir() and os.access(holder, os.W_OK | os.X_OK):
         return
     kind = "write-protected" if holder.is_dir() else "a file"
     raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
+
+
+def check_path(path: Path, wanted: str) -> None:
+    """Check that a path leads to one place, now and when what is missing on its way is made.
+
+    Args:
+        path: The path.
+        wanted: As for `check_folder`.
+
+    Raises:
+        ValueError: A folder before `..` is missing, the path is a link that leads to itself, or a
+            name is too long.
+    """
+    places = [Path(*path.parts[:i]) for i, part in enumerate(path.parts) if part == ".."]
+    # Until it is made, nothing is found behind it, and what is there would be overwritten.
+    if missing := [place for place in places if not os.path.lexists(place)]:
+        raise ValueError(
+            f"{wanted} cannot be written: there is no folder {missing[0]}, from which `..` leads "
+            "back. Leave both out of the path."
+        )
+    try:
+        path.resolve()
+        os.stat(path)
+    except (RuntimeError, OSError) as error:
+        number = getattr(error, "errno", None) or errno.ELOOP
+        if number in (errno.ELOOP, errno.ENAMETOOLONG):
+            reason = os.strerror(number)
+            raise ValueError(
+                f"{wanted} cannot be written ({reason}): choose another place."
+            ) from error
 
 
 def remove_leftovers(path: Path) -> None:

@@ -24,6 +24,7 @@ from st_static.commands.encode_folder import (
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import drop_stdout
 from st_static.encode.unknown import check_unknown
+from st_static.files import check_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _add_options_of_files(parser: CommandParser) -> None:
         help="txt is one text per line; the others have a column of texts. By default what the "
         "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
     )
-    parser.add_argument("--column", default="text", help="Name of that column; by default text.")
+    parser.add_argument("--column", help="Name of that column; by default text.")
     parser.add_argument(
         "--quoting",
         choices=("double", "none"),
@@ -118,6 +119,8 @@ def run(arguments: Sequence[str]) -> int:
     for name in ("input", "output"):
         if getattr(options, name) == "":
             raise ValueError(f"Expected the name of a file or folder as --{name}, but it is empty.")
+    if options.output and "://" not in options.output:
+        check_path(Path(options.output), f"The output {options.output}")
     if options.input and names_many(options.input):
         return encode_folder(options)
     refuse_engine(options)
@@ -135,6 +138,15 @@ def run(arguments: Sequence[str]) -> int:
     input_format = input_format_of(options.input, options.input_format)
     if options.quoting and input_format not in ("csv", "tsv"):
         raise ValueError(f"--quoting is for CSV and TSV, and the input is {input_format}.")
+    if options.column and input_format == "txt":
+        raise ValueError(
+            "--column names a column of a table, and the input is txt, one text per line. Say what "
+            "it holds with --input_format."
+        )
+    if not options.input and sys.stdin is None:
+        raise ValueError("Standard input is closed: give --input.")
+    if _is_same(options.input, options.output):
+        raise ValueError(f"{options.output} is the input: it would be overwritten.")
     if options.output:
         check_target(options.output)
     output_format = output_format_of(options.output, options.output_format)
@@ -182,7 +194,7 @@ def _reader(
     return TextReader(
         decompressed(source, compression),
         input_format,
-        options.column,
+        options.column or "text",
         options.null,
         options.on_error,
         options.keep,
@@ -193,13 +205,13 @@ def _reader(
 
 def _check(options: argparse.Namespace, output_format: str) -> None:
     """Check what would go wrong after the work, or lose what is there."""
+    if options.output is None and sys.stdout is None:
+        raise ValueError("Standard output is closed: give --output.")
     if options.output is None and sys.stdout.isatty():
         raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
     check_unknown(options.unknown, output_format)
     if options.keep and output_format != "parquet":
         raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
-    if _is_same(options.input, options.output):
-        raise ValueError(f"{options.output} is the input: it would be overwritten.")
     if options.input and not options.input.is_file() and not options.input.is_fifo():
         raise ValueError(f"The input {options.input} is no file: name one.")
 

@@ -11,7 +11,7 @@ from typing import IO, Literal, cast, get_args
 
 import pyarrow as pa
 
-from st_static.files import check_folder
+from st_static.files import check_folder, check_path
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 OutputFormat = Literal["npy", "parquet"]
@@ -97,11 +97,13 @@ def output_format_of(path: Path | None, given: str | None = None) -> OutputForma
 
 
 def check_target(path: Path) -> None:
-    """Check that a file can be written.
+    """Check that a file of vectors can be written.
 
     Raises:
-        ValueError: It is a folder or a device, or its folder is a file or write-protected.
+        ValueError: It is a folder or a device, or a file that holds something else than its name
+            promises; or its folder is a file or write-protected.
     """
+    check_path(path, f"The output {path}")
     folder = path.parent.resolve().as_posix()
     # Not by its type alone: /dev/stdout is a link, and may lead to a file.
     is_device = folder == "/dev" or folder.startswith(("/dev/fd", "/proc/"))
@@ -113,6 +115,19 @@ def check_target(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")
     check_folder(path.parent, f"The output {path}")
+    if path.exists() and not _may_be_replaced(path):
+        raise ValueError(
+            f"{path} is there, and holds no vectors: they would overwrite it. Name another file."
+        )
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """Whether a file's name says that it holds vectors, or its first bytes do, or it is empty."""
+    if path.suffix.lower().removeprefix(".") in get_args(OutputFormat):
+        return True
+    with path.open("rb") as file:
+        start = file.read(6)
+    return not start or start.startswith((b"\x93NUMPY", b"PAR1"))
 
 
 def _listed(suffixes: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from st_static.files import check_folder, disk_full, is_disk_full, short_name
+from st_static.files import check_folder, check_path, disk_full, is_disk_full, short_name
 
 IsOwn = Callable[[Path, str], bool]
 
@@ -37,6 +37,7 @@ def check_output_folder(
         ValueError: The folder holds something else, is the current folder or holds it, or cannot be
             written to.
     """
+    check_path(folder, f"The output {folder}")
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(
             f"The output {folder} is the folder that you are in, or holds it, and would be "

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tqdm
+from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from terminals import run_at_a_terminal
 
@@ -117,6 +119,49 @@ def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder
     assert len(np.load(missing)) == len(LINES)
     under_a_file = encode(static_folder, f"--input {texts} --output {texts}/out.npy")
     assert b"out.npy cannot be written: " in under_a_file.stderr
+
+
+def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
+    texts = tmp_path / "t.npy"
+    texts.write_text("\n".join(LINES))
+    astray = tmp_path / "no" / ".." / "t.npy"
+    model = tmp_path / "model"
+    shutil.copytree(static_folder, model)
+    for output, says in (
+        (astray, f"there is no folder {tmp_path}/no, from which"),
+        (model / "model.safetensors", "is there, and holds no vectors"),
+    ):
+        options = f"--input {texts} --input_format txt --output {output} --output_format npy"
+        found = encode(model, options)
+        assert found.returncode == 1
+        assert says in found.stderr.decode()
+    assert texts.read_text() == "\n".join(LINES)
+    assert not (tmp_path / "no").exists()
+    assert load_file(model / "model.safetensors")
+    named_otherwise = f"--output {tmp_path / 'vectors'} --output_format npy"
+    for _ in range(2):  # what holds vectors is replaced
+        assert (
+            encode(model, f"--input {texts} --input_format txt {named_otherwise}").returncode == 0
+        )
+
+
+def test_a_column_of_plain_text_is_refused(static_folder, tmp_path):
+    found = encode(static_folder, "--column text")
+    assert found.returncode == 1
+    assert b"--column names a column of a table, and the input is txt" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "says"),
+    [("<&-", b"Standard input is closed"), (">&-", b"Standard output is closed"), ("2>&-", b"")],
+)
+def test_closed_streams_are_told(static_folder, tmp_path, shell, says):
+    out = tmp_path / "out.npy"
+    options = "" if shell == ">&-" else f"--output {out}"
+    found = encode(static_folder, options, shell=shell)
+    assert (found.returncode, says in found.stderr) == (0 if shell == "2>&-" else 1, True)
+    assert b"Traceback" not in found.stderr
+    assert out.exists() == (shell == "2>&-")
 
 
 def write_table(path, *rows):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
@@ -112,6 +112,7 @@ def all_teachers(teachers, byte_teacher) -> dict[str, Teacher]:
 
 @pytest.mark.parametrize("language", ["en", "ja", "he", "ar", "th", "ko", "hi", "tlh"])
 @given(st.lists(any_text | st.text(st.characters(categories=["Cs", "Lo", "Zs", "Po"]), max_size=6)))
+@example(["\u200b"])
 def test_sentences_are_text_that_utf8_can_spell(language, documents):
     sentences = split_sentences(documents, [language])
     table, counts = filter_sentences(sentences, SentencesConfig(min_words=1), [language])

@@ -468,6 +468,20 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path, 
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
 
+def test_a_path_that_leads_elsewhere_when_it_is_made_is_refused(tmp_path):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    for output, says in (
+        (tmp_path / "no" / ".." / "notes.txt", "there is no folder .*no, from which `..` leads"),
+        (tmp_path / "loop", "cannot be written"),
+        (tmp_path / ("x" * 300), "cannot be written .*too long"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            check_output(output)
+    assert notes.read_text() == "mine"
+
+
 def test_a_file_is_refused(tmp_path):
     (tmp_path / "model").write_text("a file")
     with pytest.raises(ValueError, match="is a file"):

@@ -107,7 +107,7 @@ def split_paragraphs(
 
 def _split_one_language(paragraphs: list[str], tag: str, is_lower_cased: bool) -> list[str]:
     if is_english(tag) and not is_lower_cased:
-        return _split_english(paragraphs)
+        return list(filter(None, _split_english(paragraphs)))  # of a zero-width space, nothing
     if is_english(tag):
         sentences = (part for text in paragraphs for part in _at_spaces(_segment(text, "en")))
     else:
