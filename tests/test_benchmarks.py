@@ -36,6 +36,8 @@ HERE = sorted({path.name for path in FOLDER.glob("*.py")} - OTHERS)
 
 @pytest.mark.parametrize("script", HERE)
 def test_a_benchmark_tells_how_it_is_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if script == "peers.py":
+        pytest.importorskip("gensim", reason="gensim has no release for this Python")
     assert ends_here(FOLDER / script, "--help") == 0
     assert "usage:" in capsys.readouterr().out
 
