@@ -121,22 +121,19 @@ def check_path(path: Path, wanted: str) -> None:
         ValueError: A folder before `..` is missing, the path is a link that leads to itself, or a
             name is too long.
     """
-    places = [Path(*path.parts[:i]) for i, part in enumerate(path.parts) if part == ".."]
-    # Until it is made, nothing is found behind it, and what is there would be overwritten.
-    if missing := [place for place in places if not os.path.lexists(place)]:
+    before = [Path(*path.parts[:i]) for i, part in enumerate(path.parts) if part == ".."]
+    # Nothing is found behind a missing folder; once it is made, what was there is overwritten.
+    if missing := [folder for folder in before if not os.path.lexists(folder)]:
         raise ValueError(
             f"{wanted} cannot be written: there is no folder {missing[0]}, from which `..` leads "
             "back. Leave both out of the path."
         )
     try:
-        path.resolve()
-        os.stat(path)
-    except (RuntimeError, OSError) as error:
-        number = getattr(error, "errno", None) or errno.ELOOP
-        if number in (errno.ELOOP, errno.ENAMETOOLONG):
-            reason = os.strerror(number)
+        path.stat()
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
             raise ValueError(
-                f"{wanted} cannot be written ({reason}): choose another place."
+                f"{wanted} cannot be written ({error.strerror}): choose another place."
             ) from error
 
 

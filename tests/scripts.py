@@ -39,12 +39,11 @@ def run_script(script: Path, *arguments: str, folder: Path | None = None) -> str
     return result.stdout
 
 
-def ends_here(script: Path, *arguments: str) -> int | str:
-    """How a script ends in this process, where what it imports is loaded: its status or message."""
+def status_here(script: Path, *arguments: str) -> int:
+    """Run a script in this process, where what it imports is loaded; its exit status."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(script.parent)
         patch.setattr(sys, "argv", [str(script), *arguments])
         with pytest.raises(SystemExit) as end:
             runpy.run_path(str(script), run_name="__main__")
-    status: int | str = end.value.code or 0
-    return status
+    return int(end.value.code or 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
-from scripts import ends_here, error_of, run_script
+from scripts import error_of, run_script, status_here
 from small_build import small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
@@ -38,7 +38,7 @@ HERE = sorted({path.name for path in FOLDER.glob("*.py")} - OTHERS)
 def test_a_benchmark_tells_how_it_is_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     if script == "peers.py":
         pytest.importorskip("gensim", reason="gensim has no release for this Python")
-    assert ends_here(FOLDER / script, "--help") == 0
+    assert status_here(FOLDER / script, "--help") == 0
     assert "usage:" in capsys.readouterr().out
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.numpy import load_file
-from scripts import ends_here, run_script
+from scripts import run_script, status_here
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
@@ -94,7 +94,7 @@ def test_a_model_that_is_not_there_ends_an_example_at_once(
     (tmp_path / "models").mkdir()
     (tmp_path / "texts.txt").touch()
     monkeypatch.chdir(tmp_path)
-    assert ends_here(EXAMPLES / example, *arguments) == 1
+    assert status_here(EXAMPLES / example, *arguments) == 1
     assert says in capsys.readouterr().err
 
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_there_ends_an_example_in_one_line(
     tmp_path, monkeypatch, capsys, example, arguments
 ):
     monkeypatch.chdir(tmp_path)
-    assert ends_here(EXAMPLES / example, *arguments) == 1
+    assert status_here(EXAMPLES / example, *arguments) == 1
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith("Error: ")
     assert "no file" in said

@@ -24,7 +24,6 @@ from st_static.commands.encode_folder import (
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import drop_stdout
 from st_static.encode.unknown import check_unknown
-from st_static.files import check_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
@@ -119,8 +118,7 @@ def run(arguments: Sequence[str]) -> int:
     for name in ("input", "output"):
         if getattr(options, name) == "":
             raise ValueError(f"Expected the name of a file or folder as --{name}, but it is empty.")
-    if options.output and "://" not in options.output:
-        check_path(Path(options.output), f"The output {options.output}")
+    names_column, options.column = options.column is not None, options.column or "text"
     if options.input and names_many(options.input):
         return encode_folder(options)
     refuse_engine(options)
@@ -138,7 +136,7 @@ def run(arguments: Sequence[str]) -> int:
     input_format = input_format_of(options.input, options.input_format)
     if options.quoting and input_format not in ("csv", "tsv"):
         raise ValueError(f"--quoting is for CSV and TSV, and the input is {input_format}.")
-    if options.column and input_format == "txt":
+    if names_column and input_format == "txt":
         raise ValueError(
             "--column names a column of a table, and the input is txt, one text per line. Say what "
             "it holds with --input_format."
@@ -194,7 +192,7 @@ def _reader(
     return TextReader(
         decompressed(source, compression),
         input_format,
-        options.column or "text",
+        options.column,
         options.null,
         options.on_error,
         options.keep,

@@ -68,7 +68,7 @@ def encode_folder(options: argparse.Namespace) -> int:
     ModelName.parse(options.model).require()
     encoder = FolderEncoder(
         whole_path(options.model),
-        options.column or "text",
+        options.column,
         options.dtype,
         options.null,
         options.on_error,

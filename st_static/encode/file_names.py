@@ -100,8 +100,8 @@ def check_target(path: Path) -> None:
     """Check that a file of vectors can be written.
 
     Raises:
-        ValueError: It is a folder or a device, or a file that holds something else than its name
-            promises; or its folder is a file or write-protected.
+        ValueError: It is a folder, a device, or a file of another kind, by its name and its first
+            bytes; or its folder is a file or write-protected.
     """
     check_path(path, f"The output {path}")
     folder = path.parent.resolve().as_posix()
@@ -122,7 +122,7 @@ def check_target(path: Path) -> None:
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Whether a file's name says that it holds vectors, or its first bytes do, or it is empty."""
+    """Tell whether a file is named or begins as one of vectors, or is empty."""
     if path.suffix.lower().removeprefix(".") in get_args(OutputFormat):
         return True
     with path.open("rb") as file:

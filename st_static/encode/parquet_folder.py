@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from st_static.encode.loaded import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
 from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
+from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.tokens.columns import Null
@@ -170,10 +171,12 @@ class FolderPair:
             output: The folder to write to.
 
         Raises:
-            ValueError: There is no such file, or the output is inside of the folder or the other
-                way round.
+            ValueError: There is no such file, the output is inside of the folder or the other way
+                round, or it cannot be written.
         """
         target = Place.parse(output)
+        if target.is_local:
+            check_folder(Path(target.path), f"The output {output}")
         folder, found = matching(Place.parse(source))
         files = [info.path for info in found if info.path.endswith(_SUFFIX)]
         if not found and not folder.is_folder:

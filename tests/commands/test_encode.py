@@ -138,11 +138,9 @@ def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
     assert texts.read_text() == "\n".join(LINES)
     assert not (tmp_path / "no").exists()
     assert load_file(model / "model.safetensors")
-    named_otherwise = f"--output {tmp_path / 'vectors'} --output_format npy"
+    options = f"--input {texts} --input_format txt --output {tmp_path}/v --output_format npy"
     for _ in range(2):  # what holds vectors is replaced
-        assert (
-            encode(model, f"--input {texts} --input_format txt {named_otherwise}").returncode == 0
-        )
+        assert encode(model, options).returncode == 0
 
 
 def test_a_column_of_plain_text_is_refused(static_folder, tmp_path):

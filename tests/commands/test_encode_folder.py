@@ -81,6 +81,18 @@ def test_a_second_run_writes_what_is_missing_or_has_changed(model, lake, tmp_pat
     assert all(file.stat().st_mtime_ns == times[file] for file in others)
 
 
+def test_a_place_that_cannot_be_written_is_refused(model, lake, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    for output, says in (
+        (tmp_path / "notes.txt", "notes.txt is a file"),
+        (lake.parent / "no" / ".." / lake.name, "no, from which `..` leads back"),
+    ):
+        assert run(model, lake, output) == 1
+        assert says in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert not (lake.parent / "no").exists()
+
+
 def test_vectors_whose_input_is_gone_are_named(model, lake, tmp_path, capsys):
     run(model, lake, tmp_path / "out")
     (lake / "year=1" / "part-1.parquet").unlink()
