@@ -43,7 +43,7 @@ def test_a_benchmark_tells_how_it_is_run(script: str, capsys: pytest.CaptureFixt
 
 
 def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
-    arguments = ["--device", "cpu", "--sentences", "40", "--batch-tokens", "256"]
+    arguments = ["--device", "cpu", "--sentences", "8", "--batch-tokens", "256"]
     lines = run("gpu_extraction.py", *arguments).splitlines()
     assert lines[-2].startswith("bare model: ")
     assert lines[-1].startswith("extraction: ")

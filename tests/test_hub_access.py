@@ -22,6 +22,7 @@ import torch
 from hub_server import READ_TOKEN, Hub
 from hub_store import Blob, Repository, goes_to_lfs
 from small_build import save_tiny_teacher
+from transformers.utils import hub as transformers_hub
 
 from st_static import hub_request
 from st_static.cli import main
@@ -71,6 +72,8 @@ def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", url)
     template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    # transformers keeps the address of its first request, and asks a closed port for 45 s.
+    monkeypatch.setattr(transformers_hub, "_hf_api", None)
 
 
 @pytest.fixture
