@@ -39,9 +39,9 @@ from st_static.distill.teacher_batches import extract_rows
 from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
 
 WORK = Path("work/ablation")
 Floats = NDArray[np.float32]

@@ -1,6 +1,6 @@
 """Token ids of a whole corpus, from the fast way and from the tokenizer itself.
 
-    python benchmarks/compare_ids.py [--whole] [--cut N] TOKENIZER_JSON FILE [FILE ...]
+    python benchmarks/compare_ids.py [--whole] [--cut N] [--fuzz N] TOKENIZER_JSON [FILE ...]
 
 splits the files (.txt or .xz, a paragraph a line) into sentences, or with `--whole` takes their
 lines as they are, encodes each text both ways, and prints how many were compared. Ends with an
@@ -9,10 +9,15 @@ error and the first text whose ids differ.
 `--cut 10000000` makes more texts of the files than they have sentences: lines are cut at random
 characters, one in twenty, inside of words and before combining marks, too. Each round through the
 files cuts them elsewhere. Rounds go on until so many different texts were compared.
+
+`--fuzz 10000000` compares so many random strings: characters of all scripts, of a block of Unicode
+or of several, odd spaces, control characters, combining marks, words and pieces of the vocabulary,
+and its added tokens.
 """
 
 import argparse
 import itertools
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +28,7 @@ from tqdm import tqdm
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 BATCH = 10_000
 CHARACTERS_IN_A_PIECE = 20
@@ -48,7 +53,33 @@ def read_batches(files: list[str], whole: bool, seed: int | None) -> Iterator[li
             yield batch if whole else split_sentences(batch)
 
 
-def check(fast: ChunkTokenizer, texts: list[str]) -> None:
+def random_texts(tokenizer: Tokenizer, n: int, rng: np.random.Generator) -> list[str]:
+    """Strings of up to 24 parts, each of a kind that a string has more or less of."""
+    is_assigned = [unicodedata.category(chr(c)) not in ("Cn", "Cs") for c in range(0x110000)]
+    assigned = np.flatnonzero(is_assigned)
+    by_block = [assigned[assigned // 128 == block] for block in np.unique(assigned // 128)]
+    marks = [chr(c) for c in assigned if unicodedata.category(chr(c))[0] == "M"]
+    odd = [chr(c) for c in assigned if unicodedata.category(chr(c))[0] in "ZC" and c < 0xE0200]
+    tokens = list(tokenizer.get_vocab())
+    tokens += [token.removeprefix("##").lstrip("▁") for token in tokens]
+    added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    ascii_characters = [chr(c) for c in range(128)]
+    pools = (assigned, marks, odd, tokens, added or [" "], ascii_characters)
+    lengths = rng.integers(1, 25, n)
+    text = np.repeat(np.arange(n), lengths)
+    bounds = rng.dirichlet([0.3] * (1 + len(pools)), n).cumsum(axis=1)[text, :-1]
+    kinds = (rng.random((len(text), 1)) > bounds).sum(axis=1).tolist()
+    places = rng.random(len(text)).tolist()
+    block = [by_block[i] for i in rng.integers(len(by_block), size=n)]
+    texts = [""] * n
+    for i, kind, place in zip(text.tolist(), kinds, places, strict=True):
+        pool = pools[kind] if kind < len(pools) else block[i]
+        part = pool[int(place * len(pool))]
+        texts[i] += part if isinstance(part, str) else chr(part)
+    return texts
+
+
+def check(fast: FastTokenizer, texts: list[str]) -> None:
     """Compare the ids of texts; ends the program at the first difference."""
     found = fast(texts)
     encodings = fast.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -68,13 +99,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tokenizer", type=Path)
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="*")
     parser.add_argument("--whole", action="store_true", help="lines, not their sentences")
     parser.add_argument("--cut", type=int, metavar="N", help="pieces, until N different ones")
+    parser.add_argument("--fuzz", type=int, default=0, metavar="N", help="random strings, so many")
     options = parser.parse_args()
-    fast = ChunkTokenizer(Tokenizer.from_file(str(options.tokenizer)))
-    if fast.chunking.cut is None:
-        raise SystemExit(f"Texts are not cut for this tokenizer: {fast.chunking.reason}.")
+    if not (options.files or options.fuzz):
+        parser.error("name files, or say --fuzz N")
+    tokenizer = Tokenizer.from_file(str(options.tokenizer))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    fast = FastTokenizer(tokenizer)
+    rng = np.random.default_rng(0)
+    for start in tqdm(range(0, options.fuzz, 100_000), unit="00,000 strings"):
+        check(fast, random_texts(tokenizer, min(100_000, options.fuzz - start), rng))
+    if options.fuzz:
+        print(f"{options.fuzz:,} random strings have the same ids both ways")
+    if not options.files:
+        return
     n_texts, different = 0, np.empty(0, np.int64)
     for seed in itertools.count() if options.cut else [None]:
         hashes = [different]

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 NUMBERS_IN_A_PART = 10
 PARTS = 20_000

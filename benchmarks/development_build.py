@@ -35,7 +35,7 @@ from st_static.distill.pipeline import build
 from st_static.distill.teacher import Teacher
 from st_static.model.head import Head
 from st_static.model.vectors import sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 CORPUS_STAGES = ("sentences", "vocabulary", "selection")
 
@@ -45,7 +45,7 @@ class TableEncoder:
 
     def __init__(self, table: np.ndarray, tokenizer: Tokenizer, head: Head | None = None) -> None:
         self.table, self.head = table, head
-        self.tokenize = ChunkTokenizer(tokenizer)
+        self.tokenize = FastTokenizer(tokenizer)
 
     def encode(self, sentences: list[str], /) -> np.ndarray:
         """The mean of each text's word vectors, and what the head makes of it, [B, D]."""

@@ -32,7 +32,7 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 
 class StepTimes(TrainerCallback):

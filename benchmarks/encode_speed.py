@@ -8,7 +8,8 @@ takes sentences from each file, 100,000 in all by default (and half of those in 
 `word/TAG` tokens), and prints the median of five turns, in which the encoders take part one after
 the other: sentences a second, the times of the steps inside, the latency of one short sentence, and
 how close vectors of a table in int8 are.
-"Stream" is an encoder that has read as many other sentences before, "cold" one that has read none.
+"New" is text that is read for the first time, by an encoder that has read as many other sentences
+before ("stream") or none ("cold"); all else was read before.
 `--model FOLDER` takes that model instead, and `--whole` lines as they are, for text of a language
 that is not split here: both for Japanese.
 `--lines 10000000` also measures the memory of `st-static encode` on so many sentences of the
@@ -54,8 +55,8 @@ from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.int8_table import Int8Table
+from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
-from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 Encode = Callable[[list[str]], NDArray[np.floating]]
 
@@ -220,7 +221,12 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     wordllama = make_encoder("wordllama:256")
     for encode in (*encoders.values(), wordllama):
         encode(texts[: len(some)])
-    ours = ["FastEncoder, stream", "FastEncoder, cold"]
+    ours = {
+        "FastEncoder, stream": ("float32", before),
+        "FastEncoder, stream, float16": ("float16", before),
+        "FastEncoder, stream, int8": ("int8", before),
+        "FastEncoder, cold": ("float32", []),
+    }
     times: dict[str, list[float]] = {name: [] for name in [*encoders, *ours]}
     times["WordLlama"] = []
     for encode in (warm.encode, half.encode, small.encode, encoders["accelerated"]):
@@ -228,9 +234,9 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     for _ in range(TURNS):
         for name, encode in encoders.items():
             times[name].append(seconds_of(lambda encode=encode: encode(texts)))
-        for name, earlier in zip(ours, (before, []), strict=True):
-            encoder = FastEncoder.from_pretrained(model)
-            encoder.tokenize([])  # made at its first use, but a part of loading
+        for name, (dtype, earlier) in ours.items():
+            encoder = FastEncoder.from_pretrained(model, dtype=dtype)
+            encoder.tokenize.prepare()  # a part of loading
             encoder.encode(earlier)
             times[name].append(seconds_of(lambda encoder=encoder: encoder.encode(texts)))
         seconds = seconds_of(lambda: wordllama(some))
@@ -253,7 +259,7 @@ def measure_latency(model: Path) -> dict[str, float]:
 
 
 def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
-    """Seconds of the steps of encoding with a warm memory, each alone, and of the bare gather."""
+    """Seconds of the steps of encoding, each alone, of texts read before; and of a bare gather."""
     encoder = FastEncoder.from_pretrained(model, threads=1)
     ids = encoder.tokenize(texts)
     index, offsets = torch.from_numpy(ids.values), torch.from_numpy(ids.offsets[:-1].astype("i4"))

@@ -37,8 +37,8 @@ from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import Selected
 from st_static.model.model_name import locate
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 TOKENS_OF_TEXT = 14  # and two special tokens
 NEEDED = 150_000 * 100 * 0.55

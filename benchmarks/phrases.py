@@ -51,10 +51,10 @@ from st_static.evaluate.tables import as_markdown
 from st_static.files import read_table
 from st_static.languages import languages_of
 from st_static.model.head import Head
+from st_static.model.tokenizer import SPECIAL_TOKENS, are_continuations
 from st_static.model.vectors import has_vector, sentence_means, unit_rows
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, are_continuations
 
 SHOWN = 20
 Texts = Sequence[str] | pa.Array
@@ -79,7 +79,7 @@ class Phrases:
         pairs: NDArray[np.int64] | None = None,
         beside: bool = False,
     ) -> None:
-        self.encode_words, self.n_tokens = ChunkTokenizer(tokenizer), tokenizer.get_vocab_size()
+        self.encode_words, self.n_tokens = FastTokenizer(tokenizer), tokenizer.get_vocab_size()
         self.n_words, self.beside = n_words, beside
         self.pairs = np.zeros((0, 2), np.int64) if pairs is None else pairs
         self._continues = are_continuations(tokenizer)
@@ -243,7 +243,7 @@ def main() -> None:
     work = build(config).work
     target = Target.fit(work.sentence_vectors, work.served, config.distillation.center)
     last = "distillation"
-    words = Student(ChunkTokenizer(work.tokenizer), work.table(last), work.head(last))
+    words = Student(FastTokenizer(work.tokenizer), work.table(last), work.head(last))
     rows = [{"": "words", **measured(words, work, target, arguments.data)}]
     teacher = Teacher.load(config.teacher)
     pairs = choose(work, teacher, arguments.phrases, arguments.min_count)

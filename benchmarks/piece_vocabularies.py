@@ -36,7 +36,7 @@ from st_static.distill.stages import Figures, locked
 from st_static.evaluate.load_model import load_model
 from st_static.files import read_table
 from st_static.languages import languages_of
-from st_static.tokens.tokenizer import is_punctuation
+from st_static.model.tokenizer import is_punctuation
 
 Find = Callable[[list[Path], Tokenizer, VocabularyConfig], dict[str, float]]
 

@@ -60,7 +60,7 @@ from st_static.distill.teacher_shards import Shard, ShardFiles, ShardWork
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_arrays, write_table
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 SELECT_WORDS, SELECT_AT_A_TIME = 5_000, 1_000
 

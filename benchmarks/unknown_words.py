@@ -30,9 +30,9 @@ from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.files import read_json
 from st_static.model.modules import RECORD_FILE
+from st_static.model.tokenizer import SPECIAL_TOKENS, is_punctuation, split_words
 from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, is_punctuation, split_words
 
 N_SENTENCES = 4096
 Find = Callable[[str], list[int]]

@@ -22,8 +22,8 @@ from st_static.distill.distillation import SparseTrainer
 from st_static.distill.pieces import teacher_pieces, vectors_alone
 from st_static.distill.teacher import Teacher
 from st_static.model.model_name import locate
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 
 def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> None:

@@ -45,8 +45,8 @@ from st_static.distill.distillation import SparseTrainer, sentence_ids
 from st_static.distill.progress import bar
 from st_static.model.export import check_output, export_model
 from st_static.model.static_word_embedding import features_of
+from st_static.model.tokenizer import CONTINUATION, build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import CONTINUATION, build_tokenizer
 
 MARGIN = 0.05  # between cosines
 LEARNING_RATE = 5e-3

@@ -246,7 +246,7 @@ def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
     """A student's tokenizer: the words of `sentences`, the teacher's pieces, all characters."""
     from st_static.distill.corpus.vocabulary import single_characters
     from st_static.distill.pieces import teacher_pieces
-    from st_static.tokens.tokenizer import build_tokenizer, is_punctuation, split_words
+    from st_static.model.tokenizer import build_tokenizer, is_punctuation, split_words
 
     splitter = build_tokenizer([])
     words = sorted({word for sentence in SENTENCES for word in split_words(splitter, sentence)})

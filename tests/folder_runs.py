@@ -11,7 +11,7 @@ import pytest
 
 from st_static.cli import main
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["a", "ship", "keeper", "sails"]
 

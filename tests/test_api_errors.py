@@ -35,9 +35,9 @@ from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.tuning_figure import draw_tuning
 from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.checks.folder import check_folder
 from st_static.publish.hub.publish import check_request, find_token, publish
-from st_static.tokens.tokenizer import build_tokenizer
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
 

@@ -17,7 +17,7 @@ from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
 from st_static.evaluate.figure_style import draw_signed, new_axes
 from st_static.files import write_table
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 Configs = dict[str, BuildConfig]
 
@@ -49,10 +49,6 @@ def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
     assert lines[-1].startswith("extraction: ")
 
 
-def test_second_order_collapse_of_many_pairs() -> None:
-    assert "190 pairs" in run("socm_speed.py", "--texts", "20")
-
-
 @pytest.mark.parametrize("unknown", ["pieces", "prefix"])
 def test_columns_of_unknown_words_that_cannot_differ(
     built: Path, tmp_path: Path, unknown: str
@@ -71,13 +67,6 @@ def test_columns_of_unknown_words_that_cannot_differ(
     pieces, prefix = (cells[f"distillation: {way}"] for way in ("pieces", "prefix"))
     is_said = any("of `pieces`, `prefix` cannot differ" in line for line in said)
     assert (is_said, pieces == prefix) == ((unknown == "prefix"),) * 2
-
-
-def test_look_ups_by_each_way_find_the_same() -> None:
-    sizes = ["--table", "300", "--chunks", "200", "--repeats", "1"]
-    lines = run("key_table_speed.py", *sizes).splitlines()
-    assert [line.split()[0] for line in lines] == ["KeyTable", "dict", "index_in"]
-    assert lines[0].endswith(" 1.00")
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from small_build import generated_sentences
 from st_static import StaticWordEmbedding
 from st_static.cli import run_command
 from st_static.model.export import export_model
+from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

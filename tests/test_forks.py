@@ -56,7 +56,7 @@ def write_models(home: Path) -> None:
     from st_static.model.export import export_model
     from st_static.model.head import Head
     from st_static.model.modules import CONFIG_FILE
-    from st_static.tokens.tokenizer import build_tokenizer
+    from st_static.model.tokenizer import build_tokenizer
 
     tokenizer, rng = build_tokenizer(WORDS), np.random.default_rng(0)
     table = rng.normal(size=(tokenizer.get_vocab_size(), 256)).astype(np.float32)

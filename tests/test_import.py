@@ -41,7 +41,7 @@ ENCODE_A_FILE = """
 import io, numpy as np, st_static.encode.text_files as files
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 model = StaticModel(build_tokenizer(['a', 'ship']), np.ones((9, 2)), normalize=True)
 texts = files.TextReader(io.BytesIO('A ship.\\nÀ [MASK] café!'.encode()), 'txt')
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 2
@@ -57,7 +57,7 @@ from st_static import Ensemble, FastEncoder, read_named
 from st_static.encode.text_files import TextReader
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 tokenizer = build_tokenizer(['a', 'ship'])
 table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 2)).astype(np.float32)
 folder = sys.argv[1]

@@ -30,7 +30,7 @@ from hub_server import TOKEN, Hub
 from model2vec import StaticModel
 from small_build import generated_sentences, save_tiny_teacher
 
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 ROOT = Path(__file__).parents[1]
 START = "The commands on this page run in a clone, after the [quickstart](../README.md#quickstart)."

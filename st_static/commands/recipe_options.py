@@ -14,7 +14,7 @@ import jsonargparse
 from st_static.arguments import in_words
 from st_static.commands.options import CommandParser, UsageError, options_in, type_of, values_of
 from st_static.commands.recipe_file import check_recipe, check_section_text, read_yaml, types_of
-from st_static.tokens.columns import is_broken
+from st_static.texts.columns import is_broken
 
 # What jsonargparse says of a value.
 _OF_A_KEY = re.compile(r'Parser key "(?P<key>[^"]+)":(.*(Got|Given) value: (?P<value>.*))?', re.S)

@@ -19,8 +19,8 @@ from st_static.model.javascript_tokenizer import check_javascript_tokenizer, jav
 from st_static.model.modules import write_weights
 from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import has_pieces
 from st_static.tokens.boundaries import flat
-from st_static.tokens.tokenizer import has_pieces
 
 FOLDER = "model"
 FACTS_FILE = f"{FOLDER}/model.json"

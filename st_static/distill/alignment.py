@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers
 
 from st_static.distill.teacher import TokenBatch
+from st_static.model.tokenizer import has_pieces
 from st_static.tokens.panics import TellingPanics
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import has_pieces
 
 # Beside marks, what a character is composed with that stands before it: the voicing of half-width
 # kana, and vowels and final consonants of Korean syllables.

@@ -197,7 +197,7 @@ class ExportConfig:
             word then gets NaN instead of zeros from sentence-transformers.
         normalize: Whether the model scales vectors to length 1. Without it, cosines are the same,
             and some tasks of classification come out better, clustering and search by dot product
-            worse (DESIGN.md).
+            worse (docs/measurements/quality.md).
         license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
         onnx: Whether ONNX files are written, too, as `st-static export --onnx` writes them; `int8`
             adds the quantised one.

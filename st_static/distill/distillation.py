@@ -35,10 +35,10 @@ from st_static.distill.target import Target
 from st_static.distill.training_run import AGREEMENT, train_to_the_end, training_figures
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
+from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.trainable_head import TeacherEstimate, TrainableHead
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 _HEAD_FOLDER = "1_TrainableHead"  # of the second module in a checkpoint
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
@@ -156,7 +156,7 @@ class Distilled(NamedTuple):
 
 def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
     """Token ids of texts [S] to train on: without special tokens, whose rows are to stay zero."""
-    ids = ChunkTokenizer(tokenizer)(texts)
+    ids = FastTokenizer(tokenizer)(texts)
     return ids.filter(ids.values >= len(SPECIAL_TOKENS))
 
 

@@ -30,8 +30,8 @@ from st_static.distill.teacher_shards import (
 from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
 from st_static.files import Arrays, create_array, read_json, write_json
+from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization
 from st_static.model.vectors import has_vector
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, Normalization
 
 logger = logging.getLogger(__name__)
 

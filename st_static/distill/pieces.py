@@ -14,7 +14,7 @@ from tokenizers.decoders import ByteLevel
 from st_static.distill.teacher import Teacher, is_out_of_memory, padded_tokens, token_batches
 from st_static.distill.teacher_shards import Shard, cut_shards
 from st_static.files import Arrays
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     CONTINUATION,
     ENGLISH,
     WORD_BEGIN,
@@ -22,8 +22,8 @@ from st_static.tokens.tokenizer import (
     build_tokenizer,
     is_punctuation,
     split_words,
+    unknown_id,
 )
-from st_static.tokens.unknown_token import unknown_id
 
 
 def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:

@@ -19,7 +19,7 @@ from st_static.files import read_json, read_table
 from st_static.hub_access import whole_path
 from st_static.model.export import own_files
 from st_static.model.modules import RECORD_FILE
-from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces
+from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces
 
 _SPEED_SENTENCES = 20_000
 _SEARCHED_SENTENCES = 200_000

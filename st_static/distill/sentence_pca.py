@@ -29,7 +29,8 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
     W'(w) = P^T (W(w) - mean). The leading components carry what all sentences share, so the paper
     drops k = floor(d / 100) of them. Before distillation that gained 5.3 points in the mean of
     three STS tasks with all-mpnet-base-v2 (k = 7), and lost 0.3 and 0.1 with two teachers of 384
-    dimensions (k = 3); after it, 0.5 points are left of the gain (DESIGN.md).
+    dimensions (k = 3); after it, 0.5 points are left of the gain
+    (docs/measurements/ablations.md).
 
     Args:
         n_components: Output dimension D; None keeps all that remain.

@@ -19,7 +19,7 @@ from st_static.distill.engines import Engine
 from st_static.distill.stages import digest
 from st_static.distill.teacher import Teacher
 from st_static.languages import is_english, languages_of
-from st_static.tokens.tokenizer import ENGLISH
+from st_static.model.tokenizer import ENGLISH
 
 Key = dict[str, Any]
 

@@ -38,8 +38,8 @@ from st_static.distill.work_directory import (
     write_word_table,
 )
 from st_static.model.head import Head
+from st_static.model.tokenizer import are_continuations
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import are_continuations
 
 
 class _Agreement(NamedTuple):

@@ -1,48 +1,60 @@
-"""Fast tokenisation for static models inside sentence-transformers."""
+"""Fast encoding for static models inside sentence-transformers."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import logging
 from typing import Any
 
+import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, StaticEmbedding
 from sentence_transformers.util import fullname
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
+from st_static.encode.scaling import scale_to_unit
+from st_static.encode.table_encoder import TableEncoder
 from st_static.forks import unblock_torch
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
-from st_static.model.static_word_embedding import features_of
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
+from st_static.processors import n_processors
+from st_static.texts.columns import text_column
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
-logger = logging.getLogger(__name__)
+_SIGNATURE = inspect.signature(SentenceTransformer.encode)
+# Whose level says whether there is a progress bar.
+_LIBRARY_LOGGER = logging.getLogger(SentenceTransformer.__module__)
 
 
 def accelerate(model: SentenceTransformer) -> SentenceTransformer:
-    """Make a static model's tokenisation many times faster, with the same vectors.
+    """Make a static model encode many times faster, with the same vectors.
 
-    The model's `StaticEmbedding` gets another `preprocess`; nothing else about it changes, so
-    encoding in several processes, training and saving work as before, and what is saved is a plain
-    `StaticEmbedding`. After changing the tokenizer itself, call it again. A text without any known
-    word is a vector of zeros, except under `model.half()`, where sentence-transformers' `Normalize`
-    gives NaN.
+    What `model.encode` is usually asked for, on a CPU and in float32, is done by `FastEncoder`'s
+    code with the model's own weights: texts in a list or column, prompts, a progress bar, vectors
+    that are truncated, scaled, or tensors. For all else, such as training, other devices, several
+    processes and quantised vectors, the model is what it was, with a faster tokenizer. What it
+    saves is a plain `StaticEmbedding`. If you change the tokenizer itself later, such as its
+    truncation, call this again. A text without any known word is a vector of zeros, except
+    under `model.half()`, where sentence-transformers' `Normalize` gives NaN.
 
     Args:
         model: A model that begins with a `StaticEmbedding`. It is changed in place.
 
     Returns:
-        The same model; unchanged, with a warning, if its tokenizer cannot be accelerated exactly.
+        The same model.
 
     Raises:
         ValueError: The model does not begin with a `StaticEmbedding`.
         TypeError: It is not a SentenceTransformer.
 
     Example:
-        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> from st_static.model.tokenizer import build_tokenizer
         >>> embedding = StaticEmbedding(build_tokenizer(["hello", "world"]), embedding_dim=2)
         >>> accelerate(SentenceTransformer(modules=[embedding])).encode(["Hello world"]).shape
         (1, 2)
@@ -57,15 +69,17 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
             f"with a {type(module).__name__}."
         )
     fast = _FastPreprocess(module)
-    if fast.encode_ids.chunking.cut is None:
-        logger.warning("The model is not accelerated: %s.", fast.encode_ids.chunking.reason)
-        return model
     module.preprocess = fast  # type: ignore[method-assign]
+    model.encode = _FastEncode(model, fast)  # type: ignore[method-assign]
     return model
 
 
-def as_static_model(model: SentenceTransformer) -> StaticModel:
+def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = None) -> StaticModel:
     """Tokenizer and table of a static model that sentence-transformers has loaded.
+
+    Args:
+        model: The model, whose table and head are not copied if they are float32 on a CPU.
+        tokenizer: Its tokenizer without padding; by default a copy is made.
 
     Raises:
         ValueError: It has other modules than a model of st_static.
@@ -80,8 +94,9 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
             f"them, but the model has {found}."
         )
     dense = [_as_dense_layer(module) for module in others if isinstance(module, Dense)]
-    tokenizer = Tokenizer.from_str(table.tokenizer.to_str())
-    tokenizer.no_padding()
+    if tokenizer is None:
+        tokenizer = Tokenizer.from_str(table.tokenizer.to_str())
+        tokenizer.no_padding()
     return StaticModel(
         tokenizer,
         table.embedding.weight.detach().float().cpu().numpy(),
@@ -101,11 +116,18 @@ def _as_dense_layer(module: Dense) -> DenseLayer:
 
 
 class _FastPreprocess:
-    """`StaticEmbedding.preprocess`, with the ids from a `ChunkTokenizer`."""
+    """`StaticEmbedding.preprocess`, with a `FastTokenizer`."""
 
     def __init__(self, module: StaticEmbedding) -> None:
         self.module = module
-        self.encode_ids = ChunkTokenizer(module.tokenizer)
+        self._tokenize = FastTokenizer(module.tokenizer)
+
+    @property
+    def tokenize(self) -> FastTokenizer:
+        """The module's tokenizer, which may have been replaced."""
+        if self._tokenize.tokenizer is not self.module.tokenizer:
+            self._tokenize = FastTokenizer(self.module.tokenizer)
+        return self._tokenize
 
     def __call__(
         self, inputs: list[str], prompt: str | None = None, **kwargs: Any
@@ -116,8 +138,114 @@ class _FastPreprocess:
                 self.module, inputs, prompt, **kwargs
             )
             return plain
-        if self.encode_ids.tokenizer is not self.module.tokenizer:
-            self.encode_ids = ChunkTokenizer(self.module.tokenizer)
         if prompt:
             inputs = [prompt + text for text in inputs]
-        return features_of(self.encode_ids(inputs))
+        return features_of(self.tokenize(inputs))
+
+
+class _FastEncode:
+    """`SentenceTransformer.encode`, as a whole for what it is usually asked for."""
+
+    def __init__(self, model: SentenceTransformer, preprocess: _FastPreprocess) -> None:
+        self._model, self._preprocess = model, preprocess
+        self.__signature__ = inspect.signature(type(model).encode.__get__(model))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        encode = type(self._model).encode
+        try:
+            given = _SIGNATURE.bind(self._model, *args, **kwargs)
+        except TypeError:  # as with the old name of `inputs`, which the library takes
+            return encode(self._model, *args, **kwargs)
+        given.apply_defaults()
+        asked = given.arguments
+        is_one = isinstance(asked["inputs"], str)
+        texts = [asked["inputs"]] if is_one else _as_list(asked["inputs"])
+        encoder = None
+        if _is_usual(asked) and isinstance(texts, list) and set(map(type, texts)) == {str}:
+            encoder = self._encoder(asked)
+        if encoder is None:
+            asked["inputs"] = asked["inputs"] if is_one else texts
+            return encode(*given.args, **given.kwargs)
+        show = asked["show_progress_bar"]
+        if show is None:
+            show = _LIBRARY_LOGGER.getEffectiveLevel() in (logging.INFO, logging.DEBUG)
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        threads = 1 if is_one else n_processors()
+        try:
+            encoder.encode_column(texts, vectors, threads, bool(show))
+        except ValueError:
+            text_column(texts)  # says which text is not valid Unicode, if one is
+            raise
+        if asked["normalize_embeddings"]:
+            scale_to_unit(vectors)
+        if asked["convert_to_numpy"] and not asked["convert_to_tensor"]:
+            return vectors[0] if is_one else vectors
+        tensors = torch.from_numpy(vectors)
+        if is_one:
+            return tensors[0]
+        return tensors if asked["convert_to_tensor"] else list(tensors)
+
+    def _encoder(self, asked: dict[str, Any]) -> TableEncoder | None:
+        """The model as it is now, with what is asked for; None if it is not as we write models."""
+        model = self._model
+        weights = list(model.parameters())
+        others = any(w.device.type != "cpu" or w.dtype != torch.float32 for w in weights)
+        if others or not _is_plain(model):
+            return None
+        prompt, name = asked["prompt"], asked["prompt_name"]
+        if prompt is not None and name is not None:
+            return None  # the library warns
+        if prompt is None:
+            name = model.default_prompt_name if name is None else name
+            if name is not None and name not in model.prompts:
+                return None  # the library says which there are
+            prompt = "" if name is None else model.prompts[name]
+        try:
+            static = as_static_model(model, self._preprocess.tokenize.tokenizer)
+        except ValueError:  # of other modules
+            return None
+        dim = model.truncate_dim if asked["truncate_dim"] is None else asked["truncate_dim"]
+        static = dataclasses.replace(static, prompt=prompt, truncate_dim=dim)
+        unblock_torch()
+        return TableEncoder(static, static.table, self._preprocess.tokenize)
+
+
+def _is_plain(model: SentenceTransformer) -> bool:
+    """Whether the vectors of a model are surely computed by the library's own code alone."""
+    table, others = model[0], list(model)[1:]
+    own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
+    library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
+    return (
+        own == library
+        and isinstance(table, StaticEmbedding)
+        and type(table).forward in (StaticEmbedding.forward, StaticWordEmbedding.forward)
+        and type(table).preprocess in (StaticEmbedding.preprocess, StaticWordEmbedding.preprocess)
+        and type(table.embedding) is torch.nn.EmbeddingBag
+        and table.embedding.mode == "mean"
+        and all(type(module) in (Dense, Normalize) for module in others)
+        and not any(
+            vars(module).get(hooks)
+            for module in model.modules()
+            for hooks in ("_forward_hooks", "_forward_pre_hooks")
+        )
+    )
+
+
+def _is_usual(asked: dict[str, Any]) -> bool:
+    """Whether all that `encode` is asked for is what `TableEncoder` does."""
+    return (
+        asked["output_value"] == "sentence_embedding"
+        and asked["precision"] == "float32"
+        and all(asked[name] is None for name in ("device", "pool", "chunk_size"))
+        and asked["batch_size"] > 0
+        and (asked["truncate_dim"] is None or asked["truncate_dim"] in range(1, 2**31))
+        and not asked["kwargs"].keys() - {"task"}
+    )
+
+
+def _as_list(inputs: Any) -> Any:
+    """A column or other iterable of inputs as a list; what is one input stays as it is."""
+    if isinstance(inputs, np.ndarray):
+        return inputs.tolist() if inputs.ndim else inputs
+    is_one = isinstance(inputs, dict | list) or not hasattr(inputs, "__iter__")
+    return inputs if is_one else list(inputs)

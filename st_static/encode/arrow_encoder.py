@@ -15,9 +15,9 @@ from st_static.encode.loaded import loaded_encoder
 from st_static.encode.table_format import TableFormat
 from st_static.encode.unknown import Unknown, UnknownInArray, are_zeros, check_unknown
 from st_static.hub_access import whole_path
-from st_static.tokens import arrow
-from st_static.tokens.arrow import Batch
-from st_static.tokens.columns import Null, check_null
+from st_static.texts import arrow
+from st_static.texts.arrow import Batch
+from st_static.texts.columns import Null, check_null
 
 
 class ArrowEncoder:
@@ -48,7 +48,7 @@ class ArrowEncoder:
         >>> import tempfile
         >>> import numpy as np
         >>> from st_static.model.export import export_model
-        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> from st_static.model.tokenizer import build_tokenizer
         >>> folder = Path(tempfile.mkdtemp(), "model")
         >>> table = np.array([[0, 0], [0, 0], [0, 2]], dtype=np.float32)
         >>> export_model(folder, table, build_tokenizer(["ship"]), {})

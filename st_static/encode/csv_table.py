@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from st_static.encode import file_rows
 from st_static.encode.file_rows import NOT_UTF8, Batch
-from st_static.tokens.columns import is_broken
+from st_static.texts.columns import is_broken
 
 Quoting = Literal["auto", "double", "none"]
 

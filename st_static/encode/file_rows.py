@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.tokens import arrow
+from st_static.texts import arrow
 
 # Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
 # 30 MB more on two processors.

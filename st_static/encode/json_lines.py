@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.encode.file_rows import Batch, check_embedding, line_groups
-from st_static.tokens.columns import is_broken
+from st_static.texts.columns import is_broken
 
 # What JSON's values are in Python, by the column's type.
 _TYPES: dict[pa.DataType, tuple[type, ...]] = {

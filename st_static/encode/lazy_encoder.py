@@ -18,12 +18,12 @@ from st_static.forks import unblock_torch
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from st_static.encode.table_encoder import TableEncoder
-    from st_static.tokens.chunk_tokenizer import ChunkTokenizer
 
 # So few texts, of together fewer characters than this, are encoded fastest one by one.
 _FEW_TEXTS = 32
@@ -50,7 +50,7 @@ class LazyEncoder:
         if isinstance(rows, np.memmap):
             rows = np.asarray(rows)  # the methods of a memmap take longer
         self._shared = _Shared(model, rows, dtype)
-        self._texts = TextEncoder(model, rows, dtype)
+        self._texts = TextEncoder(model, rows, dtype, self._shared.tokenize)
         self.model = model
 
     def variant(self, model: StaticModel) -> LazyEncoder:
@@ -66,7 +66,7 @@ class LazyEncoder:
         return self._texts.dimension
 
     @property
-    def tokenize(self) -> ChunkTokenizer:
+    def tokenize(self) -> FastTokenizer:
         """Token ids of many texts."""
         return self._shared.tokenize
 
@@ -109,18 +109,19 @@ class LazyEncoder:
 
     def encode_column(
         self,
-        column: pa.ChunkedArray,
+        texts: list[str] | pa.ChunkedArray,
         vectors: NDArray[np.floating],
         threads: int = 1,
         show_progress_bar: bool = False,
     ) -> None:
         """Write the vectors of texts [N] to `vectors`, [N, D], with so many threads."""
-        few = len(column) <= _FEW_TEXTS and column.nbytes < _FEW_CHARACTERS
-        if few or self._shared.takes_no_torch(column.nbytes):
-            for row, text in enumerate(column.to_pylist()):
+        size = sum(map(len, texts)) if isinstance(texts, list) else texts.nbytes
+        few = len(texts) <= _FEW_TEXTS and size < _FEW_CHARACTERS
+        if few or self._shared.takes_no_torch(size):
+            for row, text in enumerate(texts if isinstance(texts, list) else texts.to_pylist()):
                 vectors[row] = self._texts.encode(text)
         else:
-            self._table.encode_column(column, vectors, threads, show_progress_bar)
+            self._table.encode_column(texts, vectors, threads, show_progress_bar)
 
 
 def are_few(texts: list[Any]) -> bool:
@@ -135,6 +136,7 @@ class _Shared:
 
     def __init__(self, model: StaticModel, rows: Table, dtype: np.dtype[Any]) -> None:
         self._model, self._rows, self._dtype = model, rows, dtype
+        self.tokenize = FastTokenizer(model.tokenizer)
         self._bytes_left = _BYTES_WITHOUT_TORCH
 
     def takes_no_torch(self, n_bytes: int) -> bool:
@@ -143,13 +145,6 @@ class _Shared:
             return False
         self._bytes_left -= n_bytes
         return self._bytes_left >= 0
-
-    @cached_property
-    def tokenize(self) -> ChunkTokenizer:
-        """Token ids of many texts."""
-        from st_static.tokens.chunk_tokenizer import ChunkTokenizer  # which needs pyarrow
-
-        return ChunkTokenizer(self._model.tokenizer)
 
     @cached_property
     def table(self) -> TableEncoder:
@@ -164,6 +159,6 @@ class _Shared:
 
 def _say_which(texts: list[str]) -> None:
     """Refuse texts of which one is not valid Unicode, by its position."""
-    from st_static.tokens.columns import text_column  # which needs pyarrow
+    from st_static.texts.columns import text_column  # which needs pyarrow
 
     text_column(texts)

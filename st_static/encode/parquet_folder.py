@@ -26,7 +26,7 @@ from st_static.encode.unknown import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.tokens.columns import Null
+from st_static.texts.columns import Null
 
 _SUFFIX = ".parquet"
 # Readers of tables pass over files whose names begin like this.

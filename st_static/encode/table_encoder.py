@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
@@ -14,19 +14,22 @@ import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-from st_static.encode.head_scaling import scaling_of
+from st_static.encode.scaling import Scaling
 from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.static_model import StaticModel
-from st_static.tokens import arrow
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.texts import arrow
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.ragged import Ragged
 
 # A thread encodes this many texts at a time, of about so many bytes, into at most so many numbers:
 # 24 MB of float32.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
 _BLOCK_NUMBERS = 6_000_000
+# Add up and scale this many numbers at a time: half a megabyte stays in the second-level cache.
+_SUMMED_NUMBERS = 131_072
 # Longer texts are added up piece by piece.
 _LONG_BYTES = 8_000_000
 # More rows than any text has.
@@ -34,10 +37,10 @@ _ANY_NUMBER = 2**31
 
 
 class Block(NamedTuple):
-    """Neighbouring texts, of which the first is text number `start`."""
+    """Neighbouring texts, a list or Arrow array, of which the first is text number `start`."""
 
     start: int
-    texts: pa.Array
+    texts: list[str] | pa.Array
 
 
 class TableEncoder:
@@ -49,16 +52,17 @@ class TableEncoder:
         tokenize: Its tokenizer.
     """
 
-    def __init__(self, model: StaticModel, rows: Table, tokenize: ChunkTokenizer) -> None:
+    def __init__(self, model: StaticModel, rows: Table, tokenize: FastTokenizer) -> None:
         self._tokenize, self._rows = tokenize, rows
+        self.width: int = rows.shape[1]
         self._most_rows = _most_rows(rows)
+        self._add = _adder(rows)
         self._set_model(model)
 
     def _set_model(self, model: StaticModel) -> None:
         """Take the model's prompt, scaling and number of dimensions."""
         self.model = model
-        self._scaling = scaling_of(model)
-        self._add = _adder(self._rows, self._scaling.n_parts)
+        self._scaling = Scaling(model)
 
     def variant(self, model: StaticModel) -> TableEncoder:
         """The same with another prompt or number of dimensions; it shares all memory."""
@@ -68,21 +72,14 @@ class TableEncoder:
         return variant
 
     @property
-    def width(self) -> int:
-        """Dimensions of the table."""
-        width: int = self._rows.shape[1]
-        return width
-
-    @property
     def dimension(self) -> int:
         """Output dimension D."""
-        width: int = self._rows.shape[1]
-        return min(width, self.model.truncate_dim or width)
+        return min(self.width, self.model.truncate_dim or self.width)
 
     def encode_text(self, text: str) -> NDArray[np.floating]:
         """The vector [D] of a text, which may be long."""
         alone = np.empty((1, self.dimension), self._rows.dtype)
-        self.encode_block(Block(0, arrow.strings([text])), alone)
+        self.encode_block(Block(0, [text]), alone)
         vector: NDArray[np.floating] = alone[0]
         return vector
 
@@ -90,87 +87,88 @@ class TableEncoder:
         """Write the vectors of a block into those of all texts, [N, D]."""
         texts = block.texts
         if self.model.prompt:
-            texts = arrow.strings([self.model.prompt + text for text in texts.to_pylist()])
+            strings = texts if isinstance(texts, list) else texts.to_pylist()
+            texts = [self.model.prompt + text for text in strings]
         out = torch.from_numpy(vectors[block.start : block.start + len(texts)])
-        if texts.nbytes > _LONG_BYTES:  # of one text: blocks are shorter
-            self._write_long(texts, out)
+        truncates = self._tokenize.max_tokens is not None
+        if len(texts) == 1 and _size(texts) > _LONG_BYTES and not truncates:
+            self._write_long(arrow.strings(texts) if isinstance(texts, list) else texts, out)
         else:
             self._write_vectors(self._tokenize(texts), out)
 
     def encode_column(
         self,
-        column: pa.ChunkedArray,
+        texts: list[str] | pa.ChunkedArray,
         vectors: NDArray[np.floating],
         threads: int = 1,
         show_progress_bar: bool = False,
     ) -> None:
         """Write the vectors of texts [N] to `vectors`, [N, D], with so many threads."""
-        parts = list(blocks(column, threads, self.width))
+        parts = list(blocks(texts, threads, self.width))
         if len(parts) == 1 or threads == 1:
             _await(map(self.encode_block, parts, repeat(vectors)), parts, show_progress_bar)
             return
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(threads, initializer=_stay_in_this_thread) as pool:
             done = pool.map(self.encode_block, parts, repeat(vectors))
             _await(done, parts, show_progress_bar)
 
     @torch.inference_mode()
     def _write_vectors(self, ids: Ragged, out: torch.Tensor) -> None:
         """Write the vectors of token ids [B rows] to `out`, [B, D]."""
-        self._write_scaled(self._sums(ids), torch.from_numpy(ids.lengths), out)
+        step = max(1, _SUMMED_NUMBERS // self.width)
+        for start in range(0, len(out), step):
+            some = ids.rows(start, start + step)
+            lengths = torch.from_numpy(some.lengths)
+            self._scaling.write(self._sums(some), lengths, out[start : start + step])
 
     @torch.inference_mode()
     def _write_long(self, text: pa.Array, out: torch.Tensor) -> None:
         """Write the vector of a long text [1] to `out`, [1, D]; all its ids would be too many."""
-        n_parts = self._scaling.n_parts
-        sums = torch.zeros(n_parts, 1, self.width // n_parts)
+        sums = torch.zeros(1, self.width)
         n_tokens = 0
         for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
             n_tokens += len(ids.values)
-            sums += self._sums(ids).sum(dim=1, keepdim=True)
+            sums += self._sums(ids).sum(dim=0)
         # Scaled once, at the end: the mean is that of the whole text, not of its pieces' means.
-        self._write_scaled(sums, torch.tensor([n_tokens]), out)
-
-    def _write_scaled(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Write sums [P, B, W] of so many tokens [B], which are used up, to `out`, [B, D]."""
-        if not self._scaling.segments:  # else the length makes no difference: it is scaled away
-            sums /= lengths.clamp_min_(1).unsqueeze_(1)
-        self._scaling.write(sums, out)
+        self._scaling.write(sums, torch.tensor([n_tokens]), out)
 
     def _sums(self, ids: Ragged) -> torch.Tensor:
-        """Sums of the rows of token ids [B rows], in P parts: [P, B, W] in float32."""
-        # Sums are in the table's format: in float16, those of many rows would be too large.
+        """Sums of the rows of token ids [B rows], [B, width] in float32."""
+        if ids.lengths.max(initial=0) <= self._most_rows:
+            return self._add(ids)
         pieces, text_of_piece = ids.cut(self._most_rows)
-        n_parts = self._scaling.n_parts
-        # Row p of token i is row P i + p of the table seen in parts, [V P, W]. All of one part are
-        # summed before those of the next, which leaves that part's columns in the cache.
-        part = np.arange(n_parts, dtype=np.int32)[:, np.newaxis]
-        values = n_parts * pieces.values + part
-        starts = offsets_of(np.tile(pieces.lengths, n_parts))[:-1]
-        n_pieces, n_texts = len(text_of_piece), len(ids.lengths)
-        sums = self._add(
-            torch.from_numpy(values.reshape(-1)), torch.from_numpy(starts.astype(np.int32))
-        ).view(n_parts, n_pieces, self.width // n_parts)
-        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
-        if n_pieces == n_texts:
-            return sums.float()
-        is_first = np.diff(text_of_piece, prepend=-1) > 0
-        first, others = map(torch.from_numpy, (np.flatnonzero(is_first), np.flatnonzero(~is_first)))
-        added = sums[:, others].float()
-        return sums[:, first].float().index_add_(1, torch.from_numpy(text_of_piece)[others], added)
+        sums = torch.zeros(len(ids.lengths), self.width)
+        return sums.index_add_(0, torch.from_numpy(text_of_piece), self._add(pieces))
 
 
-def blocks(column: pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Block]:
-    """Cut a column into blocks, at least one for each thread if there are many texts."""
+def _stay_in_this_thread() -> None:
+    """Keep torch in the calling thread: its own threads would wait for those of the pool."""
+    torch.get_num_threads()  # in a new thread, torch sets the number when it is first asked for it
+    _openmp().limit(limits=1)
+
+
+@functools.cache
+def _openmp() -> ThreadpoolController:
+    """What sets the number of OpenMP's threads, which is one of each thread that starts some."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Block]:
+    """Cut texts into blocks, at least one for each thread if there are many."""
     start = 0
     most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
-    size = min(most, max(1024, -(-len(column) // threads)))
-    for array in column.chunks:
-        fitting = len(array) * _BLOCK_BYTES // max(1, array.nbytes)
+    size = min(most, max(1024, -(-len(texts) // threads)))
+    for part in [texts] if isinstance(texts, list) else texts.chunks:
+        fitting = len(part) * _BLOCK_BYTES // max(1, _size(part))
         step = max(1, min(size, fitting))
-        for first in range(0, len(array), step):
-            texts = array.slice(first, step)
-            yield Block(start + first, texts)
-        start += len(array)
+        for first in range(0, len(part), step):
+            yield Block(start + first, part[first : first + step])
+        start += len(part)
+
+
+def _size(texts: list[str] | pa.Array) -> int:
+    """About how many bytes texts have."""
+    return sum(map(len, texts)) if isinstance(texts, list) else int(texts.nbytes)
 
 
 def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) -> None:
@@ -186,24 +184,28 @@ def _await(done: Iterable[None], parts: list[Block], show_progress_bar: bool) ->
             bar.update(len(part.texts))
 
 
-def _adder(rows: Table, n_parts: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """What adds up rows of a table seen in parts, [V P, W].
+def _adder(rows: Table) -> Callable[[Ragged], torch.Tensor]:
+    """What adds up the rows of token ids [B rows]: a function that gives [B, width] in float32."""
+    is_int8 = isinstance(rows, Int8Table)
+    segments = list(map(torch.from_numpy, rows.packed if isinstance(rows, Int8Table) else [rows]))
+    add_int8 = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
 
-    Returns:
-        A function of row numbers and of the places where new sums begin, [B]; it gives sums [B, W].
-    """
-    if isinstance(rows, Int8Table):
-        add = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
-        first, *others = [partial(add, torch.from_numpy(segment)) for segment in rows.packed]
-        if not others:
-            return first
-        return lambda *ids: torch.cat([first(*ids), *(other(*ids) for other in others)], dim=1)
-    parts = torch.from_numpy(rows.reshape(len(rows) * n_parts, -1))
-    return lambda numbers, starts: F.embedding_bag(numbers, parts, starts, mode="sum")
+    def add(ids: Ragged) -> torch.Tensor:
+        values = torch.from_numpy(ids.values)
+        starts = torch.from_numpy(ids.offsets[:-1].astype(np.int32))
+        if is_int8:
+            return torch.cat([add_int8(segment, values, starts) for segment in segments], dim=1)
+        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
+        return F.embedding_bag(values, segments[0], starts, mode="sum").float()
+
+    return add
 
 
 def _most_rows(rows: Table) -> int:
-    """How many rows can be added up before their sum is too large, or rounded too often."""
+    """How many rows can be added up before their sum is too large, or rounded too often.
+
+    Sums are in the table's format: in float16, those of many rows would be too large.
+    """
     if isinstance(rows, Int8Table):
         return ROWS_IN_A_SUM
     if rows.dtype != np.float16:

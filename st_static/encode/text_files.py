@@ -26,8 +26,8 @@ from st_static.encode.csv_table import CsvTable, Quoting
 from st_static.encode.file_names import InputFormat
 from st_static.encode.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
 from st_static.encode.json_lines import JsonLines
-from st_static.tokens import arrow
-from st_static.tokens.columns import Null, check_null, holds_text, is_broken, strings_of
+from st_static.texts import arrow
+from st_static.texts.columns import Null, check_null, holds_text, is_broken, strings_of
 from st_static.tokens.ragged import offsets_of
 
 OnError = Literal["fail", "null", "skip"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from st_static.tokens.columns import Null
+    from st_static.texts.columns import Null
 
 UnknownInArray = Literal["zero", "error"]
 Unknown = Literal["zero", "null", "skip", "error"]
@@ -81,7 +81,7 @@ def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
         return
     if isinstance(texts, str):
         raise unknown_text("The text", texts, _INSTEAD)
-    from st_static.tokens.columns import text_column  # which needs pyarrow
+    from st_static.texts.columns import text_column  # which needs pyarrow
 
     column, first = text_column(texts, null), int(rows[0])
     more = f" ({len(rows):,} of the {len(column):,} texts have none)" if len(rows) > 1 else ""

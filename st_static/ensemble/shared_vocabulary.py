@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from st_static.forks import unblock_torch
 from st_static.model.static_model import StaticModel
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 
 # A word, to find what a token becomes after one.
 _WORD = "a"
@@ -72,7 +72,7 @@ def _member_ids(model: StaticModel, tokens: Sequence[str]) -> Ragged:
     """A member's token ids of each token of a vocabulary, [W rows]."""
     description = json.loads(model.tokenizer.to_str())["model"]
     pieces = description["vocab"] if description["type"] == "WordPiece" else {}
-    encode = ChunkTokenizer(model.tokenizer)
+    encode = FastTokenizer(model.tokenizer)
     texts = [token.removeprefix(CONTINUATION) or token for token in tokens]
     alone = _lists(encode(texts))
     word = encode([_WORD]).values.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import random
@@ -20,15 +21,13 @@ from st_static.encode.encoder import EncodeTexts
 Key = TypeVar("Key", bound=Hashable)
 
 # How a card names them.
-WARM, NEW = "FastEncoder, texts seen before", "FastEncoder, texts new"
-SENTENCE_TRANSFORMERS, MODEL2VEC = "sentence-transformers", "Model2Vec"
+FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
 _ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts that load what an encoder's libraries put off
 _ROUND_SECONDS = 0.1
 _TEXTS = 1_500
-_TOLERANCE = 0.9  # of two speeds that may be the same
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class MeasuredSpeed:
 
     Attributes:
         model: Its name.
-        encoder: The library: `WARM`, `NEW`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
+        encoder: The library: `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
         speed: Sentences per second.
     """
 
@@ -115,19 +114,15 @@ def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -
 def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
     """Whether a model's speeds were measured on a machine that had time for it.
 
-    For a text that it has seen before FastEncoder does less than for a new one, and less than
-    sentence-transformers and Model2Vec. Where it comes out slower, something else took the
-    processor. With a few thousand new texts of many different characters it may well be slower.
+    FastEncoder does less than sentence-transformers. Where it comes out slower, something else took
+    the processor.
 
     Args:
         speeds: Of one model and others, as on a card.
         model: The name of the model whose speeds are judged.
     """
     by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
-    if WARM not in by_encoder:
-        return True
-    others = [by_encoder.get(name, 0) for name in (SENTENCE_TRANSFORMERS, MODEL2VEC)]
-    return by_encoder[WARM] >= max(*others, _TOLERANCE * by_encoder.get(NEW, 0))
+    return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

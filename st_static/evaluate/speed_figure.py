@@ -10,12 +10,11 @@ from matplotlib.patheffects import withStroke
 
 from st_static.evaluate.figure_style import legend_above, write_plainly
 from st_static.evaluate.point_labels import Point, label_points
-from st_static.evaluate.speed import MODEL2VEC, NEW, SENTENCE_TRANSFORMERS, WARM, MeasuredSpeed
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 
 # Open ones, so that those at nearly the same place are all seen.
 ENCODER_MARKS = {
-    WARM: "o",
-    NEW: "s",
+    FAST: "o",
     SENTENCE_TRANSFORMERS: "^",
     MODEL2VEC: "x",
     "st_static": "v",

@@ -136,7 +136,7 @@ def _write_missing(folder: Path, tokenizer: Tokenizer, config: dict[str, Any]) -
 def _contents(tokenizer: Tokenizer, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Both files by name, with what all clients ask for."""
     # It loads pyarrow, which reading a model does not need.
-    from st_static.tokens.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
+    from st_static.model.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
 
     special = dict(zip(_SPECIAL_TOKENS, (PADDING_TOKEN, UNKNOWN_TOKEN), strict=True))
     ids = {name: tokenizer.token_to_id(token) for name, token in special.items()}

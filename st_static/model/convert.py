@@ -14,8 +14,8 @@ from st_static.arguments import as_path, require
 from st_static.languages import has_dotless_i
 from st_static.model.export import check_output, export_model
 from st_static.model.text_vectors import LeftOut, read_word_vectors
-from st_static.tokens.tokenizer import Normalization, is_punctuation
-from st_static.tokens.word_tokenizer import capitalised
+from st_static.model.tokenizer import Normalization, is_punctuation
+from st_static.model.word_tokenizer import capitalised
 
 
 @dataclass(frozen=True)

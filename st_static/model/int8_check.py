@@ -11,7 +11,7 @@ from st_static.examples import examples_for
 from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def _token_ids(model: StaticModel) -> Ragged:
     examples = examples_for(model.languages)
     pairs = [examples.heat_map, *((limit.first, limit.second) for limit in examples.limits)]
     texts = [*examples.usage, *(text for pair in pairs for text in pair)]
-    encoded = ChunkTokenizer(model.tokenizer)([model.prompt + text for text in texts])
+    encoded = FastTokenizer(model.tokenizer)([model.prompt + text for text in texts])
     lengths = np.append(lengths, encoded.lengths[encoded.lengths > 0])
     return Ragged(np.append(values, encoded.values).astype(np.int32), offsets_of(lengths))
 

@@ -92,7 +92,7 @@ class Int8Table:
             raise ValueError("A table in int8 becomes an array only as a copy.")
         return _restored(self.packed).astype(dtype or self.dtype, copy=False)
 
-    def take(self, rows: Sequence[int], axis: int) -> NDArray[np.float32]:
+    def take(self, rows: Sequence[int] | NDArray[np.integer], axis: int) -> NDArray[np.float32]:
         """Rows of the table, [n, D], as the method of an array gives them along axis 0."""
         return _restored([segment.take(rows, axis) for segment in self.packed])
 

@@ -83,7 +83,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
         >>> import tempfile
         >>> import numpy as np
         >>> from st_static.model.export import export_model
-        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> from st_static.model.tokenizer import build_tokenizer
         >>> folder = Path(tempfile.mkdtemp(), "model")
         >>> table = np.array([[0, 0], [0, 0], [3, 4]], dtype=np.float32)
         >>> export_model(folder, table, build_tokenizer(["a"]), {})

@@ -28,8 +28,8 @@ from st_static.model.modules import (
 )
 from st_static.model.stated_facts import StatedFacts, read_stated_facts
 from st_static.model.table_file import read_table
+from st_static.model.tokenizer import unknown_id
 from st_static.tokens.panics import TellingPanics, named
-from st_static.tokens.unknown_token import unknown_id
 
 _FILES = ["*.json", "*.safetensors", "README.md"]
 # A tokenizer.json has a few dozen bytes for each token, and less than a megabyte beside them.

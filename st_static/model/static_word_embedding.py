@@ -19,7 +19,7 @@ from st_static.arguments import check_model_name, check_type, shown
 from st_static.forks import unblock_torch
 from st_static.hub_access import downloading, require_model
 from st_static.model.modules import check_for_others
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
 
@@ -56,7 +56,7 @@ class StaticWordEmbedding(StaticEmbedding):
 
     Example:
         >>> from sentence_transformers import SentenceTransformer
-        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> from st_static.model.tokenizer import build_tokenizer
         >>> tokenizer = build_tokenizer(["hello", "world"])
         >>> table = np.array([[0, 0], [0, 0], [1, 3], [3, 1]], dtype=np.float32)
         >>> model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, table)])
@@ -89,7 +89,7 @@ class StaticWordEmbedding(StaticEmbedding):
             embedding_weights = _as_weights(embedding_weights, tokenizer.get_vocab_size())
         super().__init__(tokenizer, embedding_weights, embedding_dim, **kwargs)
         self.embedding.sparse = sparse
-        self._chunk_tokenizer = ChunkTokenizer(self.tokenizer)
+        self._fast_tokenizer = FastTokenizer(self.tokenizer)
         self._keep_zeros()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,11 +105,11 @@ class StaticWordEmbedding(StaticEmbedding):
         weight.register_hook(without_zeros)  # type: ignore[no-untyped-call]
 
     @property
-    def encode_ids(self) -> ChunkTokenizer:
+    def encode_ids(self) -> FastTokenizer:
         """Turns texts into their token ids."""
-        if self._chunk_tokenizer.tokenizer is not self.tokenizer:  # it was replaced
-            self._chunk_tokenizer = ChunkTokenizer(self.tokenizer)
-        return self._chunk_tokenizer
+        if self._fast_tokenizer.tokenizer is not self.tokenizer:  # it was replaced
+            self._fast_tokenizer = FastTokenizer(self.tokenizer)
+        return self._fast_tokenizer
 
     def preprocess(  # type: ignore[override]  # texts and pairs only
         self, inputs: list[Any], prompt: str | None = None, **kwargs: Any

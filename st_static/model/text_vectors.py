@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vector_lines import (
     Header,
     LineError,
@@ -24,10 +25,9 @@ from st_static.model.vector_lines import (
     parse_lines,
     read_header,
 )
+from st_static.model.word_tokenizer import KnownWords
 from st_static.progress import progress_bar
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS
-from st_static.tokens.word_tokenizer import KnownWords
 
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.tokens import arrow
+from st_static.texts import arrow
 from st_static.tokens.ragged import offsets_of
 
 _SPACE, _TAB, _NEWLINE = b" \t\n"

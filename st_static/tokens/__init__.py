@@ -1,5 +1,5 @@
-"""Text to token ids: a tokenizer, and a faster way to the same ids.
+"""Text to token ids: the tokenizer's own, found faster.
 
-In come texts, from Python, Arrow, polars, pandas or datasets; out come their ids, `Ragged`
-([B rows] of int32). It imports nothing else of the package.
+In come a tokenizer and texts, a list or an Arrow array; out come their ids, `Ragged`
+([B rows] of int32).
 """

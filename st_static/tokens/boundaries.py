@@ -1,7 +1,7 @@
 """Where a tokenizer's texts can be cut without changing their tokens, from its own description.
 
 A tokenizer normalises a text, splits it into words, and splits each word into tokens. It can be
-run on chunks of the text where no step looks across the cuts:
+run on pieces of a text where no step looks across the cuts:
 
 - Normalisers that act on single characters, or on a character and its combining marks: a space
   never composes with what follows it.
@@ -10,16 +10,16 @@ run on chunks of the text where no step looks across the cuts:
   cut before spaces. ByteLevel takes all but the last of several spaces as a word of their own, so
   only the first of them may start a chunk, and only after a character that is surely visible.
 
-SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space; in
-ASCII they do not. Tokens added to the vocabulary with flags that let them swallow spaces, or with
-a space inside, are looked for in the whole text.
+SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space;
+between some letters they do not. Tokens added to the vocabulary with flags that let them swallow
+spaces, or with a space inside, are looked for in the whole text.
 
 Unigram models can also be run on parts of a word: see `unigram_cuts`.
 """
 
 from __future__ import annotations
 
-import enum
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
@@ -33,72 +33,48 @@ _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Prec
 _SPACE_NORMALIZERS = {"BertNormalizer", "Nmt", "Strip", "Replace"}
 _SPACE_SPLITTERS = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
 _INNER_SPLITTERS = {"Punctuation", "Digits"}
-
-
-class Cut(enum.Enum):
-    """Where texts are cut."""
-
-    AT_SPACES = "at spaces"
-    """At each space character (U+0020), which belongs to no chunk."""
-    BEFORE_SPACES = "before spaces"
-    """Before a space that follows a visible ASCII character; chunks keep their spaces."""
+# Borders in the bytes of UTF-8: at spaces; before a space that follows a visible character; and,
+# where SentencePiece's character map may join characters, between those that it surely does not.
+_AT_SPACES = re.compile(rb" ")
+_BEFORE_SPACES = re.compile(rb"(?<=[!-~]) ")
+_BETWEEN_LETTERS = re.compile(rb"(?<=[!-~]) (?=[!-~\xc3\xd0\xd1\xe4-\xe9])")
+# Where each punctuation character is a word: also after a full stop or comma of Chinese and
+# Japanese, before an ideograph or hiragana.
+AFTER_PUNCTUATION = re.compile(rb" |(?<=\xe3\x80[\x81\x82])(?:[\xe4-\xe9]|\xe3\x81[\x81-\xbf])")
 
 
 @dataclass(frozen=True)
-class Chunking:
-    """How texts are cut for a tokenizer.
+class Boundaries:
+    """Where a tokenizer's texts can be cut.
 
     Attributes:
-        cut: Where; None if they cannot be cut.
-        reason: Why they cannot.
-        ascii_only: Whether texts with other characters must stay whole.
+        border: Finds the places, each before the bytes that it matches; None if there are none.
         kept_whole: A text that contains one of these strings must stay whole.
-        joinable: Whether chunks without spaces can be joined by spaces into one text, and their
-            tokens be told apart by the places that the tokenizer reports.
     """
 
-    cut: Cut | None
-    reason: str = ""
-    ascii_only: bool = False
+    border: re.Pattern[bytes] | None
     kept_whole: tuple[str, ...] = ()
-    joinable: bool = False
 
 
-def chunking_of(description: Part) -> Chunking:
+def boundaries_of(description: Part) -> Boundaries:
     """Decide from a tokenizer's description, the parsed content of its tokenizer.json."""
+    nowhere = Boundaries(None)
     normalizers = flat(description["normalizer"], "normalizers")
-    pre_tokenizers = flat(description["pre_tokenizer"], "pretokenizers")
-    cut = _cut_of(pre_tokenizers)
-    if cut is None:
-        names = ", ".join(part["type"] for part in pre_tokenizers) or "none"
-        return Chunking(None, f"its pre-tokenizer ({names}) may look across spaces")
-    for part in normalizers:
-        if not _is_local(part, cut):
-            return Chunking(None, f"its normalizer {part['type']} may look across spaces")
-    if description["padding"] is not None:
-        return Chunking(None, "it pads texts")
-    if description["truncation"] and description["truncation"]["direction"] != "Right":
-        return Chunking(None, "it cuts off the beginning of long texts")
-    if description["model"].get("dropout"):
-        return Chunking(None, "its model drops merges at random")
+    border = _border_of(flat(description["pre_tokenizer"], "pretokenizers"))
+    if border is None or not all(_is_local(part, border) for part in normalizers):
+        return nowhere
+    if description["padding"] is not None or description["model"].get("dropout"):
+        return nowhere
     kinds = {part["type"] for part in normalizers if not _keeps_places(part)}
     kept_whole = []
     for token in description["added_tokens"]:
         content = token["content"]
         spacious = " " in content or token["lstrip"] or token["rstrip"]
         if token["normalized"] and (spacious or not _stays_visible(content, kinds)):
-            return Chunking(None, f"its added token {content!r} may hold spaces")
+            return nowhere
         if spacious:
             kept_whole.append(content)
-    return Chunking(
-        cut,
-        ascii_only="Precompiled" in kinds,
-        kept_whole=tuple(kept_whole),
-        # The last two report wrong places where they remove characters.
-        joinable=cut is Cut.AT_SPACES
-        and not kept_whole
-        and kinds.isdisjoint(["Precompiled", "Replace"]),
-    )
+    return Boundaries(_BETWEEN_LETTERS if "Precompiled" in kinds else border, tuple(kept_whole))
 
 
 def _keeps_places(normalizer: Part) -> bool:
@@ -125,20 +101,20 @@ def flat(part: Part | None, members: str) -> list[Part]:
     return [part]
 
 
-def _cut_of(pre_tokenizers: list[Part]) -> Cut | None:
+def _border_of(pre_tokenizers: list[Part]) -> re.Pattern[bytes] | None:
     """Where the pre-tokenizers allow a cut."""
     kinds = [part["type"] for part in pre_tokenizers]
     if any(kind in _SPACE_SPLITTERS for kind in kinds):
         first = min(i for i, kind in enumerate(kinds) if kind in _SPACE_SPLITTERS)
         before, after = pre_tokenizers[:first], pre_tokenizers[first + 1 :]
         if all(map(_splits_inside, before)) and all(map(_works_without_spaces, after)):
-            return Cut.AT_SPACES
+            return _AT_SPACES
     if kinds == ["Metaspace"] and pre_tokenizers[0].get("split", True):
-        return Cut.BEFORE_SPACES
+        return _BEFORE_SPACES
     if kinds and kinds[-1] == "ByteLevel" and pre_tokenizers[-1].get("use_regex", True):
         others = pre_tokenizers[:-1]
         if all(part["type"] == "Digits" for part in others):
-            return Cut.BEFORE_SPACES
+            return _BEFORE_SPACES
     return None
 
 
@@ -157,12 +133,12 @@ def _works_without_spaces(part: Part) -> bool:
     return part["type"] in ("ByteLevel", "Split") or _splits_inside(part)
 
 
-def _is_local(part: Part, cut: Cut) -> bool:
+def _is_local(part: Part, border: re.Pattern[bytes]) -> bool:
     """Whether a normaliser gives of a chunk what it gives of it within its text."""
     kind = part["type"]
     if kind in _NORMALIZERS:
         return True
-    if kind not in _SPACE_NORMALIZERS or cut is not Cut.AT_SPACES:
+    if kind not in _SPACE_NORMALIZERS or border is not _AT_SPACES:
         return False
     return (
         kind != "Replace"

@@ -14,6 +14,8 @@ from types import TracebackType
 
 from tokenizers import Tokenizer
 
+from st_static.tokens.ragged import Ragged, ragged_of
+
 _NAME = "of_model"
 
 
@@ -36,6 +38,13 @@ class TellingPanics:
         if error is not None and is_panic(error):
             name = self._of if isinstance(self._of, str) else vars(self._of).get(_NAME)
             raise ValueError(panic_told(error, name)) from None
+
+
+def encode_batch(tokenizer: Tokenizer, texts: list[str]) -> Ragged:
+    """The ids of texts [B rows] by the tokenizer itself, without special tokens."""
+    with TellingPanics(tokenizer):
+        encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return ragged_of([encoding.ids for encoding in encodings])
 
 
 def is_panic(error: BaseException) -> bool:

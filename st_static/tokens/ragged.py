@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,11 @@ class Ragged(NamedTuple):
     def filter(self, kept: NDArray[np.bool_]) -> Ragged:
         """Keep the values where `kept` [T] is true; rows get shorter, none is dropped."""
         return Ragged(self.values[kept], offsets_of(kept)[self.offsets])
+
+    def rows(self, start: int, stop: int) -> Ragged:
+        """Rows from `start` to before `stop`, without copying their values."""
+        offsets = self.offsets[start : stop + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, rows: NDArray[np.integer]) -> Ragged:
         """Copy the given rows, in the given order."""
@@ -77,10 +83,18 @@ def offsets_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.i
     return offsets
 
 
+def ragged_of(rows: list[list[int]]) -> Ragged:
+    """Rows of Python lists."""
+    offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
+    return Ragged(np.fromiter(chain.from_iterable(rows), np.int32), offsets)
+
+
 def concatenate(parts: list[Ragged]) -> Ragged:
     """The rows of several, one after the other."""
     if not parts:
         return Ragged(np.empty(0, np.int32), np.zeros(1, np.int64))
+    if len(parts) == 1:
+        return parts[0]
     values = np.concatenate([part.values for part in parts])
     return Ragged(values, offsets_of(np.concatenate([part.lengths for part in parts])))
 

@@ -32,9 +32,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers
 
-from st_static.tokens import arrow
+from st_static.texts import arrow
 from st_static.tokens.boundaries import Part, flat
-from st_static.tokens.chunks import Spans, padded
 from st_static.tokens.unigram_viterbi import PENALTY
 
 # Kinds of characters, by what the tokenizer makes of them alone.
@@ -146,32 +145,32 @@ class UnigramCuts:
         self._hashes = np.zeros((3, _N_CHARACTERS + 1), np.uint32)  # see `_Held`
         self._held = _Held(pieces, self._mark)
 
-    def cut(self, texts: pa.Array) -> tuple[Spans, NDArray[np.int64]]:
-        """Cut texts.
+    def cut(self, texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.int64]]:
+        """Cut texts into parts.
 
         Args:
             texts: large_string texts, [B].
 
         Returns:
-            The chunks of all texts one after the other, [C], without those of white space that
-            give no token; where each text's chunks begin, [B + 1].
+            The parts of all texts one after the other, [P], without those of white space that
+            give no token; which of them begin inside of a word, [P]; where each text's parts
+            begin, [B + 1].
         """
         offsets, data = arrow.bytes_of_strings(texts)
-        places = np.flatnonzero((data & 0xC0) != 0x80)
-        utf32 = str(data.data, "utf-8").encode("utf-32-le")
-        characters = np.minimum(np.frombuffer(utf32, np.uint32), _N_CHARACTERS)
+        places = np.flatnonzero(arrow.begin_characters(data))
+        characters = np.minimum(arrow.code_points(data), _N_CHARACTERS)
         kinds = self._kinds_of(characters)
         is_start = self._word_starts(kinds)
         is_start[np.searchsorted(places, offsets[:-1][np.diff(offsets) > 0])] = True
         is_inside = self._inside_words(characters, kinds, is_start)
         cuts = np.flatnonzero(is_start | is_inside)
-        begins, ends = places[cuts], np.append(places[cuts[1:]], len(data))[: len(cuts)]
-        kept = np.ones(len(cuts), np.bool_)
+        begins = places[cuts]
+        parts = arrow.strings_of_bytes(np.append(begins, len(data)), data)
+        inside = is_inside[cuts]
         if self._drops_spaces:
-            single = np.diff(cuts, append=len(characters)) == 1
-            kept = ~(single & (kinds[cuts] == _SPACE))
-        spans = Spans(padded(data), begins[kept], (ends - begins)[kept], is_inside[cuts][kept])
-        return spans, np.searchsorted(spans.starts, offsets)
+            kept = (kinds[cuts] != _SPACE) | (np.diff(cuts, append=len(characters)) > 1)
+            parts, inside, begins = parts.filter(arrow.of_mask(kept)), inside[kept], begins[kept]
+        return parts, inside, np.searchsorted(begins, offsets)
 
     def normalised(
         self, characters: NDArray[np.uint32]

@@ -4,7 +4,7 @@ The tokenizers library takes words one by one, at more than a microsecond a char
 step is taken for all strings together:
 
 1. Edges: from each character on, a trie of the pieces is followed, a character at a time, until
-   none of the strings goes on. Nodes of the trie are numbers, and a `KeyTable` has the child of a
+   none of the strings goes on. Nodes of the trie are numbers, and a hash table has the child of a
    node and a character, so that strings are told apart exactly.
 2. Search: from the first characters to the last. The best sum at the end of an edge is the best one
    before it and the edge's score. An edge that begins later replaces another one only if its sum is
@@ -28,12 +28,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.tokens.key_table import Keys, KeyTable
 from st_static.tokens.ragged import Ragged, concatenate, offsets_of
 
 PENALTY = 10.0
 """An unknown character has the smallest score less this."""
 _POINT_BITS = np.uint64(21)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio
 # So many characters at a time, whose arrays stay in the processor's cache.
 _CHARACTERS_AT_A_TIME = 65_536
 # Node 0 is the root, before the first character. As a token it is an unknown character.
@@ -80,11 +80,10 @@ class UnigramViterbi:
             keys.append(distinct)
             places = places + 1
             longer = longer[lengths[longer] >= len(keys)]
-        low = np.concatenate(keys)
-        self._children = KeyTable()
-        self._children.insert(Keys(low, np.ones_like(low)), np.arange(1, self._n_nodes))
+        all_keys = np.concatenate(keys)
+        self._children = _Children(all_keys)
         self._has_children = np.zeros(self._n_nodes, np.bool_)
-        self._has_children[low >> _POINT_BITS] = True
+        self._has_children[all_keys >> _POINT_BITS] = True
         self._has_children[_ROOT] = False  # no node is written as the root, too
         return nodes
 
@@ -125,23 +124,18 @@ class UnigramViterbi:
         in_columns = np.zeros(n + 1, np.uint32)
         in_columns[columns.places] = points
         starts = ends = np.arange(n)
-        nodes = self._child(np.zeros(n, np.int64), in_columns[:n])
+        nodes = self._children.of(np.zeros(n, np.int64), in_columns[:n])
         single = np.where(self._is_piece[nodes], nodes, _UNKNOWN)
         levels = [_Edges(starts, ends, single)]
         while len(nodes):
             on = np.flatnonzero(self._has_children[nodes])
             starts, ends = starts[on], columns.next[ends[on]]
-            nodes = self._child(nodes[on], in_columns[ends])
+            nodes = self._children.of(nodes[on], in_columns[ends])
             on = np.flatnonzero(nodes)
             starts, ends, nodes = starts[on], ends[on], nodes[on]
             whole = np.flatnonzero(self._is_piece[nodes])
             levels.append(_Edges(starts[whole], ends[whole], nodes[whole]))
         return _Edges(*map(np.concatenate, zip(*levels, strict=True)))
-
-    def _child(self, nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The nodes after nodes and characters [n], 0 where there is none."""
-        low = _child_keys(nodes, points)
-        return np.maximum(self._children.find(Keys(low, np.ones_like(low))), 0)
 
     def _best_pieces(
         self, columns: _Columns, edges: _Edges
@@ -178,6 +172,41 @@ class UnigramViterbi:
             unknown[ids.offsets[:-1]] = False
         counts = offsets_of(unknown)
         return counts[ids.offsets[1:]] > counts[ids.offsets[:-1]]
+
+
+class _Children:
+    """A hash table of the nodes of a trie, by the node before and the character between.
+
+    Args:
+        keys: A key of each node but the root, in their order, see `_child_keys`.
+    """
+
+    def __init__(self, keys: NDArray[np.uint64]) -> None:
+        self._shift = np.uint64(64 - (2 * len(keys)).bit_length())
+        slots = self._slots(keys)
+        order = np.argsort(slots, kind="stable")
+        self._keys, self._nodes = keys[order], order + 1
+        self._bounds = np.zeros((1 << 64 - int(self._shift)) + 1, np.int32)
+        np.cumsum(np.bincount(slots, minlength=len(self._bounds) - 1), out=self._bounds[1:])
+
+    def of(self, nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The nodes after nodes and characters [n], 0 where there is none."""
+        keys = _child_keys(nodes, points)
+        slots = self._slots(keys)
+        places, ends = self._bounds[slots], self._bounds[slots + 1]
+        found = np.zeros(len(keys), np.int64)
+        left = np.flatnonzero(places < ends)
+        while len(left):
+            here = places[left]
+            equal = self._keys[here] == keys[left]
+            found[left[equal]] = self._nodes[here[equal]]
+            places[left] += 1
+            left = left[~equal & (here + 1 < ends[left])]
+        return found
+
+    def _slots(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The slot of each key [n]: the topmost bits of a product (Fibonacci hashing)."""
+        return (keys * _FACTOR >> self._shift).view(np.int64)
 
 
 class _Edges(NamedTuple):

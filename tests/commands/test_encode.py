@@ -26,7 +26,7 @@ from st_static.commands.encode import _followed, _summary
 from st_static.encode.encode_files import Written
 from st_static.encode.text_files import TextReader
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 LINES = ["A ship", "", "keeper, a keeper"]
 DATA = "\n".join(LINES).encode()

@@ -14,7 +14,7 @@ from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
     Normalization,
@@ -22,7 +22,7 @@ from st_static.tokens.tokenizer import (
     build_tokenizer,
     split_words,
 )
-from st_static.tokens.word_tokenizer import build_word_tokenizer
+from st_static.model.word_tokenizer import build_word_tokenizer
 
 SENTENCES = [
     "The old lighthouse keeper counted the ships before going to sleep.",

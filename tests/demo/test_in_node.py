@@ -24,7 +24,7 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.static_model import read_static_model
 from st_static.model.vectors import unit_rows
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FORMS = ["words", "pieces", "given words", "head", "ensemble"]
 PAIRS = [
@@ -54,7 +54,7 @@ def test_token_ids_are_those_of_python(form, models, node):
     found = node(form).ask(what="ids", texts=texts)["value"]
     assert found == ids_in_python(models[form], texts)
     assert sum(map(len, found)) > 10_000
-    chunked = ChunkTokenizer(read_static_model(models[form]).tokenizer)(texts)
+    chunked = FastTokenizer(read_static_model(models[form]).tokenizer)(texts)
     assert chunked.values.tolist() == [i for row in found for i in row]
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from st_static.distill.alignment import WordSpans, align, find_words, word_bags
 from st_static.distill.teacher import Teacher, TokenBatch
+from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 

@@ -21,13 +21,13 @@ from st_static.distill.pipeline import build
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     Normalization,
     are_continuations,
     build_piece_tokenizer,
     build_tokenizer,
 )
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FRAGMENTS = [
     *[
@@ -199,7 +199,7 @@ def test_alignment_equals_an_exhaustive_search(all_teachers, family, name, texts
 @given(texts=any_texts)
 def test_ids_equal_the_tokenizers(name, texts):
     tokenizer = STUDENTS[name]
-    found = ChunkTokenizer(tokenizer)(texts)
+    found = FastTokenizer(tokenizer)(texts)
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
     bounds = pairwise(found.offsets.tolist())
     assert [found.values[a:b].tolist() for a, b in bounds] == expected

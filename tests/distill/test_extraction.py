@@ -36,8 +36,8 @@ from st_static.distill.teacher_shards import (
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
 from st_static.files import write_arrays
+from st_static.model.tokenizer import build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 

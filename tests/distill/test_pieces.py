@@ -11,7 +11,7 @@ from transformers import AutoModel
 
 from st_static.distill.pieces import teacher_pieces, vectors_alone
 from st_static.distill.teacher import Teacher
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     Normalization,
     build_piece_tokenizer,
     build_tokenizer,

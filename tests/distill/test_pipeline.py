@@ -48,7 +48,7 @@ from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
 from st_static.files import read_json, write_json
-from st_static.tokens.tokenizer import are_continuations, build_tokenizer
+from st_static.model.tokenizer import are_continuations, build_tokenizer
 
 PYTORCH = {"format": "pt"}
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
@@ -513,7 +513,7 @@ def junk(folder: Path) -> None:
 def static_model(folder: Path) -> None:
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    from st_static.tokens.tokenizer import build_tokenizer
+    from st_static.model.tokenizer import build_tokenizer
 
     table = StaticEmbedding(build_tokenizer(["word"]), embedding_dim=4)
     SentenceTransformer(modules=[table], device="cpu").save(str(folder))

@@ -20,7 +20,7 @@ from st_static.distill.sources import check_weights
 from st_static.distill.teacher import Teacher, is_out_of_memory, token_batches
 from st_static.distill.teacher_loading import choose_dtype
 from st_static.model.model_name import locate
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 

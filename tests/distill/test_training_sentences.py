@@ -17,9 +17,9 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill
 from st_static.distill.loss import similarity_cross_entropy
 from st_static.distill.training_sentences import training_sentences
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import build_tokenizer
 
 N = 400
 CONFIG = DistillationConfig(

@@ -15,7 +15,7 @@ import pytest
 from st_static import FastEncoder
 from st_static.encode import ArrowEncoder
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 TEXTS = ["a ship sails", "", "unheard", "Dog, ship!", "日本"]
 

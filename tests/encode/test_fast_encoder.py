@@ -22,11 +22,11 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder
-from st_static.encode import lazy_encoder, table_encoder, text_encoder
+from st_static.encode import lazy_encoder, table_encoder
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.model.vectors import unit_rows
-from st_static.tokens import chunk_tokenizer
+from st_static.tokens import fast_tokenizer
 
 TEXTS = [
     *["", "   ", "\x00", "\U0001f9ff", "[UNK]", "[UNK] [UNK]", "The keeper's ship.", "e\u0301 é"],
@@ -368,14 +368,26 @@ def test_long_texts_are_added_up_piece_by_piece(ours, other, sentences, monkeypa
     for folder in (ours, other):
         encoder = FastEncoder.from_pretrained(folder, dtype=dtype)
         expected = encoder.encode([text, "the", *["a"] * 9])
-        monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 90)
-        monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 20)
+        monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 90)
+        monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 20)
         monkeypatch.setattr(table_encoder, "_LONG_BYTES", 90)
         monkeypatch.setattr(table_encoder, "_BLOCK_BYTES", 30)
         found = encoder.encode([text, "the", *["a"] * 9])
         atol = 1e-6 if dtype == "float32" else 2e-3
         np.testing.assert_allclose(found, expected, atol=atol)
         monkeypatch.undo()
+
+
+def test_a_long_text_is_truncated_as_a_short_one(ours, sentences, monkeypatch):
+    model = read_static_model(ours)
+    model.tokenizer.enable_truncation(5)
+    text = " ".join(sentences)
+    encoder = FastEncoder(model)
+    expected = encoder.encode([text, *["a"] * 40])[0]
+    np.testing.assert_allclose(expected, encoder.encode(text[:40]), atol=1e-6)
+    monkeypatch.setattr(table_encoder, "_LONG_BYTES", 90)
+    monkeypatch.setattr(table_encoder, "_BLOCK_BYTES", 30)
+    np.testing.assert_allclose(encoder.encode([text, *["a"] * 40])[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["The keeper of 12 ships, " * 1_000_000, "x" * 24_000_000])
@@ -569,24 +581,6 @@ def test_tiny_vectors_are_the_same_alone_and_in_a_list(ours):
     many = encoder.encode(["the"] * 9)
     assert 0 < np.linalg.norm(many[0]) < 1  # as torch's normalize has it
     np.testing.assert_allclose(encoder.encode("the"), many[0], atol=1e-6)
-
-
-def test_single_texts_forget_when_they_remember_too_much(ours, monkeypatch):
-    monkeypatch.setattr(text_encoder, "_REMEMBERED", 3)
-    monkeypatch.setattr(lazy_encoder, "_LONG_TEXT", 2_000)
-    encoder = FastEncoder.from_pretrained(ours)
-    texts = [f"the ship{i} keeper" for i in range(20)]
-    expected = reference(ours, texts)
-    for text, vector in zip(texts, expected, strict=True):
-        np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-6)
-    assert len(encoder._encoder._texts._ids_of_chunk) < 7
-
-
-def test_long_chunks_are_not_remembered_for_single_texts(ours, monkeypatch):
-    monkeypatch.setattr(lazy_encoder, "_LONG_TEXT", 2_000)
-    encoder = FastEncoder.from_pretrained(ours)
-    encoder.encode("the " + "x" * 100)
-    assert list(encoder._encoder._texts._ids_of_chunk) == ["the"]
 
 
 def test_an_encoder_made_from_its_parts(student):

@@ -31,7 +31,7 @@ FORMS = {
     "mean": {"normalize": False},
     "head": {"head": HEAD},
     "segments": {"segments": (Segment(100, 1.0), Segment(28, 0.5))},
-    "segments in parts": {"segments": (Segment(64, 1.0), Segment(64, 0.5))},
+    "equal segments": {"segments": (Segment(64, 1.0), Segment(64, 0.5))},
     "float16": {"dtype": "float16"},
 }
 CARD = "---\nlicense: mit\nlanguage: en\n---\n"
@@ -193,9 +193,9 @@ COUNT = """
 import sys
 from st_static import FastEncoder
 from st_static.encode import lazy_encoder
-lazy_encoder._BYTES_WITHOUT_TORCH = 60_000
+lazy_encoder._BYTES_WITHOUT_TORCH = 30_000
 encoder = FastEncoder.from_pretrained(sys.argv[1])
-texts = ["the ship"] * 1_000  # 8 bytes, and 8 of their place in the column
+texts = ["the ship"] * 1_000  # 8 bytes each
 for _ in range(3):
     encoder.encode(texts)
     encoder.encode_document(["the"] * 9)

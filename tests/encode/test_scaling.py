@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from st_static.encode.scaling import Scaling
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 TOKENIZER = build_tokenizer(["a"])
 
@@ -22,8 +22,10 @@ def scaling_of(parts: list[tuple[int, float]], normalize: bool = False) -> Scali
     return Scaling(StaticModel(TOKENIZER, table, normalize, segments=segments))
 
 
-def in_parts(sums: np.ndarray, scaling: Scaling) -> torch.Tensor:
-    return torch.from_numpy(np.stack(np.split(sums, scaling.n_parts, axis=1)))
+def written(scaling: Scaling, sums: np.ndarray, out: np.ndarray) -> np.ndarray:
+    lengths = torch.full((len(sums),), 2)
+    scaling.write(torch.from_numpy(sums.copy()), lengths, torch.from_numpy(out))
+    return out
 
 
 def by_hand(sums: np.ndarray, parts: list[tuple[int, float]]) -> np.ndarray:
@@ -38,14 +40,7 @@ def by_hand(sums: np.ndarray, parts: list[tuple[int, float]]) -> np.ndarray:
     return scaled
 
 
-def test_the_widest_part_that_divides_all_segments():
-    assert scaling_of([(256, 1), (256, 1), (128, 2)]).n_parts == 5
-    assert scaling_of([(256, 1), (300, 1)]).n_parts == 1
-    assert scaling_of([], normalize=True).n_parts == scaling_of([]).n_parts == 1
-
-
 weights = st.floats(0.1, 3)
-# Widths with and without a common divisor: one part and several.
 widths = st.sampled_from([1, 7, 32, 64, 128, 192])
 
 
@@ -56,11 +51,10 @@ def test_each_segment_gets_its_length(parts, n):
     sums = np.random.default_rng(n).normal(size=(n, width)).astype(np.float32)
     sums[:1, : parts[0][0]] = 0
     expected = by_hand(sums, parts)
-    out = np.full_like(sums, np.nan)
-    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
+    out = written(scaling, sums, np.full_like(sums, np.nan))
     np.testing.assert_allclose(out, expected, atol=1e-6)
     for vector, scaled in zip(sums, expected, strict=True):
-        scaling.scale_one(vector)
+        scaling.scale_one(vector, 2)
         np.testing.assert_allclose(vector, scaled, atol=1e-6)
 
 
@@ -68,16 +62,14 @@ def test_each_segment_gets_its_length(parts, n):
 def test_the_first_dimensions_of_what_was_scaled_as_a_whole(kept):
     sums = np.array([[3, 4, 0, 0, 12], [0, 0, 0, 0, 0]], dtype=np.float32)
     out = np.full((2, kept), np.nan, np.float16)
-    scaling = scaling_of([], normalize=True)
-    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
+    written(scaling_of([], normalize=True), sums, out)
     expected = [np.array([3, 4, 0, 0, 12])[:kept] / 13, [0] * kept]
     np.testing.assert_allclose(out, expected, atol=1e-3)
 
 
-def test_what_is_not_scaled_is_copied():
+def test_what_is_not_scaled_is_a_mean():
     sums = np.array([[3, 4, 0, 0, 12]], dtype=np.float32)
-    out = np.empty_like(sums)
     scaling = scaling_of([])
-    scaling.write(in_parts(sums, scaling), torch.from_numpy(out))
-    scaling.scale_one(sums[0])
-    assert out.tolist() == sums.tolist() == [[3, 4, 0, 0, 12]]
+    out = written(scaling, sums, np.empty_like(sums))
+    scaling.scale_one(sums[0], 2)
+    assert out.tolist() == sums.tolist() == [[1.5, 2, 0, 0, 6]]

@@ -22,10 +22,10 @@ from st_static.model.head import Head
 from st_static.model.resolve import read_named
 from st_static.model.stated_facts import StatedFacts
 from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
 from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.folder import check_folder
-from st_static.tokens.tokenizer import build_tokenizer
 
 WORDS = ["the", "old", "lighthouse", "keeper", "ships", "counted", "ship", "##wreck", "s", "##s"]
 OTHER_WORDS = [
@@ -73,7 +73,7 @@ def fused(ensemble):
     return ensemble.fuse()
 
 
-@pytest.fixture(scope="module", params=[(5, 3, 2), (128, 64, 64)], ids=["whole rows", "in parts"])
+@pytest.fixture(scope="module", params=[(5, 3, 2), (128, 64, 64)], ids=["narrow", "wide"])
 def any_ensemble(request):
     return ensemble_of(request.param)
 

@@ -19,7 +19,7 @@ from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.load_model import load_model
 from st_static.evaluate.tasks import find_tasks, use_local_copy
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 WORDS = [
     "the",

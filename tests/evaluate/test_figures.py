@@ -10,7 +10,7 @@ from st_static.evaluate.analysis import heat_map, lengths
 from st_static.evaluate.analysis.explain import Explanation, Word
 from st_static.evaluate.figure_style import LESS, MORE, draw_signed, new_axes, write_plainly
 from st_static.evaluate.point_labels import text_box
-from st_static.evaluate.speed import NEW, SENTENCE_TRANSFORMERS, WARM, MeasuredSpeed
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.evaluate.speed_figure import draw_quality_and_speed
 
 
@@ -57,7 +57,11 @@ def test_a_model_without_others_has_its_label_beside_its_line():
     figure, axes = new_axes()
     speeds = [
         MeasuredSpeed("ours", encoder, speed)
-        for encoder, speed in ((WARM, 230_000), (NEW, 93_000), (SENTENCE_TRANSFORMERS, 39_000))
+        for encoder, speed in (
+            (FAST, 230_000),
+            (MODEL2VEC, 93_000),
+            (SENTENCE_TRANSFORMERS, 39_000),
+        )
     ]
     look = {"ours": "a name of some length"}, {"ours": MORE}
     draw_quality_and_speed(axes, speeds, {"ours": 60.0}, *look)

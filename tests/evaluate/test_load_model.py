@@ -28,8 +28,8 @@ from st_static.model.head import Head
 from st_static.model.resolve import read_named
 from st_static.model.static_model import read_static_model
 from st_static.model.text_vectors import read_word_vectors
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
-from st_static.tokens.tokenizer import build_tokenizer
 
 TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
 

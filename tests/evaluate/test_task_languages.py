@@ -17,7 +17,7 @@ from st_static.evaluate.task_languages import (
 )
 from st_static.files import write_json
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 TASK = "STS17"
 COUNTERFACTUAL = "AmazonCounterfactualClassification"

@@ -15,7 +15,7 @@ import st_static
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.static_model import read_static_model
-from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
+from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 TEXTS = ["The dog runs.", "", "qqq", "[PAD] [UNK] pad", "dog " * 600, "犬\x00!", "THE <b>dog</b>"]
 WORDS = build_tokenizer(["the", "dog", "runs", "pad", "犬"], ["b", "##s"])

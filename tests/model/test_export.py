@@ -21,8 +21,8 @@ import st_static
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import PCA_FILE, check_output, export_model
 from st_static.model.modules import RECORD_FILE, Segment
+from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
-from st_static.tokens.tokenizer import build_tokenizer, split_words
 
 RECORD = {"recipe": {"seed": 0}, "stages": {}}
 DIMENSION = 8

@@ -17,7 +17,7 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["ships", "sail", "cold", "water", "ice"]
 TEXTS = ["Ships sail.", "cold cold water", "qqq", "", "ice " * 300, "Cold ice sail ships water"]

@@ -42,9 +42,9 @@ from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.onnx_export import outdated
 from st_static.model.static_model import read_static_model
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.tokens.word_tokenizer import build_word_tokenizer
+from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
+from st_static.model.word_tokenizer import build_word_tokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FLOAT, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 WORDS = ["the", "old", "lighthouse", "keeper", "counted", "ships", "reading", "cafe", "東", "😀"]
@@ -579,7 +579,7 @@ def test_the_least_cosine_in_int8_is_said_and_is_that_of_the_graphs(folder, monk
     texts = ["the", "Old ships", "the lighthouse keeper counted ships, reading 東京", "zzz", "un"]
     caplog.set_level("INFO")
     export_onnx(folder, quantize="int8")
-    ids = ChunkTokenizer(read_static_model(folder).tokenizer)(texts)
+    ids = FastTokenizer(read_static_model(folder).tokenizer)(texts)
     monkeypatch.setattr(int8_check, "_token_ids", lambda model: ids)
     export_onnx(folder, quantize="int8")
     said = [re.search(r"at least (0\.\d+), of (\S+) texts", r.getMessage()) for r in caplog.records]

@@ -33,7 +33,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from st_static import StaticWordEmbedding
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["the", "keeper", "ship", "sleep", "cafe", "東"]
 TEXTS = ["The keeper sleeps.", "", "café!", "the the ship", "...", "unknown 😀", "東 the\nship"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from st_static.model.export import export_model
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["read", "rows", "from", "a", "file", "parse", "csv", "it", "rains", "today"]
 DIMENSION = 4

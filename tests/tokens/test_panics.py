@@ -19,7 +19,7 @@ from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.publish.checks.folder import UnfitFolderError, check_folder
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 SLOW_PATTERN = {
     "pre_tokenizer": {
@@ -142,7 +142,7 @@ def test_other_tokens_than_the_tokenizers_are_not_published(
 ) -> None:
     folder = write_model(tmp_path / "model")
     check_folder(folder)
-    own = ChunkTokenizer.__call__
-    monkeypatch.setattr(ChunkTokenizer, "__call__", lambda self, texts: own(self, [*texts, "rows"]))
+    own = FastTokenizer.__call__
+    monkeypatch.setattr(FastTokenizer, "__call__", lambda self, texts: own(self, [*texts, "rows"]))
     with pytest.raises(UnfitFolderError, match=r"has other tokens in FastEncoder"):
         check_folder(folder)

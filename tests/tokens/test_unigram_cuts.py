@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from st_static.tokens import chunk_tokenizer, unigram_parts
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import Normalization
+from st_static.model.tokenizer import Normalization
+from st_static.tokens import fast_tokenizer, unigram
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.unigram_cuts import exact_characters
 
 n, p = normalizers, pre_tokenizers
@@ -58,7 +58,7 @@ scores = st.sampled_from([-1.0, -2.0, -3.0, -1.5, -0.25, -7.0 / 4096, 0.0])
 def short_texts_are_cut():
     """Short texts, as they are here, would go to the library as they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+        patch.setattr(unigram, "_FEW_BYTES", 0)
         yield
 
 
@@ -106,11 +106,11 @@ def build(pieces, configuration, unknown="<unk>"):
 def assert_same_ids(tokenizer, texts):
     """Whether the parts of words go through the library, which few of them do, or the search."""
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    for fewest in (unigram_parts._FEWEST, 1):
-        encoder = ChunkTokenizer(tokenizer)
+    for fewest in (unigram._FEWEST, 1):
+        encoder = FastTokenizer(tokenizer)
         assert encoder._unigram is not None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(unigram_parts, "_FEWEST", fewest)
+            patch.setattr(unigram, "_FEWEST", fewest)
             found = encoder(texts)
         bounds = zip(found.offsets[:-1], found.offsets[1:], strict=True)
         assert [found.values[a:b].tolist() for a, b in bounds] == expected
@@ -118,9 +118,13 @@ def assert_same_ids(tokenizer, texts):
 
 def chunks(tokenizer, text):
     """The chunks of a text; those inside of words after a hyphen."""
-    spans, _ = ChunkTokenizer(tokenizer)._unigram.cuts.cut(pa.array([text], pa.large_string()))
-    found = spans.strings(range(len(spans.starts))).to_pylist()
-    return [chunk[1:] if chunk[0] == "0" else f"-{chunk[1:]}" for chunk in found]
+    parts, inside, _ = FastTokenizer(tokenizer)._unigram._cuts.cut(
+        pa.array([text], pa.large_string())
+    )
+    return [
+        f"-{part}" if is_inside else part
+        for part, is_inside in zip(parts.to_pylist(), inside, strict=True)
+    ]
 
 
 ALL_CHARACTERS = dict.fromkeys(
@@ -212,7 +216,7 @@ def test_a_sum_that_is_rounded_could_break_a_tie_otherwise():
     """Why the scores must add up exactly: what stands before decides how `aaa` is split."""
     pieces = {"x": -3.1, "y": -7.3, "a": -5.3, "aa": -6.7}
     inexact = build(pieces, published(None))
-    assert ChunkTokenizer(inexact)._unigram is None
+    assert FastTokenizer(inexact)._unigram is None
     last = {tuple(inexact.encode("xy" * k + "aaa").tokens[-2:]) for k in range(60)}
     assert last == {("a", "aa"), ("aa", "a")}
     exact = build({k: round(4096 * v) / 4096 for k, v in pieces.items()}, published(None))
@@ -247,7 +251,7 @@ def with_changes(**changes):
     ],
 )
 def test_other_tokenizers_are_run_as_before(changes):
-    assert ChunkTokenizer(with_changes(**changes))._unigram is None
+    assert FastTokenizer(with_changes(**changes))._unigram is None
 
 
 def test_other_pre_tokenizers_are_run_as_before():
@@ -259,7 +263,7 @@ def test_other_pre_tokenizers_are_run_as_before():
         [p.Metaspace(split=False)],
     ):
         tokenizer = build({"a": -1.0}, (None, p.Sequence(parts)))
-        assert ChunkTokenizer(tokenizer)._unigram is None
+        assert FastTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=40)
@@ -270,7 +274,7 @@ def test_added_tokens_keep_their_texts_from_being_cut(texts):
     tokenizer.add_special_tokens([AddedToken("京", normalized=False)])
     assert_same_ids(tokenizer, [*texts, "日<s>本", "a<s>", "東京行"])
     tokenizer.add_tokens([AddedToken("語", normalized=True)])
-    assert ChunkTokenizer(tokenizer)._unigram is None
+    assert FastTokenizer(tokenizer)._unigram is None
 
 
 @settings(max_examples=30)
@@ -284,15 +288,15 @@ def test_truncated_texts(texts):
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.lists(text, max_size=9).map("。日".join), max_size=4))
 def test_long_texts(monkeypatch, texts):
-    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
+    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
     assert_same_ids(build(ALL_CHARACTERS, published()), texts)
 
 
 def test_long_japanese_texts_are_cut_into_pieces(japanese, monkeypatch):
-    monkeypatch.setattr(chunk_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(chunk_tokenizer, "_PIECE_BYTES", 6)
-    encoder, longest = ChunkTokenizer(japanese), []
+    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
+    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
+    encoder, longest = FastTokenizer(japanese), []
     encode = encoder._encode
     monkeypatch.setattr(
         encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
@@ -307,16 +311,16 @@ def test_a_long_part_inside_of_a_word_and_the_same_as_a_word(japanese):
 
 
 def test_texts_too_long_for_exact_sums_are_not_cut(japanese, monkeypatch):
-    encoder = ChunkTokenizer(japanese)
-    monkeypatch.setattr(encoder._unigram.cuts, "longest", 5)
-    monkeypatch.delattr(encoder._unigram.cuts, "_pre_tokenizer")
+    encoder = FastTokenizer(japanese)
+    monkeypatch.setattr(encoder._unigram._cuts, "longest", 5)
+    monkeypatch.delattr(encoder._unigram._cuts, "_pre_tokenizer")
     assert encoder(["日本語"]).values.tolist() == japanese.encode("日本語").ids
 
 
 def test_a_few_short_texts_are_not_cut(japanese, monkeypatch):
-    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 1000)
-    encoder, text = ChunkTokenizer(japanese), "日本語 行く。"
-    monkeypatch.delattr(encoder._unigram.cuts, "_kinds")
+    monkeypatch.setattr(unigram, "_FEW_BYTES", 1000)
+    encoder, text = FastTokenizer(japanese), "日本語 行く。"
+    monkeypatch.delattr(encoder._unigram._cuts, "_kinds")
     assert encoder([text] * 2).values.tolist() == japanese.encode(text).ids * 2
     with pytest.raises(AttributeError, match="_kinds"):
         encoder([text] * 100)

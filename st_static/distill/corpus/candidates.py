@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.finders import FinderFiles, PieceFinder, WordFinder, load_finder
+from st_static.distill.corpus.finders import FinderFiles, WordFinder, load_finder
 from st_static.distill.corpus.ranges import read_parts, write_missing, write_parts
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.engines import Engine
 from st_static.files import read_table, write_table
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
 )
 
@@ -150,7 +150,7 @@ def find_candidates(
     texts: pa.Array,
     keys: NDArray[np.uint64],
     first_sentence: int,
-    finder: WordFinder | PieceFinder,
+    finder: WordFinder,
     plan: CandidatePlan,
 ) -> Pairs:
     """Summarise one shard: its candidate pairs, sorted by word.

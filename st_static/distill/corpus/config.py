@@ -8,7 +8,7 @@ from typing import Literal
 
 from st_static.arguments import check_fields, require
 from st_static.languages import are_several, has_dotless_i, has_spaces, is_english
-from st_static.tokens.tokenizer import Normalization
+from st_static.model.tokenizer import Normalization
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,15 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.files import read_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.chunks import split_chunks
-from st_static.tokens.ragged import Ragged, offsets_of
-from st_static.tokens.tokenizer import (
-    ENGLISH,
+from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     Normalization,
+    build_tokenizer,
     has_pieces,
-    split_all_words,
 )
-
-# Chunks that a worker remembers: about 60 MB. joblib replaces workers that grow by 300 MB.
-_MEMO_CHUNKS = 400_000
+from st_static.texts import arrow
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.ragged import Ragged
 
 
 class Found(NamedTuple):
@@ -57,65 +53,32 @@ class FinderFiles(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def load_finder(files: FinderFiles) -> WordFinder | PieceFinder:
-    """Load a finder, once in a process, so that its memo outlives a shard."""
+def load_finder(files: FinderFiles) -> WordFinder:
+    """Load a finder, once in a process, so that what it remembers outlives a shard."""
     student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
-    if has_pieces(student):
-        return PieceFinder(student, teacher)
-    words = read_table(files.words)["text"].combine_chunks()
-    return WordFinder(words, teacher, Normalization.of(student))
+    if not has_pieces(student):  # of unknown words, the pieces are not looked for
+        words = read_table(files.words)["text"].to_pylist()
+        student = build_tokenizer(words, normalization=Normalization.of(student))
+    return WordFinder(student, teacher)
 
 
-class PieceFinder:
-    """Finds a student's pieces in sentences, and counts the teacher's tokens.
+class WordFinder:
+    """Finds a student's words, or pieces, in sentences, and counts the teacher's tokens.
 
     Args:
-        student: The student's tokenizer.
+        student: The student's tokenizer of words alone, or of pieces.
         teacher_tokenizer: The teacher's, without truncation and padding.
     """
 
     def __init__(self, student: Tokenizer, teacher_tokenizer: Tokenizer) -> None:
-        self._student = ChunkTokenizer(student, max_chunks=_MEMO_CHUNKS)
-        self.teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
+        self._student = FastTokenizer(student)
+        self.teacher = FastTokenizer(teacher_tokenizer)
 
     def __call__(self, texts: pa.Array) -> Found:
         """Look at sentences [B]."""
         ids = self._student(texts)
-        pieces = ids.filter(ids.values >= len(SPECIAL_TOKENS))
-        return Found(pieces, self.teacher(texts).lengths, pieces.lengths)
-
-
-class WordFinder:
-    """Finds vocabulary words in sentences, and counts the teacher's tokens.
-
-    Args:
-        words: The vocabulary; its words follow the special tokens, [V].
-        teacher_tokenizer: The teacher's, without truncation and padding.
-        normalization: What becomes of a text before it is split into words.
-    """
-
-    def __init__(
-        self, words: pa.Array, teacher_tokenizer: Tokenizer, normalization: Normalization = ENGLISH
-    ) -> None:
-        self.words = words
-        self.normalization = normalization
-        self.teacher = ChunkTokenizer(teacher_tokenizer, max_chunks=_MEMO_CHUNKS)
-
-    def __call__(self, texts: pa.Array) -> Found:
-        """Look at sentences [B]."""
-        chunks = split_chunks(texts)
-        words = self._ids_of(chunks.distinct).take(chunks.codes)
-        return Found(
-            Ragged(words.values, words.offsets[chunks.offsets]),
-            self.teacher(texts).lengths,
-            np.diff(chunks.offsets),
-        )
-
-    def _ids_of(self, chunks: pa.Array) -> Ragged:
-        """The ids of each chunk's vocabulary words."""
-        lists = split_all_words(chunks.cast(pa.string()), self.normalization)
-        places = pc.index_in(lists.flatten(), value_set=self.words)
-        known = places.is_valid().to_numpy(zero_copy_only=False)
-        ids = places.fill_null(0).to_numpy() + np.int32(len(SPECIAL_TOKENS))
-        lengths = pc.list_value_length(lists).to_numpy()
-        return Ragged(ids, offsets_of(lengths)).filter(known)
+        words = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        lengths = words.lengths
+        if not has_pieces(self._student.tokenizer):
+            lengths = arrow.numbers(pc.count_substring(texts, " ")).astype(np.int64) + 1
+        return Found(words, self.teacher(texts).lengths, lengths)

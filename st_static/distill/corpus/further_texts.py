@@ -24,7 +24,7 @@ from st_static.distill.corpus.scripts import count_words, has_unspaced
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
-from st_static.tokens.tokenizer import has_pieces
+from st_static.model.tokenizer import has_pieces
 
 # So many times as many passages are drawn as are wanted: some reach the end of a shard, hold a
 # sentence that is held out, or are longer than the teacher reads.

@@ -30,8 +30,7 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
     Normalization,
@@ -39,6 +38,7 @@ from st_static.tokens.tokenizer import (
     is_punctuation,
     split_before_pieces,
 )
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -222,9 +222,9 @@ def _count_shard(shard: Path, tokenizer: Path) -> tuple[NDArray[np.int64], int]:
 
 
 @functools.lru_cache(maxsize=1)
-def _load(tokenizer: Path) -> ChunkTokenizer:
+def _load(tokenizer: Path) -> FastTokenizer:
     """A tokenizer, once in a process."""
-    return ChunkTokenizer(Tokenizer.from_file(str(tokenizer)))
+    return FastTokenizer(Tokenizer.from_file(str(tokenizer)))
 
 
 def write_piece_vocabulary(
@@ -286,7 +286,7 @@ def learn_pieces(
     pieces = train_pieces(texts, config.size, config.normalization)
     seconds = duration(time.perf_counter() - start)
     logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
-    ids_of = ChunkTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
+    ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
     words = frequent_words(folder, shards, config, engine)
     return add_words(pieces, words, len(ids_of(texts).values) / share)
 

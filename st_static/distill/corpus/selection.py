@@ -45,7 +45,7 @@ from st_static.distill.engines import Engine
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import write_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import offsets_of
 
 logger = logging.getLogger(__name__)
@@ -140,8 +140,8 @@ def _count_tokens(texts: pa.Array, file: Path) -> NDArray[np.int32]:
 
 
 @functools.lru_cache(maxsize=1)
-def _load_tokenizer(file: Path) -> ChunkTokenizer:
-    return ChunkTokenizer(Tokenizer.from_file(str(file)))
+def _load_tokenizer(file: Path) -> FastTokenizer:
+    return FastTokenizer(Tokenizer.from_file(str(file)))
 
 
 def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:

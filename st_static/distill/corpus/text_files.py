@@ -16,7 +16,7 @@ from typing import IO, cast
 import pyarrow as pa
 
 from st_static.encode.file_names import decompressed, split_name
-from st_static.tokens.columns import holds_text, strings_of
+from st_static.texts.columns import holds_text, strings_of
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
 _COMPRESSION = 5  # of text, for an estimate

@@ -24,13 +24,13 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
 from st_static.files import read_table, write_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     CONTINUATION,
     MAX_WORD_CHARACTERS,
     build_tokenizer,
     is_punctuation,
 )
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Words that are kept beyond V. Arrow fills up the last 64 bytes of a column with what follows in
 # memory, if anything does: so it always does, in whatever order the words came together.
@@ -204,7 +204,7 @@ def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
 
 def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
     """The ids that a tokenizer spells words with."""
-    ids_of, used = ChunkTokenizer(tokenizer), set[int]()
+    ids_of, used = FastTokenizer(tokenizer), set[int]()
     for start in range(0, len(words), CHUNKS_AT_A_TIME):
         part = words.slice(start, CHUNKS_AT_A_TIME).combine_chunks()
         used.update(np.unique(ids_of(part).values).tolist())

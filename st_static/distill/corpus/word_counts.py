@@ -22,9 +22,9 @@ from st_static.distill.corpus.ranges import read_parts, write_missing, write_par
 from st_static.distill.engines import Engine
 from st_static.distill.stages import require_disk
 from st_static.files import read_table, write_table
-from st_static.tokens.chunks import split_chunks
+from st_static.model.tokenizer import ENGLISH, Normalization, build_tokenizer, split_words
+from st_static.texts import arrow
 from st_static.tokens.ragged import offsets_of
-from st_static.tokens.tokenizer import ENGLISH, Normalization, split_all_words
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
 CHUNKS_AT_A_TIME = 100_000
@@ -64,9 +64,14 @@ def count_chunks(texts: Sequence[str] | pa.Array, pattern: str | None = None) ->
     Returns:
         Columns `text` (the chunk) and `count`, one row per chunk.
     """
-    chunks = split_chunks(texts)
-    counts = np.bincount(chunks.codes, minlength=len(chunks.distinct))
-    table = pa.table([chunks.distinct.cast(pa.string()), counts], schema=COUNTS_SCHEMA)
+    array = texts.cast(pa.large_string()) if isinstance(texts, pa.Array) else arrow.strings(texts)
+    end, space = arrow.strings(["", " "])
+    _, data = arrow.bytes_of_strings(pc.binary_join_element_wise(array, end, space))
+    # The chunks as they stand in the texts, with the spaces at their ends: nothing is copied.
+    bounds = np.append(0, np.flatnonzero(data == ord(" ")) + 1)
+    distinct, counts = arrow.strings_of_bytes(bounds, data).value_counts().flatten()
+    chunks = pc.ascii_rtrim(distinct, " ").cast(pa.string())
+    table = pa.table([chunks, counts], schema=COUNTS_SCHEMA)
     return table.filter(pc.match_substring_regex(table["text"], pattern)) if pattern else table
 
 
@@ -184,3 +189,38 @@ def _write_ranges(file: Path, counts: pa.Table, n_ranges: int) -> None:
 def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
     encoded = texts.cast(pa.binary()).to_pylist()
     return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), np.uint64, len(encoded))
+
+
+def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
+    """`split_words` for many texts [B]: Arrow splits those of printable ASCII, most of English.
+
+    Args:
+        texts: The texts.
+        normalization: That of the tokenizer.
+
+    Example:
+        >>> split_all_words(pa.array(["Don't!", "Café"])).to_pylist()
+        [['don', "'", 't', '!'], ['cafe']]
+    """
+    plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
+    plain_texts = texts.filter(pa.array(plain))
+    if normalization.dotless_i and normalization.lowercase:
+        plain_texts = pc.replace_substring(plain_texts, "I", "ı")
+    split = split_plain_words(plain_texts, normalization.lowercase)
+    tokenizer = build_tokenizer([], normalization=normalization)
+    others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
+    lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])
+    places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
+    return lists.take(pa.array(np.argsort(places)))
+
+
+def split_plain_words(texts: pa.Array, lowercase: bool = True) -> pa.ListArray:
+    """BERT's normaliser and pre-tokenizer for texts [B] of printable ASCII and spaces.
+
+    Args:
+        texts: Texts with at least one character that is no space.
+        lowercase: Whether the normaliser lower-cases.
+    """
+    texts = pc.ascii_lower(texts) if lowercase else texts
+    isolated = pc.replace_substring_regex(texts, r"([!-/:-@\[-`{-~])", r" \1 ")
+    return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))

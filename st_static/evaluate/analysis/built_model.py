@@ -16,10 +16,10 @@ from st_static.foreign_files import read_object
 from st_static.model.head import Head
 from st_static.model.modules import RECORD_FILE, TOKENIZER_FILE, table_folder
 from st_static.model.record import BuiltRecord
+from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import SPECIAL_TOKENS
 
 Floats = NDArray[np.float32]
 _TABLES = ("extraction", "pca", "distillation", "pairs")
@@ -64,7 +64,7 @@ class BuiltModel:
                 "work_dir of its recipe."
             )
         self.tokenizer = Tokenizer.from_file(str(table_folder(folder) / TOKENIZER_FILE))
-        self.tokenize = ChunkTokenizer(self.tokenizer)
+        self.tokenize = FastTokenizer(self.tokenizer)
         self.words: list[str] = self._work.words["text"].to_pylist()
 
     @functools.cached_property

@@ -30,10 +30,10 @@ from st_static.arguments import require
 from st_static.distill.corpus.scripts import has_unspaced
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 from st_static.model.vectors import unit_rows
-from st_static.tokens.columns import is_broken
+from st_static.texts.columns import is_broken
 from st_static.tokens.panics import TellingPanics
-from st_static.tokens.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
             UTF-8.
 
     Example:
-        >>> from st_static.tokens.tokenizer import build_tokenizer
+        >>> from st_static.model.tokenizer import build_tokenizer
         >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
         >>> model = StaticModel(build_tokenizer(["cold", "ice"]), table, normalize=True)
         >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()

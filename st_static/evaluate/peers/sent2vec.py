@@ -42,7 +42,7 @@ class Sent2Vec:
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Rows of each text's known words and of their n-grams, [B rows].
 
-        Words are found as `st_static.tokens.word_tokenizer` says; what is unknown is left out
+        Words are found as `st_static.model.word_tokenizer` says; what is unknown is left out
         before n-grams are formed.
         """
         words = self.words.tokenize(texts)

@@ -21,10 +21,9 @@ from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.load_model import as_evaluated, load_model
 from st_static.evaluate.speed import (
+    FAST,
     MODEL2VEC,
-    NEW,
     SENTENCE_TRANSFORMERS,
-    WARM,
     MeasuredSpeed,
     fair_sample,
     is_believable,
@@ -126,7 +125,7 @@ def measure_speeds(
     """
     if not texts:
         return []
-    makers = _own_makers(folder, model, name, texts) | _peer_makers(peers)
+    makers = _own_makers(folder, model, name) | _peer_makers(peers)
     if teacher is not None:
         makers[_Contender(teacher.name, SENTENCE_TRANSFORMERS)] = _always(teacher)
     speeds: list[MeasuredSpeed] = []
@@ -136,20 +135,17 @@ def measure_speeds(
         if is_believable(speeds, name):
             return speeds
     logger.warning(
-        "FastEncoder came out slower than an encoder that does more, twice: this machine is too "
+        "FastEncoder came out slower than sentence-transformers, twice: this machine is too "
         "busy for its speeds to be believed. Write the card again when it is idle; publish refuses "
         "this one."
     )
     return speeds
 
 
-def _own_makers(folder: Path, model: StaticModel, name: str, texts: list[str]) -> _Makers:
-    """The encoders of the model itself; one of them has seen the texts before."""
-    warm = FastEncoder(model)
-    warm.encode(texts)
+def _own_makers(folder: Path, model: StaticModel, name: str) -> _Makers:
+    """The encoders of the model itself."""
     makers: _Makers = {
-        _Contender(name, WARM): lambda: warm.encode,
-        _Contender(name, NEW): lambda: _new_encoder(model),
+        _Contender(name, FAST): lambda: _new_encoder(model),
         _Contender(name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
     }
     if _has_package("model2vec") and not (model.head or model.segments):
@@ -158,8 +154,9 @@ def _own_makers(folder: Path, model: StaticModel, name: str, texts: list[str]) -
 
 
 def _new_encoder(model: StaticModel) -> EncodeTexts:
+    """An encoder to which all texts are new: those of users are."""
     encoder = FastEncoder(model)
-    encoder.tokenize([])  # made at its first use, but a part of loading, which is not measured
+    encoder.tokenize.prepare()  # a part of loading, which is not measured
     return encoder.encode
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tokenizers import Tokenizer
 
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 
 _ODD_TEXTS = [
@@ -41,7 +41,7 @@ _ODD_TEXTS = [
 
 def check_odd_texts(tokenizer: Tokenizer) -> Iterator[str]:
     """The first text that a tokenizer breaks down on, or that has other tokens in FastEncoder."""
-    encode = ChunkTokenizer(tokenizer)
+    encode = FastTokenizer(tokenizer)
     for text in _ODD_TEXTS:
         shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
         try:

@@ -23,7 +23,7 @@ from st_static.distill.corpus.sentences import SCHEMA, sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.files import write_table
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 NEVER = np.uint64(2**64 - 1)
 SENTENCES = [f"Sentence number {i} has {'very ' * (i % 7)}few words." for i in range(300)]

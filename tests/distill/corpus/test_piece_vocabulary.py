@@ -30,8 +30,8 @@ from st_static.distill.corpus.sentences import SCHEMA, sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
+from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
+from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.unigram_cuts import unigram_cuts
 
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
@@ -293,7 +293,7 @@ def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenize
     assert unigram_cuts(tokenizer, description) is not None
     texts = [*JAPANESE, "ｶﾞﾝﾊﾞﾙ 鬱。", ""]
     expected = [tokenizer.encode(text).ids for text in texts]
-    ids = ChunkTokenizer(tokenizer)(texts)
+    ids = FastTokenizer(tokenizer)(texts)
     assert [row.tolist() for row in np.split(ids.values, ids.offsets[1:-1])] == expected
 
 

@@ -36,7 +36,7 @@ from st_static.distill.corpus.sentences import sentence_key, split_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.files import write_table
-from st_static.tokens.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
+from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
 N_WORDS = 250
 SPLITTER = build_tokenizer([])
@@ -54,7 +54,7 @@ class Setting:
 
     @cached_property
     def finder(self) -> WordFinder:
-        return WordFinder(pa.array(self.words), self.teacher)
+        return WordFinder(build_tokenizer(self.words), self.teacher)
 
     @cached_property
     def rows(self) -> list["Row"]:
@@ -196,7 +196,7 @@ def test_words_are_found_whole_and_only_whole(setting: Setting) -> None:
 def test_pieces_of_longer_words_are_not_found(texts: list[str]) -> None:
     words = ["ab", "a", "aab", "e"]
     tokenizer = build_tokenizer(words, ["b", "##a", "##b", "##e", "##ab"])
-    found, _, _ = WordFinder(pa.array(words), tokenizer)(pa.array(texts, pa.string()))
+    found, _, _ = WordFinder(build_tokenizer(words), tokenizer)(pa.array(texts, pa.string()))
     expected = [[w for w in split_words(SPLITTER, text) if w in words] for text in texts]
     assert [words[i - len(SPECIAL_TOKENS)] for i in found.values] == [
         word for row in expected for word in row
@@ -209,7 +209,7 @@ def test_lengths_are_the_teachers_tokens_without_special_ones(
     setting: Setting, family: str, tokenizers_by_family: dict[str, Tokenizer], sentences: list[str]
 ) -> None:
     teacher = tokenizers_by_family[family]
-    finder = WordFinder(pa.array(setting.words), teacher)
+    finder = WordFinder(build_tokenizer(setting.words), teacher)
     texts = [*sentences, *setting.sentences[:200]]
     _, lengths, n_words = finder(pa.array(texts))
     expected = [len(teacher.encode(text, add_special_tokens=False).ids) for text in texts]
@@ -246,7 +246,9 @@ def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there() -
     plan = CandidatePlan(key_thresholds(np.array([9, 9]), 10), np.uint64(10), min_words=2)
     texts = pa.array(["a b a a", "b", "b b", "a b"])
     keys = np.array([7, 1, 3, 10], np.uint64)
-    pairs = find_candidates(texts, keys, 100, WordFinder(pa.array(["a", "b"]), tokenizer), plan)
+    pairs = find_candidates(
+        texts, keys, 100, WordFinder(build_tokenizer(["a", "b"]), tokenizer), plan
+    )
     assert pairs.word.tolist() == [2, 3, 3]
     assert pairs.sentence.tolist() == [100, 100, 102]
     assert pairs.length.tolist() == [4, 4, 2]
@@ -261,7 +263,7 @@ def test_the_sample_of_a_frequent_word_is_fair() -> None:
     plan = CandidatePlan(
         key_thresholds(np.array([20_000, 20_000]), 1000), np.uint64(2**64 - 1), min_words=4
     )
-    finder = WordFinder(pa.array(["of", "many"]), tokenizer)
+    finder = WordFinder(build_tokenizer(["of", "many"]), tokenizer)
     pairs = find_candidates(pa.array(texts), keys, 0, finder, plan)
     sample = pairs.take(pairs.word == len(SPECIAL_TOKENS))
     # Five standard deviations of a fair draw, which make it improbable to have too few.

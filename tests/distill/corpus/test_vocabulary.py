@@ -27,7 +27,7 @@ from st_static.distill.corpus.vocabulary import (
 )
 from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
-from st_static.tokens.tokenizer import are_continuations, build_tokenizer, split_words
+from st_static.model.tokenizer import are_continuations, build_tokenizer, split_words
 
 
 def reference_counts(texts: Sequence[str]) -> Counter[str]:

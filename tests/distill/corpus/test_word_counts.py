@@ -22,7 +22,7 @@ from st_static.distill.corpus.word_counts import (
 )
 from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
-from st_static.tokens.tokenizer import ENGLISH, build_tokenizer, split_words
+from st_static.model.tokenizer import ENGLISH, build_tokenizer, split_words
 
 
 def reference_counts(texts: Iterable[str]) -> Counter[str]:

@@ -38,9 +38,9 @@ from st_static.evaluate.analysis.inputs import Inputs
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.tokenizer import build_tokenizer
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_uniformity_is_over_pairs_of_different_texts():
     for i, word in enumerate(words):
         table[tokenizer.token_to_id(word), i] = 1
     model = SimpleNamespace(
-        tokenize=ChunkTokenizer(tokenizer),
+        tokenize=FastTokenizer(tokenizer),
         tables={"stage": table},
         text_vectors=lambda ids, stage: sentence_means(table, ids),
     )

@@ -20,7 +20,7 @@ from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.tokens.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
+from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 ANY_TEXT = st.text(max_size=60)
 OF_WORDS = st.lists(st.sampled_from([*WORDS, "Baba,", "xbaz", "北", "[UNK]"]), max_size=20)

@@ -15,7 +15,7 @@ from small_model import CARD, write_model
 
 from st_static.cli import main
 from st_static.evaluate.evaluated_model import revision_of
-from st_static.evaluate.speed import MODEL2VEC, NEW, WARM, MeasuredSpeed, is_believable
+from st_static.evaluate.speed import FAST, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START
 from st_static.publish.card import measurements
@@ -281,23 +281,16 @@ def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):
 # -- speed -----------------------------------------------------------------------------
 
 
-def speeds(warm, model2vec):
-    encoders = {WARM: warm, "sentence-transformers": 10, MODEL2VEC: model2vec}
-    return [MeasuredSpeed("tiny", encoder, speed) for encoder, speed in encoders.items()]
-
-
 def test_speeds_that_cannot_be():
-    assert is_believable(speeds(200, 100), "tiny")
-    assert not is_believable(speeds(99, 100), "tiny")
-    slow = MeasuredSpeed("tiny", NEW, 99)
-    assert is_believable([*speeds(200, 100), slow], "tiny")  # a few new texts, all different
-    assert is_believable(speeds(99, 100)[:2], "tiny")  # without Model2Vec
-    assert not is_believable(speeds(9, 100)[:2], "tiny")  # slower than sentence-transformers
-    new = MeasuredSpeed("tiny", NEW, 4378)
-    assert not is_believable([*speeds(3834, 0)[:2], new], "tiny")  # seen before, yet slower
-    assert is_believable([*speeds(4100, 0)[:2], new], "tiny")  # as fast, but for noise
-    assert is_believable([new], "tiny")  # nothing to judge by
-    assert is_believable(speeds(99, 100), "another")
+    def speeds(fast, other="sentence-transformers"):
+        return [MeasuredSpeed("tiny", FAST, fast), MeasuredSpeed("tiny", other, 100)]
+
+    assert is_believable(speeds(100), "tiny")
+    assert not is_believable(speeds(99), "tiny")
+    # A few texts of a new language, with all its characters, may well take longer than there.
+    assert is_believable(speeds(99, "Model2Vec"), "tiny")
+    assert is_believable(speeds(99)[:1], "tiny")  # nothing to judge by
+    assert is_believable(speeds(99), "another")
 
 
 @pytest.mark.parametrize("has_model2vec", [True, False])
@@ -312,7 +305,7 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
     def measure(makers, texts):
         turns.append(1)
         slow = len(turns) <= busy_turns
-        return {name: 50 if WARM in name and slow else 100.0 for name in makers}
+        return {name: 50 if FAST in name and slow else 100.0 for name in makers}
 
     monkeypatch.setattr(measurements, "sentences_per_second", measure)
     assert write(model) == 0

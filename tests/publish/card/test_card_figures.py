@@ -8,7 +8,7 @@ from matplotlib import font_manager
 from PIL import Image
 
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
-from st_static.evaluate.speed import MODEL2VEC, SENTENCE_TRANSFORMERS, WARM, MeasuredSpeed
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.evaluate.speed_figure import ENCODER_MARKS
 from st_static.model.static_model import read_static_model
 from st_static.publish.card import figures
@@ -54,7 +54,7 @@ def facts():
         benchmark="MTEB(eng, v1)",
         published_source="",
         speed=[
-            MeasuredSpeed("tiny", WARM, 90_000),
+            MeasuredSpeed("tiny", FAST, 90_000),
             MeasuredSpeed("tiny", SENTENCE_TRANSFORMERS, 9_000),
             MeasuredSpeed("org/teacher", SENTENCE_TRANSFORMERS, 100),
         ],
@@ -83,7 +83,7 @@ def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_pat
     ]
     assert "tiny 70.0, org/teacher 80.0, peer 60.0" in alts["scores.png"]
     assert (
-        "tiny by FastEncoder, texts seen before 90,000; tiny by sentence-transformers 9,000; "
+        "tiny by FastEncoder 90,000; tiny by sentence-transformers 9,000; "
         "org/teacher by sentence-transformers 100." in alts["speed.png"]
     )
     assert alts["lengths.png"].endswith(": 1-5 tokens 61.2.")
@@ -131,7 +131,7 @@ def test_many_models_are_told_apart(facts, saved):
 def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(facts, saved):
     """Also where speeds are nearly equal: no label has to be matched with one of several points."""
     near = [
-        MeasuredSpeed("tiny", WARM, 4300),
+        MeasuredSpeed("tiny", FAST, 4300),
         MeasuredSpeed("tiny", MODEL2VEC, 4290),
         MeasuredSpeed("org/teacher", MODEL2VEC, 100),
     ]
@@ -175,7 +175,7 @@ def test_what_is_not_believed_or_not_known_is_not_drawn(
     facts, explanation, tmp_path, speed, stage, left_out
 ):
     stages = {**facts.stages, "distillation": {**facts.stages["distillation"], **stage}}
-    speeds = [MeasuredSpeed("tiny", WARM, speed), *facts.speed[1:]]
+    speeds = [MeasuredSpeed("tiny", FAST, speed), *facts.speed[1:]]
     drawn = {
         f.file for f in draw_all(replace(facts, speed=speeds, stages=stages), explanation, tmp_path)
     }

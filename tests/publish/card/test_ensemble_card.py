@@ -19,10 +19,10 @@ from st_static.files import read_json, write_json
 from st_static.model.export import export_model
 from st_static.model.notes import NOTES_START
 from st_static.model.resolve import read_named
+from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.folder import check_folder
-from st_static.tokens.tokenizer import build_tokenizer
 
 
 def save_member(folder, dimension, seed, license_id, language=None):

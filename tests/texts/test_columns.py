@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from st_static.tokens.columns import text_column
+from st_static.texts.columns import text_column
 
 TEXTS = ["one", "", "zwei é", "三"]
 

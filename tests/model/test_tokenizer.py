@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from st_static.tokens.tokenizer import (
+from st_static.distill.corpus.word_counts import split_all_words
+from st_static.model.tokenizer import (
     ASCII_PUNCTUATION,
     CONTINUATION,
     SPECIAL_TOKENS,
@@ -17,7 +18,6 @@ from st_static.tokens.tokenizer import (
     build_piece_tokenizer,
     build_tokenizer,
     is_punctuation,
-    split_all_words,
     split_words,
 )
 

@@ -27,14 +27,14 @@ from typing import Literal
 import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.ragged import Ragged
-from st_static.tokens.tokenizer import (
+from st_static.model.tokenizer import (
     MAX_WORD_CHARACTERS,
     SPECIAL_TOKENS,
     UNKNOWN_TOKEN,
     Normalization,
 )
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.ragged import Ragged
 
 _RUN = r"[\p{L}\p{M}\p{N}]"
 _NOT_INSIDE_A_RUN = rf"(?!(?<={_RUN}){_RUN})"
@@ -87,7 +87,7 @@ class KnownWords:
         self.tokenizer = build_word_tokenizer([*distinct, *spellings], dotless_i)
         self.places = np.array([*places, *(places[i] for i in spellings.values())], np.int32)
         self._words = [words[place] for place in places]
-        self._encode = ChunkTokenizer(self.tokenizer)
+        self._encode = FastTokenizer(self.tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
         """The words of each text, by their places among the given ones, [B rows]."""

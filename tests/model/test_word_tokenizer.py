@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from st_static.tokens.boundaries import Cut
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
-from st_static.tokens.word_tokenizer import (
+from st_static.model.word_tokenizer import (
     KnownWords,
     build_word_tokenizer,
     canonical_form,
@@ -18,6 +16,7 @@ from st_static.tokens.word_tokenizer import (
     capitalised_spellings,
     normalization_of,
 )
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 PARTS = [
@@ -103,9 +102,7 @@ def test_texts_are_split_as_the_rules_say(given, texts):
 @given(given=words, texts=texts)
 def test_fast_ids_are_the_tokenizers(given, texts):
     tokenizer = build_word_tokenizer(given)
-    encode = ChunkTokenizer(tokenizer)
-    assert encode.chunking.cut is Cut.AT_SPACES
-    assert encode.chunking.joinable
+    encode = FastTokenizer(tokenizer)
     ids = encode(texts)
     expected = [tokenizer.encode(text).ids for text in texts]
     assert [
@@ -159,8 +156,7 @@ def test_words_and_texts_are_brought_to_one_form(given, texts):
 @given(given=words_in_forms, texts=texts_in_forms)
 def test_fast_ids_are_the_tokenizers_where_characters_compose(given, texts):
     tokenizer = KnownWords(given).tokenizer
-    encode = ChunkTokenizer(tokenizer)
-    assert encode.chunking.cut is Cut.AT_SPACES
+    encode = FastTokenizer(tokenizer)
     assert rows_of(encode(texts)) == [tokenizer.encode(text).ids for text in texts]
 
 
@@ -323,7 +319,7 @@ def test_turkish_capitals_are_those_of_the_words(texts):
     for form in ("NFC", "NFD"):
         given = [unicodedata.normalize(form, word) for word in ("iş", "ışı", "a-i", "i", "ı", "ş")]
         known = KnownWords(given)
-        encode = ChunkTokenizer(known.tokenizer)
+        encode = FastTokenizer(known.tokenizer)
         assert rows_of(encode(texts)) == [known.tokenizer.encode(text).ids for text in texts]
         found = known(["İŞ IŞI", "I\u0307ŞI", "A-İ Iİ i", "i\u0307ş I"])
         assert rows_of(found) == [[0, 1], [], [2, 3], [0, 4]]

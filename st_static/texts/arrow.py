@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.tokens.ragged import offsets_of
-
+LARGE_STRING = pa.large_string()
 Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
@@ -27,7 +27,8 @@ def strings(texts: Sequence[str]) -> pa.Array:
         ['a', 'é']
     """
     encoded = [text.encode() for text in texts]
-    offsets = offsets_of(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return strings_of_bytes(offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
 
@@ -47,6 +48,17 @@ def bytes_of_strings(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uin
     return offsets - offsets[0], data
 
 
+def begin_characters(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which bytes of UTF-8 begin a character, [bytes]."""
+    begins: NDArray[np.bool_] = (data & 0xC0) != 0x80
+    return begins
+
+
+def code_points(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The code points of a text in UTF-8, [characters]."""
+    return np.frombuffer(str(data.data, "utf-8").encode("utf-32-le"), np.uint32)
+
+
 def numbers(array: pa.Array) -> NDArray[Any]:
     """The numbers of an array without nulls, [B]: not copied, so not to be written to."""
     return np.from_dlpack(array)
@@ -55,6 +67,19 @@ def numbers(array: pa.Array) -> NDArray[Any]:
 def mask(array: pa.Array) -> NDArray[np.bool_]:
     """A boolean array without nulls as one of numpy, [B]."""
     return numbers(array.cast(pa.uint8())).view(np.bool_)
+
+
+def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts [B] contain one of the strings, [B].
+
+    Example:
+        >>> contain_any(pa.array(["a b", "b"]), ["a", "c"]).tolist()
+        [True, False]
+    """
+    found = np.zeros(len(texts), np.bool_)
+    for string in strings:
+        found |= mask(pc.match_substring(texts, string))
+    return found
 
 
 def of_mask(values: NDArray[np.bool_]) -> pa.Array:

@@ -3,8 +3,8 @@
 import pytest
 from test_unigram_cuts import CONFIGURATIONS, build
 
-from st_static.tokens import chunk_tokenizer, unigram_parts
-from st_static.tokens.chunk_tokenizer import ChunkTokenizer
+from st_static.tokens import unigram
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 PIECES = dict.fromkeys(
     [*"日本語の行くab▁。.々株式会社", "日本", "の本", "行く", "く行く", "▁aa", "▁日本"], -2.0
@@ -14,21 +14,23 @@ PIECES = dict.fromkeys(
 @pytest.fixture
 def left(monkeypatch):
     """What parts of texts are left to the library: words, and after a hyphen what is inside."""
-    monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
-    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+    monkeypatch.setattr(unigram, "_FEWEST", 1)
+    monkeypatch.setattr(unigram, "_FEW_BYTES", 0)
 
     def find(texts, configuration="published"):
         tokenizer = build(PIECES, CONFIGURATIONS[configuration])
-        encoder, found = ChunkTokenizer(tokenizer), []
+        encoder, found = FastTokenizer(tokenizer), []
         encode_inside = encoder._unigram._encode_inside
-        encode_words = encoder._encode_in_groups
+        encode_words = encoder._unigram._encode_whole
         monkeypatch.setattr(
             encoder._unigram,
             "_encode_inside",
             lambda parts: found.extend(f"-{part}" for part in parts) or encode_inside(parts),
         )
         monkeypatch.setattr(
-            encoder, "_encode_in_groups", lambda words: found.extend(words) or encode_words(words)
+            encoder._unigram,
+            "_encode_whole",
+            lambda words: found.extend(words) or encode_words(words),
         )
         ids = encoder(texts).values.tolist()
         assert ids == [i for text in texts for i in tokenizer.encode(text).ids]
@@ -81,16 +83,16 @@ def test_only_insides_are_searched_where_marks_are_put_otherwise(left, name, exp
 
 
 def test_few_parts_are_left(left, monkeypatch):
-    monkeypatch.setattr(unigram_parts, "_FEWEST", 3)
+    monkeypatch.setattr(unigram, "_FEWEST", 3)
     assert left(["日本 の本"]) == ["日本", "の本"]
     assert left(["日本 の本 行く"]) == []
 
 
 def test_texts_with_added_tokens_are_left(monkeypatch):
-    monkeypatch.setattr(unigram_parts, "_FEWEST", 1)
-    monkeypatch.setattr(chunk_tokenizer, "_FEW_BYTES", 0)
+    monkeypatch.setattr(unigram, "_FEWEST", 1)
+    monkeypatch.setattr(unigram, "_FEW_BYTES", 0)
     tokenizer = build(PIECES, CONFIGURATIONS["published"])
     tokenizer.add_special_tokens(["日本"])
     assert (
-        ChunkTokenizer(tokenizer)(["語日本語"]).values.tolist() == tokenizer.encode("語日本語").ids
+        FastTokenizer(tokenizer)(["語日本語"]).values.tolist() == tokenizer.encode("語日本語").ids
     )

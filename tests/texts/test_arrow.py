@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from st_static.tokens import arrow
+from st_static.texts import arrow
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])))
 

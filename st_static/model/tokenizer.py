@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -205,6 +203,14 @@ def has_pieces(tokenizer: Tokenizer) -> bool:
     return isinstance(tokenizer.model, models.Unigram)
 
 
+def unknown_id(tokenizer: Tokenizer) -> int | None:
+    """The id of a tokenizer's unknown token; None if it has none."""
+    model = json.loads(tokenizer.to_str())["model"]
+    if "unk_id" in model:
+        return None if model["unk_id"] is None else int(model["unk_id"])
+    return tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else None
+
+
 def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """Normalise a text and split it into words, by the tokenizer's own first two steps.
 
@@ -214,38 +220,3 @@ def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """
     normalised = tokenizer.normalizer.normalize_str(text)
     return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalised)]
-
-
-def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
-    """`split_words` for many texts [B]: Arrow splits those of printable ASCII, most of English.
-
-    Args:
-        texts: The texts.
-        normalization: That of the tokenizer.
-
-    Example:
-        >>> split_all_words(pa.array(["Don't!", "Café"])).to_pylist()
-        [['don', "'", 't', '!'], ['cafe']]
-    """
-    plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
-    plain_texts = texts.filter(pa.array(plain))
-    if normalization.dotless_i and normalization.lowercase:
-        plain_texts = pc.replace_substring(plain_texts, "I", "ı")
-    split = split_plain_words(plain_texts, normalization.lowercase)
-    tokenizer = build_tokenizer([], normalization=normalization)
-    others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
-    lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])
-    places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
-    return lists.take(pa.array(np.argsort(places)))
-
-
-def split_plain_words(texts: pa.Array, lowercase: bool = True) -> pa.ListArray:
-    """BERT's normaliser and pre-tokenizer for texts [B] of printable ASCII and spaces.
-
-    Args:
-        texts: Texts with at least one character that is no space.
-        lowercase: Whether the normaliser lower-cases.
-    """
-    texts = pc.ascii_lower(texts) if lowercase else texts
-    isolated = pc.replace_substring_regex(texts, r"([!-/:-@\[-`{-~])", r" \1 ")
-    return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))

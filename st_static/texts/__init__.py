@@ -1,0 +1,1 @@
+"""Columns of texts, of any library, as Arrow."""

@@ -1,0 +1,255 @@
+"""Text to token ids, equal to the tokenizer's own, by the fastest of three ways.
+
+1. WordPiece tokenizers, as of BERT and of our models of words, run in nanotoken (`wordpiece`).
+2. Unigram tokenizers whose words can be cut, as of SentencePiece and of our models of pieces,
+   run in numpy, which splits each distinct part of a word once (`unigram`).
+3. All others, and these where the libraries or texts are not suited, are run by the tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, models
+
+from st_static.tokens.boundaries import AFTER_PUNCTUATION, Boundaries, boundaries_of
+from st_static.tokens.panics import TellingPanics, encode_batch
+from st_static.tokens.ragged import Ragged, concatenate
+from st_static.tokens.wordpiece import NativeWordPiece, native_wordpiece
+
+# Loaded where they are used: they need pyarrow, which single texts do not.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from st_static.tokens.unigram import UnigramTokenizer
+
+Ids = Sequence[int] | NDArray[np.uint32]
+
+# Tokenize at most this many bytes, or Python strings, per call: ids take less memory than what
+# leads to them, and Ctrl-C is heard in between.
+_BYTES_AT_A_TIME = 8_000_000
+_STRINGS_AT_A_TIME = 10_000
+# Longer texts are cut into pieces of about this many bytes.
+_PIECE_BYTES = 1_000_000
+# Texts of this many characters, all together, take the tokenizer about as long as it takes to load
+# nanotoken.
+_CHARACTERS_WITHOUT_NATIVE = 50_000
+_making = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _making
+    _making = threading.RLock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+if TYPE_CHECKING:
+    _made_once = cached_property
+else:
+
+    class _made_once(cached_property):  # noqa: N801
+        """A property made by one thread, also in a child forked while another made it."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            with _making:
+                if self.attrname not in instance.__dict__:
+                    instance.__dict__[self.attrname] = self.func(instance)
+            return instance.__dict__[self.attrname]
+
+
+class FastTokenizer:
+    """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
+
+    It may be used by several threads at a time.
+
+    Args:
+        tokenizer: Any `tokenizers.Tokenizer`, without padding. It is not to be changed later.
+
+    Attributes:
+        tokenizer: The same.
+        max_tokens: How many tokens it leaves of a text; None if it does not truncate.
+
+    Example:
+        >>> from st_static.model.tokenizer import build_tokenizer
+        >>> encode = FastTokenizer(build_tokenizer(["a", "b"]))
+        >>> encode(["A b", "b"]).values.tolist()
+        [2, 3, 3]
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        truncation = tokenizer.truncation
+        self.max_tokens: int | None = truncation["max_length"] if truncation else None
+        self._truncates_right = not truncation or truncation["direction"] == "right"
+        self._characters_left = _CHARACTERS_WITHOUT_NATIVE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.tokenizer,)
+
+    @_made_once
+    def _untruncated(self) -> Tokenizer:
+        """The tokenizer, or a copy that does not truncate on the right."""
+        if self.max_tokens is None or not self._truncates_right:
+            return self.tokenizer
+        tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
+        tokenizer.no_truncation()
+        return tokenizer
+
+    @_made_once
+    def _description(self) -> dict[str, Any]:
+        """The parsed tokenizer.json."""
+        description: dict[str, Any] = json.loads(self._untruncated.to_str())
+        return description
+
+    @_made_once
+    def _native(self) -> NativeWordPiece | None:
+        return native_wordpiece(self._untruncated) if self._truncates_right else None
+
+    @_made_once
+    def _unigram(self) -> UnigramTokenizer | None:
+        from st_static.tokens.unigram import unigram_tokenizer
+
+        if not self._truncates_right:
+            return None
+        return unigram_tokenizer(self._untruncated, self._description)
+
+    @_made_once
+    def _boundaries(self) -> Boundaries:
+        if self.max_tokens is not None:  # which counts for whole texts
+            return Boundaries(None)
+        found = boundaries_of(self._description)
+        if found.border and self._unigram is not None and self._unigram.splits_punctuation:
+            added = self._description["added_tokens"]
+            return Boundaries(AFTER_PUNCTUATION, tuple(token["content"] for token in added))
+        return found
+
+    def __call__(self, texts: Sequence[str] | pa.Array) -> Ragged:
+        """Encode texts.
+
+        Args:
+            texts: A list of str, or an Arrow string array without nulls, [B].
+
+        Returns:
+            Token ids, [B rows].
+
+        Raises:
+            TypeError: A text is no str; names its position.
+            ValueError: A text is not valid Unicode; names its position.
+        """
+        try:
+            ids = self._encode_any(texts)
+        except (AttributeError, TypeError, UnicodeEncodeError):
+            from st_static.texts.columns import text_column
+
+            text_column(texts)  # says what is wrong with which
+            raise
+        return ids if self.max_tokens is None else ids.first(self.max_tokens)
+
+    def _encode_any(self, texts: Sequence[str] | pa.Array) -> Ragged:
+        """Encode texts [B], without truncation on the right."""
+        given: Any = texts
+        is_array = hasattr(texts, "buffers")  # of pyarrow, which need not be loaded
+        if not is_array and isinstance(self._untruncated.model, models.WordPiece):
+            strings = list(texts)
+            if not all(issubclass(kind, str) for kind in set(map(type, strings))):
+                # Bytes, say, which nanotoken takes as well.
+                raise TypeError("Expected texts of type str.")
+            if native := self._native_for(strings):
+                starts = range(0, len(strings), _STRINGS_AT_A_TIME) or [0]
+                parts = (strings[start : start + _STRINGS_AT_A_TIME] for start in starts)
+                return concatenate([native.encode_many(part) for part in parts])
+            if sum(map(len, strings)) <= _BYTES_AT_A_TIME:
+                return encode_batch(self._untruncated, strings)
+        from st_static.texts import arrow
+
+        array = given if is_array else arrow.strings(texts)
+        if array.nbytes <= _BYTES_AT_A_TIME:
+            return self._encode(array)
+        array = array.cast(arrow.LARGE_STRING)
+        ids = concatenate(list(self.in_parts(array)))
+        offsets, _ = arrow.bytes_of_strings(array)
+        first_piece = np.arange(len(offsets)) + np.searchsorted(self._cuts(array), offsets)
+        return Ragged(ids.values, ids.offsets[first_piece])
+
+    def _native_for(self, texts: Sequence[str]) -> NativeWordPiece | None:
+        """nanotoken, if it takes the tokenizer and is loaded, or repays that with these texts."""
+        if "_native" not in self.__dict__:
+            self._characters_left -= sum(map(len, texts))
+            if self._characters_left >= 0:
+                return None
+        return self._native
+
+    def prepare(self) -> None:
+        """Load what takes many texts; else the first call with many does."""
+        if self._native is None:
+            _ = self._unigram
+
+    def ids_of(self, text: str) -> Ids:
+        """The ids of one text, [T], without loading what only pays for many.
+
+        Raises:
+            UnicodeEncodeError: It is not valid Unicode.
+        """
+        if self.max_tokens is None and (native := self._native_for((text,))):
+            return native.encode(text)
+        if not text.isascii():
+            text.encode()  # of half a surrogate pair the tokenizer says that it is no str
+        with TellingPanics(self.tokenizer):
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def in_parts(self, texts: pa.Array) -> Iterator[Ragged]:
+        """Encode large_string texts [B], some at a time, and long texts piece by piece.
+
+        Yields:
+            Token ids of texts and pieces, [P rows].
+        """
+        from st_static.texts import arrow
+
+        offsets, data = arrow.bytes_of_strings(texts)
+        bounds = np.sort(np.concatenate([offsets, self._cuts(texts)]))
+        pieces = arrow.strings_of_bytes(bounds, data)
+        start = 0
+        while start < len(pieces):
+            # As many as have few bytes, at least one.
+            stop = np.searchsorted(bounds, bounds[start] + _BYTES_AT_A_TIME, side="right") - 1
+            stop = max(start + 1, int(stop))
+            yield self._encode(pieces.slice(start, stop - start))
+            start = stop
+
+    def _cuts(self, texts: pa.Array) -> NDArray[np.int64]:
+        """Where long ones of texts [B] are cut, counted in the bytes of all of them."""
+        from st_static.texts import arrow
+
+        border = self._boundaries.border
+        offsets, data = arrow.bytes_of_strings(texts)
+        is_long = np.diff(offsets) > _PIECE_BYTES
+        if border is None or not is_long.any():
+            return np.empty(0, np.int64)
+        cuts: list[int] = []
+        for i in np.flatnonzero(is_long & ~arrow.contain_any(texts, self._boundaries.kept_whole)):
+            place, end = int(offsets[i]) + _PIECE_BYTES, int(offsets[i + 1])
+            while found := border.search(data.data, place, end):
+                cuts.append(found.start())
+                place = cuts[-1] + _PIECE_BYTES
+        return np.array(cuts, np.int64)
+
+    def _encode(self, texts: pa.Array) -> Ragged:
+        """Encode texts [B] at once."""
+        if self._native is not None:
+            return self._native.encode_many(texts.to_pylist())
+        if self._unigram is not None:
+            return self._unigram.encode(texts)
+        return encode_batch(self._untruncated, texts.to_pylist())
