@@ -11,7 +11,12 @@ from scripts import run_script
 import st_static
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))  # for users
+MEASUREMENTS = sorted((ROOT / "docs" / "measurements").glob("*.md"))
+PAGES = [README, ARCHITECTURE, *DOCS, *MEASUREMENTS]
+MODEL_CARDS = sorted((ROOT / "model_cards").glob("*.md"))
 MEASURED = ROOT / "docs" / "figures" / "quality_and_speed.csv"
 AVERAGE = "Avg (9/56)"
 
@@ -22,7 +27,7 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
     for link in links:
@@ -32,20 +37,32 @@ def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
         assert "://" in link or not anchor or anchor in anchors_of(target), link
 
 
-def test_files_that_design_names_exist() -> None:
-    named = set(
-        re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|jinja|csv))`", PAGES[1].read_text("utf-8"))
-    )
-    files = [
-        path.as_posix() for path in ROOT.rglob("*.*") if path.suffix in {".py", ".jinja", ".csv"}
-    ]
+def test_files_that_the_architecture_names_exist() -> None:
+    text = ARCHITECTURE.read_text("utf-8")
+    named = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|jinja|csv|js|toml))`", text))
     assert len(named) > 60
-    assert [name for name in sorted(named) if not any(f.endswith(f"/{name}") for f in files)] == []
+    roots = (ROOT, ROOT / "st_static")
+    assert [name for name in named if not any((root / name).is_file() for root in roots)] == []
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = PAGES[0].read_text("utf-8")
-    assert all(f"](docs/{page.name})" in readme for page in PAGES[2:])
+def test_the_architecture_is_read_in_one_sitting() -> None:
+    assert len(ARCHITECTURE.read_bytes()) <= 12_000
+
+
+def test_every_page_is_linked_from_the_readme_or_the_index() -> None:
+    readme, index = (page.read_text("utf-8") for page in (README, MEASUREMENTS[0]))
+    assert MEASUREMENTS[0].name == "README.md"
+    assert all(f"](docs/{page.name})" in readme for page in DOCS)
+    assert all(f"]({page.name})" in index for page in MEASUREMENTS[1:])
+    assert all(
+        f"]({page})" in readme for page in ("ARCHITECTURE.md", "docs/measurements/README.md")
+    )
+
+
+def test_every_benchmark_is_named_by_a_page() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in [*PAGES, *MODEL_CARDS])
+    benchmarks = {path.name for path in (ROOT / "benchmarks").iterdir() if path.is_file()}
+    assert {name for name in benchmarks if name not in text} == set()
 
 
 def measured() -> list[dict[str, str]]:
@@ -70,7 +87,7 @@ def test_the_figure_is_drawn_from_the_measured_rows(tmp_path: Path) -> None:
 
 
 def test_the_readme_tells_the_results_of_the_cards() -> None:
-    readme = PAGES[0].read_text("utf-8")
+    readme = README.read_text("utf-8")
     for name in ("minilm-256", "quickstart"):
         facts = json.loads((ROOT / "model_cards" / f"{name}.json").read_text("utf-8"))
         rows = {entry["model"]: entry for entry in facts["scores"]["rows"]}
@@ -90,5 +107,5 @@ def test_a_public_name_shows_a_use_that_is_run(name: str) -> None:
 
 
 def test_users_need_no_name_from_inside_the_package() -> None:
-    for page in (path for path in PAGES if path.name != "DESIGN.md"):
+    for page in [README, *DOCS]:
         assert not re.findall(r"(?:from|import) st_static\.", page.read_text("utf-8"))
