@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,16 @@ SENTENCES = [
     "Combining marks: cafe\u0301, n\u0303andu\u0301, a\u0323\u0302.",
     "Numbers such as 12,345.67 and 1e-5 are read as well.",
 ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_texts_go_to_nanotoken() -> Iterator[None]:
+    """As many do: texts of tests are so few that the tokenizer itself would give all ids."""
+    from st_static.tokens import fast_tokenizer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast_tokenizer, "_CHARACTERS_WITHOUT_NATIVE", 0)
+        yield
 
 
 @pytest.fixture(scope="session")

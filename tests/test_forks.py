@@ -77,7 +77,9 @@ def scenarios(home: Path) -> dict[str, Callable[[], np.ndarray]]:
     from sentence_transformers import SentenceTransformer
 
     from st_static import FastEncoder, StaticWordEmbedding, accelerate
+    from st_static.tokens import fast_tokenizer
 
+    fast_tokenizer._CHARACTERS_WITHOUT_NATIVE = 0  # as many texts do, few use nanotoken
     folder = home / "model"
     load = FastEncoder.from_pretrained
     encoder, alone = load(folder, threads=4), load(folder, threads=1)

@@ -117,7 +117,7 @@ def rows(ragged: Ragged) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def student_encoder(student):
-    """One encoder for all examples, so that its memory is full of the earlier ones."""
+    """One encoder for all examples, so that nanotoken's cache is full of earlier ones."""
     return FastTokenizer(student)
 
 
@@ -227,7 +227,7 @@ def test_truncated_texts(encoders, name, texts):
 
 @pytest.fixture(scope="module")
 def pieces():
-    """A tokenizer of pieces, whose distinct parts of words are remembered."""
+    """A tokenizer of pieces, whose texts are cut inside of words."""
     scores = {"▁the": -2.0, "keeper": -3.0, "ship": -3.5, "東京": -4.0, "▁": -5.0}
     letters = dict.fromkeys("abcdefghijklmnopqrstuvwxyz0123456789東京タワー", -6.0)
     return build_piece_tokenizer(list({**letters, **scores}.items()), Normalization())

@@ -1,6 +1,7 @@
 """A panic of the tokenizers library, which is no Exception, is told in a sentence everywhere."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ def test_what_ends_a_program_is_no_panic(
     def interrupt(*_: object, **__: object) -> None:
         raise error
 
+    monkeypatch.setitem(sys.modules, "nanotoken", None)
     monkeypatch.setattr(Tokenizer, "encode", interrupt, raising=True)
     with pytest.raises(error):
         encoder.encode("rows")

@@ -75,7 +75,6 @@ def test_one_other_id_is_told_and_it_is_not_used(student, monkeypatch, caplog, o
     monkeypatch.setattr(NativeWordPiece, "encode_many", one_id_differs)
     with caplog.at_level(logging.WARNING):
         encoder = FastTokenizer(student)
-        encoder.prepare()
         texts = ["The ship", f"a {odd}", ""]
         assert rows(encoder(texts)) == ids_of(student, texts)
         encoder(texts)
@@ -100,7 +99,6 @@ def test_rows_of_other_lengths_are_seen(student, monkeypatch, cut):
 def test_without_it_the_tokenizer_gives_the_ids(student, monkeypatch):
     monkeypatch.setitem(sys.modules, "nanotoken", None)
     encoder = FastTokenizer(student)
-    encoder.prepare()
     texts = ["The keeper's ship", "café 東京", ""]
     assert rows(encoder(texts)) == ids_of(student, texts)
     assert encoder.ids_of(texts[1]) == ids_of(student, texts)[1]
@@ -175,7 +173,6 @@ def test_a_fork_beside_other_threads_loads_it_anew(student, beside):
 
 def _encode_in_child(tokenizer, texts, pipe):
     encoder = FastTokenizer(tokenizer)
-    encoder.prepare()
     pipe.send(rows(encoder(texts)))
 
 
