@@ -86,7 +86,11 @@ class RayCluster:
         """
         self._check_gpus()
         expected = _facts(facts)
-        nodes = [node for node in ray.nodes() if node["Alive"] and _can_work(node["Resources"])]
+        nodes = [
+            node
+            for node in ray.nodes()
+            if node["Alive"] and (node["Resources"].get("CPU") or node["Resources"].get("GPU"))
+        ]
         sent = _pickled(facts)
         # Several nodes may have one address.
         asked = [
@@ -240,10 +244,6 @@ def _on_node(node_id: str) -> Any:
     # One call, after which the process ends: it may have loaded a teacher.
     once = {"max_calls": 1, "max_retries": 0, "num_cpus": 0}
     return ray.remote(**once, scheduling_strategy=strategy)(_facts_there)
-
-
-def _can_work(resources: dict[str, float]) -> bool:
-    return bool(resources.get("CPU") or resources.get("GPU"))
 
 
 def _facts_there(facts: bytes) -> dict[str, str]:

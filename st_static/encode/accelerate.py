@@ -188,9 +188,7 @@ class _FastEncode:
     def _encoder(self, asked: dict[str, Any]) -> TableEncoder | None:
         """The model as it is now, with what is asked for; None if it is not as we write models."""
         model = self._model
-        weights = list(model.parameters())
-        others = any(w.device.type != "cpu" or w.dtype != torch.float32 for w in weights)
-        if others or not _is_plain(model):
+        if not _is_plain(model):
             return None
         prompt, name = asked["prompt"], asked["prompt_name"]
         if prompt is not None and name is not None:
@@ -211,7 +209,7 @@ class _FastEncode:
 
 
 def _is_plain(model: SentenceTransformer) -> bool:
-    """Whether the vectors of a model are surely computed by the library's own code alone."""
+    """Whether a model computes on a CPU, in float32, and surely by the library's own code alone."""
     table, others = model[0], list(model)[1:]
     own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
     library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
@@ -228,6 +226,7 @@ def _is_plain(model: SentenceTransformer) -> bool:
             for module in model.modules()
             for hooks in ("_forward_hooks", "_forward_pre_hooks")
         )
+        and all(w.device.type == "cpu" and w.dtype == torch.float32 for w in model.parameters())
     )
 
 

@@ -154,10 +154,11 @@ def _openmp() -> ThreadpoolController:
 
 
 def blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) -> Iterator[Block]:
-    """Cut texts into blocks, at least one for each thread if there are many."""
+    """Cut texts into blocks, as many for each thread if there are many."""
     start = 0
     most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
-    size = min(most, max(1024, -(-len(texts) // threads)))
+    blocks_of_thread = max(1, -(-len(texts) // (threads * most)))
+    size = min(most, max(1024, -(-len(texts) // (threads * blocks_of_thread))))
     for part in [texts] if isinstance(texts, list) else texts.chunks:
         fitting = len(part) * _BLOCK_BYTES // max(1, _size(part))
         step = max(1, min(size, fitting))

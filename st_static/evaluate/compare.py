@@ -71,9 +71,10 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
 
 
 def _row(model: ModelScores, is_ambiguous: bool, columns: _Columns) -> dict[str, object]:
-    """A model's means."""
+    """A model's name, with its revision where another has the same name, and means."""
+    name = f"{model.name} {model.revision[:7]}".strip() if is_ambiguous else model.name
     means = {heading: _value(model, heading, groups) for heading, groups in columns.items()}
-    return {"model": _row_name(model, is_ambiguous), "origin": model.origin, **means}
+    return {"model": name, "origin": model.origin, **means}
 
 
 def _common(models: Sequence[ModelScores], types: Mapping[str, str], benchmark: str) -> list[str]:
@@ -113,11 +114,6 @@ def _value(model: ModelScores, heading: str, groups: Sequence[Sequence[str]]) ->
     return _mean_of_means(model.scores, groups) if has_all else model.means.get(heading)
 
 
-def _row_name(model: ModelScores, is_ambiguous: bool) -> str:
-    """A model's name, with its revision where another has the same name."""
-    return f"{model.name} {model.revision[:7]}".strip() if is_ambiguous else model.name
-
-
 def _averages(
     benchmark: str, common: list[str], by_type: Mapping[str, list[str]], n_tasks: int
 ) -> _Columns:
@@ -143,8 +139,5 @@ def _share(n: int, of: int) -> str:
 
 def _mean_of_means(scores: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
     """The mean of the means over groups of tasks."""
-    return sum(_mean(scores, tasks) for tasks in groups) / len(groups)
-
-
-def _mean(scores: Mapping[str, float], tasks: Sequence[str]) -> float:
-    return sum(scores[task] for task in tasks) / len(tasks)
+    means = [sum(scores[task] for task in tasks) / len(tasks) for tasks in groups]
+    return sum(means) / len(means)

@@ -54,7 +54,7 @@ class FinderFiles(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def load_finder(files: FinderFiles) -> WordFinder:
-    """Load a finder, once in a process, so that what it remembers outlives a shard."""
+    """Load a finder, once in a process, so that what nanotoken remembers outlives a shard."""
     student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
     if not has_pieces(student):  # of unknown words, the pieces are not looked for
         words = read_table(files.words)["text"].to_pylist()

@@ -3,7 +3,6 @@ and from measuring here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from st_static.model.export import PCA_FILE, own_files
 from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.processors import n_processors
-from st_static.publish.card.facts import CardFacts, ResultEntry
+from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.measurements import (
     find_speed_texts,
@@ -53,6 +52,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     teacher = load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder, inputs.work_dir) if inputs.work_dir else None
     texts = find_speed_texts(languages, built)
+    mteb_versions = sorted({entry.mteb_version for entry in entries})
     return CardFacts(
         name=name,
         hub_id=inputs.hub_id,
@@ -67,7 +67,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         recipe_hash=digest(record["recipe"]),
         stages=record["stages"],
         seconds=_build_seconds(record["stages"], inputs.work_dir),
-        versions=record["versions"] | {"mteb": _mteb_versions(entries)},
+        versions=record["versions"] | {"mteb": ", ".join(mteb_versions)},
         teacher_id=teacher_id,
         results=entries,
         n_tasks=len({entry.task for entry in entries}),
@@ -75,7 +75,9 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
         left_out=scores.left_out,
         benchmark=inputs.benchmark,
         published_source=scores.published_source,
-        **_machine(),
+        load=machine_load(),  # before speeds are measured
+        processor=processor_name(),
+        threads=n_processors(),
         speed=measure_speeds(folder, model, name, teacher, inputs.peer_models, texts.texts),
         speed_texts=texts.source,
         **_parts(folder, model),
@@ -97,15 +99,6 @@ def _parts(folder: Path, model: StaticModel) -> dict[str, Any]:
     for dtype, name in FILE_OF_DTYPE.items():
         onnx = dtype if (folder / name).is_file() else onnx
     return {"head_units": model.head.units if model.head else 0, "onnx": onnx}
-
-
-def _machine() -> dict[str, Any]:
-    """On what speeds are measured, before they are."""
-    return {"load": machine_load(), "processor": processor_name(), "threads": n_processors()}
-
-
-def _mteb_versions(entries: Sequence[ResultEntry]) -> str:
-    return ", ".join(sorted({entry.mteb_version for entry in entries}))
 
 
 def _build_seconds(stages: dict[str, Any], work_dir: Path | None) -> dict[str, float]:

@@ -208,13 +208,11 @@ def _rebuild_command(facts: CardFacts) -> str:
 
 def _by_task(entries: Sequence[ResultEntry]) -> list[dict[str, Any]]:
     """The results, those of a type together, with their languages by name."""
-    ordered = sorted(entries, key=lambda e: (e.type, e.task, e.config, e.split))
-    return [{**asdict(entry), "language": _language(entry)} for entry in ordered]
-
-
-def _language(entry: ResultEntry) -> str:
-    """The languages of a result's texts, by name."""
-    return name_languages(list(dict.fromkeys(map(language_tag, entry.languages))))
+    rows = []
+    for entry in sorted(entries, key=lambda e: (e.type, e.task, e.config, e.split)):
+        languages = list(dict.fromkeys(map(language_tag, entry.languages)))
+        rows.append({**asdict(entry), "language": name_languages(languages)})
+    return rows
 
 
 def _cell(value: Any) -> str:
