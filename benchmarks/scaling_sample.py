@@ -41,9 +41,8 @@ from scaling_size import (
 
 from st_static.commands.build import parse_build
 from st_static.distill import teacher_shards
-from st_static.distill.config import BuildConfig, CorpusConfig
+from st_static.distill.config import BuildConfig, CorpusConfig, SelectionConfig
 from st_static.distill.corpus.candidates import Pairs, order_candidates
-from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
 from st_static.distill.corpus.selection import _in_order, select, write_selection
 from st_static.distill.corpus.sentences import write_sentences

@@ -508,19 +508,18 @@ def write_cached_dataset(
     copy.rename(place / "default/0.0.0" / revision)
 
 
-def test_a_cached_dataset_serves_in_its_own_revision_only(
+def test_a_cached_dataset_serves_without_the_hub(
     online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point_to(CLOSED, monkeypatch)
     write_cached_dataset(
         "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
     )
-    for revision in (None, REVISION):
-        corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
-        corpus.require()
-        assert list(corpus) == ["One.", "Two."]
+    corpus = Corpus(CorpusConfig(dataset="org/web"))
+    corpus.require()
+    assert list(corpus) == ["One.", "Two."]
     with pytest.raises(ValueError, match=r"cannot be reached .* or give local text as corpus\.fil"):
-        Corpus(CorpusConfig(dataset="org/web", revision="9" * 40)).require()
+        Corpus(CorpusConfig(dataset="org/other")).require()
     assert not constants.HF_HUB_OFFLINE
 
 

@@ -84,7 +84,6 @@ SMALL = {
         "eval_steps": 10,
         "batch_size": 16,
         "groups_per_batch": 4,
-        "n_clusters": 8,
     },
 }
 

@@ -23,11 +23,10 @@ from st_static.distill.corpus.splitting import warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
-from st_static.distill.sentence_pca import check_sentences, resolve_components
+from st_static.distill.sentence_pca import resolve_components
 from st_static.distill.sources import check_devices, check_places
 from st_static.distill.stage_keys import (
     Key,
-    distillation_key,
     fine_tuning_key,
     format_of,
     selection_key,
@@ -131,14 +130,13 @@ class _Build:
         self.corpus = Corpus(config.corpus)
         if self.corpus.is_dataset and not self._has_sentences():
             self.corpus.require()
-        self.pairs = given_pairs(config.pairs)
+        self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(
             config.teacher, languages_of(config.language), engine.teacher_on
         )
         _, dimension = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
         )
-        check_sentences(config.pca, self.teacher.dimension, config.pca.n_sentences)
         config = replace(config, vocabulary=self.vocabulary)
         self.tables = WordTables(config, self.teacher, self.work, self.pairs, self.engine)
         dims = config.distillation.matryoshka_dims
@@ -164,7 +162,7 @@ class _Build:
         seed = {"seed": config.seed}
         self._stage("pca", asdict(config.pca) | seed, self.tables.pca)
         if config.distillation.max_steps:
-            key = distillation_key(config.distillation) | seed
+            key = asdict(config.distillation) | seed
             self._stage("distillation", key, self.tables.distillation)
         if config.pairs.is_wanted:
             key = fine_tuning_key(config.pairs, self.pairs, config.distillation) | seed

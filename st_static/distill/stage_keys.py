@@ -27,27 +27,6 @@ Key = dict[str, Any]
 _FORMAT = 1
 # The same where words are not English ones: it may be raised without making English builds anew.
 _FORMAT_OF_OTHERS = 2
-# Options that came later, with the values that leave older stages' keys as they were: what was
-# done before there was a choice, whatever the defaults are now.
-_DISTILLATION_BEFORE = {
-    "optimizer": "sparse_adam",
-    "max_grad_norm": 0.0,
-    "device": None,
-    "sentences_per_word": None,
-    "development": "corpus",
-    "head": 0,
-    "cosines": 0.0,
-    "spread": 0.0,
-    "estimate": 0.0,
-    "words": 0.0,
-}
-_SELECTION_BEFORE = {
-    "further": 0.0,
-    "spans": 0.0,
-    "span_words": [1, 5],
-    "passages": 0.0,
-    "passage_words": [40, 220],
-}
 
 
 def format_of(vocabulary: VocabularyConfig) -> int:
@@ -66,21 +45,16 @@ def sentences_key(config: SentencesConfig, corpus: Corpus, language: Any, engine
 
 
 def vocabulary_key(vocabulary: VocabularyConfig, teacher: Teacher) -> Key:
-    """What determines the vocabulary; stages of before there was a choice stay valid."""
-    usual = asdict(VocabularyConfig().with_defaults_of([])) | {"unknown": "pieces"}
-    del usual["size"], usual["min_count"]
-    chosen = {k: v for k, v in asdict(vocabulary).items() if v != usual.get(k)}
-    return chosen | {"teacher_tokenizer": digest(teacher.tokenizer.to_str())}
+    """What determines the vocabulary."""
+    return asdict(vocabulary) | {"teacher_tokenizer": digest(teacher.tokenizer.to_str())}
 
 
 def selection_key(config: SelectionConfig, teacher: Teacher) -> Key:
-    """What determines the selection; stages of before there were other lengths stay valid."""
-    key = _without(_SELECTION_BEFORE, asdict(config))
+    """What determines the selection."""
     if not config.passages:
-        return key
+        return asdict(config)
     # How long passages may be: the prompt takes its part of what the teacher reads.
-    prompt = {"prompt": teacher.prompt} if teacher.prompt else {}
-    return key | {"max_tokens": teacher.max_tokens} | prompt
+    return asdict(config) | {"max_tokens": teacher.max_tokens, "prompt": teacher.prompt}
 
 
 def teacher_key(teacher: Teacher) -> Key:
@@ -94,23 +68,11 @@ def teacher_key(teacher: Teacher) -> Key:
     }
 
 
-def distillation_key(config: DistillationConfig) -> Key:
-    """What determines the training; stages of before there was a choice stay valid."""
-    return _without(_DISTILLATION_BEFORE, asdict(config))
-
-
 def fine_tuning_key(
     config: PairsConfig, pairs: pa.Table | None, distillation: DistillationConfig
 ) -> Key:
     """What determines the training on pairs: given ones, or those that are mined."""
-    training = ("max_steps", "batch_size", "temperature", "learning_rate")
-    mining = () if pairs else ("mined", "min_cosine", "margin")
-    key = {name: getattr(config, name) for name in (*training, *mining)}
+    key = {"max_steps": config.max_steps, "distillation": asdict(distillation)}
     if pairs:
-        key["pairs"] = digest({name: pairs[name].to_pylist() for name in pairs.column_names})
-    return key | {"distillation": distillation_key(distillation)}
-
-
-def _without(before: Key, key: Key) -> Key:
-    """A key without the options that say what was done before there was a choice."""
-    return {name: value for name, value in key.items() if value != before.get(name, ...)}
+        return key | {"pairs": digest({n: pairs[n].to_pylist() for n in pairs.column_names})}
+    return key | {"mined": config.mined}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from sentence_transformers.util import is_sentence_transformer_model
 from transformers import PretrainedConfig
@@ -100,8 +100,7 @@ def _with_pooling(config: TeacherConfig, folder: str, from_cache: bool) -> Sente
         processor_kwargs=source,
     )
     pooling = Pooling(int(transformer.get_embedding_dimension()), pooling_mode=config.pooling)
-    last = [Normalize()] if config.normalize else []
-    return SentenceTransformer(modules=[transformer, pooling, *last], device=config.device)
+    return SentenceTransformer(modules=[transformer, pooling], device=config.device)
 
 
 def _check_modules(model: SentenceTransformer, config: TeacherConfig) -> None:
@@ -110,21 +109,12 @@ def _check_modules(model: SentenceTransformer, config: TeacherConfig) -> None:
     Raises:
         ValueError: They are not.
     """
-    found = {
-        "pooling": next((m.pooling_mode for m in model if isinstance(m, Pooling)), None),
-        "normalize": any(isinstance(m, Normalize) for m in model),
-    }
-    for name, has in found.items():
-        says = getattr(config, name)
-        if says is not None and says != has:
-            raise ValueError(
-                f"teacher.{name} is {_in_yaml(says)}, but the teacher {config.model!r} comes with "
-                f"{_in_yaml(has)} in its own modules.json. Leave it out: --teacher.{name} null."
-            )
-
-
-def _in_yaml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    pooling = next((m.pooling_mode for m in model if isinstance(m, Pooling)), None)
+    if config.pooling not in (None, pooling):
+        raise ValueError(
+            f"teacher.pooling is {config.pooling}, but the teacher {config.model!r} comes with "
+            f"{pooling} in its own modules.json. Leave it out: --teacher.pooling null."
+        )
 
 
 def _description(config: TeacherConfig, folder: str, from_cache: bool) -> dict[str, Any]:

@@ -86,15 +86,16 @@ class WordTables:
             ValueError: There are not.
         """
         config, served = self.config, self.work.served
+        batch_size = config.distillation.batch_size
         check_sentences(config.pca, self.teacher.dimension, len(served))
         if config.distillation.max_steps:
             check_sizes(*self.training_sentences, config.distillation)
         if self.pairs:
             n_sentences = len(self.training_sentences.train)
-            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, config.pairs)
+            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
         elif config.pairs.mined:  # at most one pair of a sentence
             n_sentences = min(len(self.training_sentences.train), len(served))
-            check_size("training sentences", n_sentences, config.pairs.batch_size, "pairs")
+            check_size("training sentences", n_sentences, batch_size)
 
     def extraction(self, folder: Path) -> Figures:
         """Means of the teacher's vectors of each word (paper section 2.1)."""

@@ -36,14 +36,15 @@ from st_static.distill.config import (
     CorpusConfig,
     DistillationConfig,
     ExportConfig,
+    PairsConfig,
     SelectionConfig,
     SentencePCAConfig,
     SentencesConfig,
     TeacherConfig,
     VocabularyConfig,
 )
+from st_static.distill.corpus import selection as selection_stage
 from st_static.distill.distillation import training_device
-from st_static.distill.pairs.config import PairsConfig
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import WorkDirectory
@@ -424,10 +425,11 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> No
 
 
 def test_further_texts_are_trained_on_and_change_nothing_else(
-    own_copy: BuildConfig, built: BuildResult
+    own_copy: BuildConfig, built: BuildResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(selection_stage, "PASSAGE_WORDS", [8, 14])
     own = own_copy.selection
-    selection = replace(own, further=0.3, spans=0.2, passages=0.1, passage_words=[8, 14])
+    selection = replace(own, further=0.3, spans=0.2, passages=0.1)
     result = build(replace(own_copy, selection=selection))
     figures, before = result.work.figures("selection"), built.work.figures("selection")
     assert figures["further"] > 20
@@ -450,9 +452,12 @@ def test_further_texts_are_trained_on_and_change_nothing_else(
     assert trained[0] == trained[1] + others
 
 
-def test_passages_are_chosen_anew_for_another_prompt(own_copy: BuildConfig) -> None:
+def test_passages_are_chosen_anew_for_another_prompt(
+    own_copy: BuildConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They must fit into what the teacher reads, together with it; sentences are as they were."""
-    lengths = replace(own_copy.selection, passages=0.1, passage_words=[8, 14])
+    monkeypatch.setattr(selection_stage, "PASSAGE_WORDS", [8, 14])
+    lengths = replace(own_copy.selection, passages=0.1)
     prompted = replace(own_copy.teacher, prompt="bafo ceda bafo ceda ")
     for selection, is_new in ((own_copy.selection, False), (lengths, True)):
         plain = select_sentences(replace(own_copy, selection=selection))
@@ -464,7 +469,7 @@ def test_passages_are_chosen_anew_for_another_prompt(own_copy: BuildConfig) -> N
 def test_too_little_text_for_passages_is_said(
     own_copy: BuildConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lengths = replace(own_copy.selection, passages=0.1, passage_words=[5000, 6000])
+    lengths = replace(own_copy.selection, passages=0.1)
     select_sentences(replace(own_copy, selection=lengths))
     assert re.search(r"selection\.passages asks for \d+, but there are only 0 of", caplog.text)
 
@@ -639,15 +644,6 @@ def test_too_few_sentences_to_train_on_are_told_of_before_the_teacher_reads(
     assert build(without).output.is_dir()
 
 
-def test_a_sample_that_is_too_small_for_the_pca_is_told_of_at_once(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    pca = SentencePCAConfig(n_components=31, n_remove=1, n_sentences=31)
-    assert is_refused(
-        anew(config, tmp_path, pca=pca), r"but pca\.n_sentences is 31\. Raise it, or lower"
-    )
-
-
 def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="matryoshka_dims"):
         build(
@@ -820,8 +816,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: s
 TRAININGS = {
     "last checkpoint": {"max_steps": 30},
     "odd last step": {"max_steps": 25},
-    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "patience": 1}
-    | {"eval_steps": 1},
+    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "eval_steps": 1},
 }
 
 
@@ -850,7 +845,7 @@ def own_training(trained: tuple[BuildConfig, BuildResult], tmp_path: Path) -> Bu
 def test_training_ends_as_it_should(trained: tuple[BuildConfig, BuildResult]) -> None:
     config, result = trained
     steps, most = result.stage("distillation").figures["steps"], config.distillation.max_steps
-    assert steps < most if config.distillation.patience == 1 else steps == most
+    assert steps < most if config.distillation.eval_steps == 1 else steps == most
 
 
 def test_a_build_that_stops_after_the_last_step_trains_no_further(

@@ -34,9 +34,7 @@ from st_static.model.static_model import read_static_model
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
-QUICK = DistillationConfig(
-    max_steps=60, batch_size=16, groups_per_batch=4, n_clusters=16, eval_steps=30, log_steps=30
-)
+QUICK = DistillationConfig(max_steps=60, batch_size=16, groups_per_batch=4, eval_steps=30)
 
 
 def save_member(folder: Path, words: list[str], dimension: int, seed: int) -> Path:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.candidates import (
     CandidatePlan,
     Pairs,
@@ -29,7 +30,6 @@ from st_static.distill.corpus.candidates import (
     word_ranges,
     write_candidates,
 )
-from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.finders import FinderFiles, load_finder
 from st_static.distill.corpus.further_texts import (
     Fits,
@@ -49,6 +49,11 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import offsets_of
 
 logger = logging.getLogger(__name__)
+
+SPAN_WORDS = [1, 5]
+"""Fewest and most words of a span."""
+PASSAGE_WORDS = [40, 220]
+"""Fewest and most words of a passage."""
 
 # Batches are cut from this order, and what is in a batch decides how its vectors round. The key
 # keeps sentences of equal length from following the order of the corpus.
@@ -173,7 +178,7 @@ class _FurtherTexts:
         if not n:
             return self._rows([])
         texts = selected.filter(pc.invert(selected["held_out"]))["text"].to_pylist()
-        spans = draw_spans(texts, n, self.config.span_words, tokenizer)
+        spans = draw_spans(texts, n, SPAN_WORDS, tokenizer)
         _warn_of_few("spans", len(spans), n, "different ones in as many sentences")
         return self._rows(spans)
 
@@ -182,9 +187,10 @@ class _FurtherTexts:
     ) -> pa.Table:
         """Passages of the corpus that the teacher reads to their end."""
         n = round(self.config.passages * self.n_sentences)
-        plan = PassagePlan(self.config.passage_words, held_out_from, languages, fits)
+        plan = PassagePlan(PASSAGE_WORDS, held_out_from, languages, fits)
         passages = choose(draw_passages(shards, n, plan), n)
-        reason = "of selection.passage_words that the teacher reads to their end"
+        low, high = PASSAGE_WORDS
+        reason = f"of {low} to {high} words that the teacher reads to their end"
         _warn_of_few("passages", len(passages), n, reason)
         return self._rows(passages)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus.blocks import (
     BlockList,
     are_listed,
@@ -24,7 +25,6 @@ from st_static.distill.corpus.blocks import (
     write_block,
     write_part_end,
 )
-from st_static.distill.corpus.config import SentencesConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.parts import Part, file_parts, in_blocks, in_shares, read_parts
 from st_static.distill.corpus.repetitions import SCHEMA, write_distinct

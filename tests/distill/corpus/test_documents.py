@@ -377,7 +377,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
         return iter(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    monkeypatch.setattr(documents, "require_dataset", lambda *_, **__: None)
     return rows, calls
 
 
@@ -398,7 +398,7 @@ def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> Non
         return ({"text": text} for text in rows[name])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    monkeypatch.setattr(documents, "require_dataset", lambda *_, **__: None)
     config = CorpusConfig(dataset="org/web", dataset_config=["en", "ja", "de"])
     assert list(Corpus(config)) == ["one", "一", "eins", "two", "zwei", "three"]
     assert list(Corpus(replace(config, max_documents=4))) == ["one", "一", "eins", "two"]
