@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from st_static.cli import COMMANDS, main, run_command
+from st_static.commands import build
 from st_static.commands.build import parse_build
 from st_static.distill import pipeline as recipe
 from st_static.distill import report, sources
@@ -374,7 +375,7 @@ def test_what_is_wrong_with_publishing_after_a_build(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_script = runpy.run_path(str(ROOT / "recipes/build.py"))["run"]
-    for command in (run_script, COMMANDS["build"][0]):
+    for command in (run_script, build.run):
         with pytest.raises(SystemExit) as status:
             command(arguments)
         assert status.value.code == 2

@@ -78,6 +78,8 @@ def _parse(
     elif default_recipe and "--config" not in options_in(arguments):
         arguments[:0] = ["--config", default_recipe]
     with refusing("st-static build"):
+        for argument in filter(is_broken, arguments):
+            raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
         files = {file: read_recipe(file) for file in values_of("--config", arguments)}
         keys = {key for values in files.values() for key in values}
         is_ensemble = "members" in keys or "--members" in options_in(arguments)
@@ -85,8 +87,6 @@ def _parse(
         options = vars(_parser(kind).read(arguments))
         recipes = [checked_keys(values, kind, file) for file, values in files.items()]
         given = {key: value for key, value in options.items() if key in hints_of(kind)}
-        for argument in filter(is_broken, arguments):
-            raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
         values: dict[str, Any] = {}
         places: dict[str, str] = {}
         for file, found in zip(files, recipes, strict=True):

@@ -140,22 +140,17 @@ def make_recipe(
     try:
         return recipe(**given)
     except FieldError as error:
-        place = places[prefix + error.field]
-        advice = "" if place.startswith("--") else _advice(error.hint, error.value)
-        if any(get_origin(kind) is list for kind in _kinds(error.hint)) and not advice:
+        place, kinds = places[prefix + error.field], list(_kinds(error.hint))
+        advice = ""
+        if isinstance(error.value, list) and list[str] in kinds:
+            advice = " Put each text in quotes."  # in YAML, no is false, and a language, too
+        elif str in kinds and not isinstance(error.value, list | dict):
+            advice = " Put it in quotes."
+        elif any(get_origin(kind) is list for kind in kinds):
             advice = " Write a list as '[one, two]'."
         expected = f"expected {in_words(error.hint)}, but got {_shown(error.value)}"
         kind = UsageError if isinstance(error, FieldTypeError) else ValueError
         raise kind(f"{place}: {expected}.{advice}") from None
-
-
-def _advice(hint: Any, value: Any) -> str:
-    """What to put into quotes in YAML, where no is false, and the language no is "no"."""
-    kinds = _kinds(hint)
-    if str in kinds and not isinstance(value, list | dict):
-        return " Put it in quotes."
-    is_of_texts = list[str] in kinds and isinstance(value, list)
-    return " Put each text in quotes." if is_of_texts else ""
 
 
 def _shown(value: Any) -> str:

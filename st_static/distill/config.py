@@ -91,7 +91,7 @@ class TeacherConfig:
     """What the teacher is, for the model card, when it is not on the Hub."""
 
     @model_validator(mode="after")
-    def _code_is_pinned(self) -> TeacherConfig:
+    def _values_fit(self) -> TeacherConfig:
         require(
             not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
             "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
@@ -134,7 +134,7 @@ class CorpusConfig:
     rebuilt from an open corpus before it is uploaded."""
 
     @model_validator(mode="after")
-    def _configurations_differ(self) -> CorpusConfig:
+    def _values_fit(self) -> CorpusConfig:
         names = self.dataset_configs
         require(
             0 < len(names) == len(set(names)),
@@ -187,7 +187,7 @@ class SentencesConfig:
     """Least share of letters among the characters, 0 to 1."""
 
     @model_validator(mode="after")
-    def _words_are_a_range(self) -> SentencesConfig:
+    def _values_fit(self) -> SentencesConfig:
         require(
             self.min_words <= self.max_words,
             "Expected sentences.min_words <= sentences.max_words, but they are "
@@ -295,7 +295,7 @@ class SelectionConfig:
     are longer than the teacher reads are left out."""
 
     @model_validator(mode="after")
-    def _sample_is_large_enough(self) -> SelectionConfig:
+    def _values_fit(self) -> SelectionConfig:
         require(
             self.sentences_per_word <= self.max_candidates,
             "Expected selection.sentences_per_word <= selection.max_candidates, but they are "
@@ -432,7 +432,7 @@ class PairsConfig:
     """Training steps, half of them on pairs."""
 
     @model_validator(mode="after")
-    def _source_is_one(self) -> PairsConfig:
+    def _values_fit(self) -> PairsConfig:
         named = [name for name in ("files", "dataset", "mined") if getattr(self, name)]
         require(
             len(named) < 2,
@@ -525,7 +525,7 @@ class BuildConfig:
     """Questions that are answered after the build, by searching the corpus with the new model."""
 
     @model_validator(mode="after")
-    def _sections_fit(self) -> BuildConfig:
+    def _values_fit(self) -> BuildConfig:
         check_language(self.language)
         require(
             self.address is None or self.engine == "ray",

@@ -78,7 +78,7 @@ class Problem:
 
     def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
         # A hopeless run starts from what is to be found, and can only get worse.
-        start = self.target if config.max_steps == HOPELESS.max_steps else self.start
+        start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
         arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         table, _, figures = distill(*arguments, measure=self.measure)
         return table, figures
@@ -101,6 +101,7 @@ class Problem:
 @pytest.fixture(scope="module", autouse=True)
 def quick_trainer():
     """Leave out what makes short runs long: model cards in checkpoints, collecting old garbage."""
+    distillation._LOG_STEPS = 5
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SentenceTransformer, "_create_model_card", lambda *_, **__: None)
@@ -344,9 +345,9 @@ def test_another_seed_gives_another_table(problem, uninterrupted, tmp_path):
 
 def test_patience_stops_early(problem, tmp_path):
     _, figures = problem.distill(tmp_path, HOPELESS)
-    # The best is the first of four.
-    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20]
-    assert (figures["steps"], figures["best_step"]) == (20, 5)
+    # The best is the first of six.
+    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20, 25, 30]
+    assert (figures["steps"], figures["best_step"]) == (30, 5)
 
 
 def test_training_logs_its_loss(uninterrupted):

@@ -347,7 +347,7 @@ DISTILLED = {"members": ["a"], "form": "distilled", "corpus": CorpusConfig(docst
     [
         ({}, "at least one model in members"),
         ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
-        ({"members": ["a"], "dimension": 0}, "dimension must be positive, but it is 0"),
+        ({"members": ["a"], "dimension": 0}, "dimension: expected a whole number of at least 1"),
         ({"members": ["a"], "export": ExportConfig(normalize=False)}, "export.normalize is false"),
         (DISTILLED | {"held_out": 200}, r"held_out \(200\) must be at least .*batch_size \(256\)"),
         (DISTILLED | {"n_sentences": 8191}, r"n_sentences \(8191\) must be at least 8192: twice"),

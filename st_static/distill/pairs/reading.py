@@ -15,7 +15,7 @@ from st_static.distill.corpus.documents import stream_dataset
 from st_static.distill.corpus.text_files import find_files, reading
 from st_static.distill.progress import bar
 from st_static.encode.file_names import decompressed, split_name
-from st_static.hub_access import require_dataset
+from st_static.hub import require_dataset
 
 COLUMNS = ("anchor", "positive", "negative")
 """The sides of a pair, as sentence-transformers' losses call them."""
