@@ -286,7 +286,9 @@ def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float
     some = pa.concat_tables(map(read_table, work.sentence_shards()))[:200_000].combine_chunks()
     lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
     some = some.append_column("length", pa.array(lengths))
-    seconds = 2 * seconds_of(some.sort_by, _ORDER) + seconds_of(write_table, folder / "sorted", some)
+    seconds = 2 * seconds_of(some.sort_by, _ORDER) + seconds_of(
+        write_table, folder / "sorted", some
+    )
     return seconds * n_sentences / len(some)
 
 

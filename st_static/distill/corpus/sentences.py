@@ -181,10 +181,9 @@ def write_sentences(
         else:
 
             def unread() -> Iterator[Part]:
-                """Read all parts here, and give those that are not split yet."""
-                nonlocal n_parts
+                nonlocal n_parts  # all are read, also those that are split already
                 for part in read_parts(documents):
-                    n_parts += 1
+                    n_parts = part.number + 1
                     if not _is_split(blocks, part):
                         yield part
 
@@ -197,16 +196,11 @@ def write_sentences(
         for file in listed["undecodable"]:
             documents.add_undecodable(file)
 
-    shards = [
-        Task((number, blocks / name), file)
-        for number, (name, file) in enumerate(
-            zip(listed["files"], sentence_shards(folder), strict=True)
-        )
-    ]
+    files = [blocks / name for name in listed["files"]]
+    shards = list(map(Task, enumerate(files), sentence_shards(folder)))
     if not all(shard.file.exists() for shard in shards):
         n_ranges = max(1, math.ceil(listed["n_keys"] / KEYS_PER_RANGE))
         ranges = [Task(n, blocks / f"repeated-{n:05d}.arrow") for n in range(n_ranges)]
-        files = [block for (_, block), _ in shards]
         merge = functools.partial(_write_repeated, blocks=files, n_ranges=n_ranges)
         write_missing(merge, ranges, engine, "repetitions", int)
         write = functools.partial(_write_shard, ranges=[task.file for task in ranges])

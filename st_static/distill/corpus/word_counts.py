@@ -131,8 +131,8 @@ def counted_words(
         merge = functools.partial(_merge_range, files=[task.file for task in words])
         write_missing(merge, counts, engine, "merged words")
     yield [task.file for task in counts]
-    for task in (*words, *counts):
-        task.file.unlink(missing_ok=True)
+    for file in [task.file for task in words] + [task.file for task in counts]:
+        file.unlink(missing_ok=True)
 
 
 def _count_shard(
