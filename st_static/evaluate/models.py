@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from st_static.encode.encoder import EncodeTexts
 from st_static.evaluate.peers import package_of_peer
 from st_static.files import read_lines
-from st_static.hub_access import downloading, require_model, whole_path
+from st_static.hub import downloading, require_model, whole_path
 from st_static.model.export import is_own
 from st_static.model.model_name import ModelName, require_file, require_modules
 from st_static.model.modules import RECORD_FILE, check_for_others, table_folder
