@@ -23,6 +23,7 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
+from st_static.distill import distillation
 from st_static.distill.agreement import TableAgreement, teacher_agreement
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import DistillationConfig
@@ -101,9 +102,9 @@ class Problem:
 @pytest.fixture(scope="module", autouse=True)
 def quick_trainer():
     """Leave out what makes short runs long: model cards in checkpoints, collecting old garbage."""
-    distillation._LOG_STEPS = 5
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distillation, "_LOG_STEPS", 5)
         patch.setattr(SentenceTransformer, "_create_model_card", lambda *_, **__: None)
         yield
     gc.unfreeze()

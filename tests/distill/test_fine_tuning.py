@@ -93,7 +93,9 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
     monkeypatch.setattr(training, "_LEARNING_RATE", 0.03)
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
     own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
-    own = replace(own, distillation=replace(own.distillation, head=head, terms="full" if head else "paper"))
+    own = replace(
+        own, distillation=replace(own.distillation, head=head, terms="full" if head else "paper")
+    )
     result = build(own)
     figures = result.stage("pairs").figures
     assert figures["steps"] == 200

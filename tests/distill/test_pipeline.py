@@ -43,7 +43,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
-from st_static.distill.corpus import selection as selection_stage
+from st_static.distill.corpus import further_texts
 from st_static.distill.distillation import training_device
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
@@ -427,7 +427,7 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> No
 def test_further_texts_are_trained_on_and_change_nothing_else(
     own_copy: BuildConfig, built: BuildResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection_stage, "PASSAGE_WORDS", [8, 14])
+    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
     own = own_copy.selection
     selection = replace(own, further=0.3, spans=0.2, passages=0.1)
     result = build(replace(own_copy, selection=selection))
@@ -456,7 +456,7 @@ def test_passages_are_chosen_anew_for_another_prompt(
     own_copy: BuildConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They must fit into what the teacher reads, together with it; sentences are as they were."""
-    monkeypatch.setattr(selection_stage, "PASSAGE_WORDS", [8, 14])
+    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
     lengths = replace(own_copy.selection, passages=0.1)
     prompted = replace(own_copy.teacher, prompt="bafo ceda bafo ceda ")
     for selection, is_new in ((own_copy.selection, False), (lengths, True)):
