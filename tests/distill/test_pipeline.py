@@ -760,8 +760,8 @@ def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: P
             r"4 were selected\. Give more text, or lower pca\.n_components",
         ),
         (
-            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9, batch_size=8)},
-            r"pairs\.batch_size is 8, but there are only 4 training sentences",
+            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9)},
+            r"distillation\.batch_size is 8, but there are only 4 training sentences",
         ),
     ],
 )
@@ -769,7 +769,7 @@ def test_a_corpus_with_too_few_sentences_for_a_later_stage(
     config: BuildConfig, tmp_path: Path, changes: dict[str, Any], says: str
 ) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
-    untrained = replace(config.distillation, max_steps=0)  # which wants more of them
+    untrained = replace(config.distillation, max_steps=0, batch_size=8)  # which wants more of them
     few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
     few = replace(few, distillation=untrained, **changes)
     assert stages_before_failing(few, says) == STAGES[:3]  # before the teacher reads

@@ -382,13 +382,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
 
 
 def test_a_dataset_is_streamed(hub) -> None:
-    config = CorpusConfig(
-        dataset="org/web", dataset_config="sample", split="dev", revision="abc", max_documents=2
-    )
+    config = CorpusConfig(dataset="org/web", dataset_config="sample", max_documents=2)
     assert list(Corpus(config)) == DOCUMENTS[:2]
     [(args, kwargs)] = hub[1]
     assert args == ("org/web", "sample")
-    assert kwargs == {"split": "dev", "revision": "abc", "streaming": True}
+    assert kwargs == {"split": "train", "streaming": True}
 
 
 def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
