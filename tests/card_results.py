@@ -15,7 +15,7 @@ from st_static.card.facts import (
     MeasuredSpeed,
     ResultEntry,
 )
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.evaluate.speed import sentences_per_second
 from st_static.files import read_json, write_json
 

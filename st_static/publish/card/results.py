@@ -12,11 +12,17 @@ import mteb
 
 from st_static.card.facts import ResultEntry
 from st_static.dependencies import private_name
-from st_static.evaluate.compare import compare
-from st_static.evaluate.published import find_published, read_published, sources_of
-from st_static.evaluate.scores import ModelScores, counted_parts, read_result, read_results
-from st_static.evaluate.task_languages import language_tag
-from st_static.evaluate.tasks import LOCAL_REVISION
+from st_static.evaluate.scores import (
+    ModelScores,
+    compare,
+    counted_parts,
+    find_published,
+    read_published,
+    read_result,
+    read_results,
+    sources_of,
+)
+from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.publish.card.inputs import CardInputs
 
 

@@ -17,7 +17,7 @@ from st_static import export_onnx
 from st_static.card.render import render
 from st_static.cli import main
 from st_static.commands.build import parse_build
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish.card import figures

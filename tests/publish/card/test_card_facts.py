@@ -16,7 +16,7 @@ from small_model import CARD, write_model
 from st_static.card.facts import FAST, MeasuredSpeed, is_believable
 from st_static.card.render import SLOW_MARK, render
 from st_static.cli import main
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START
 from st_static.publish.card import measurements
