@@ -289,12 +289,13 @@ class FastEncoder:
         try:
             if len(text) < _LONG_TEXT or self._takes_no_torch(len(text)):
                 return self._numpy.encode(text, dimension)
-            vectors = np.empty((1, dimension), self.dtype)
+            vectors: NDArray[np.floating] = np.empty((1, dimension), self.dtype)
             self._torch.encode([text], vectors)
         except UnicodeEncodeError:
             _column([text], "error")  # says it in a sentence
             raise
-        return vectors[0]
+        vector: NDArray[np.floating] = vectors[0]
+        return vector
 
     def _encode_all(
         self,

@@ -88,6 +88,7 @@ class TorchBackend:
             self._encode_block(some, torch.from_numpy(vectors[block.start :][: len(some)]))
 
         with contextlib.ExitStack() as stack:
+            done: Iterator[None]
             if len(blocks) == 1 or threads == 1:
                 done = map(encode_block, blocks)
             else:
