@@ -209,7 +209,7 @@ class _FastEncode:
 
 
 def _is_plain(model: SentenceTransformer) -> bool:
-    """Whether a model computes on a CPU, in float32, and surely by the library's own code alone."""
+    """Check that a model computes on a CPU, in float32, by the library's own code alone."""
     table, others = model[0], list(model)[1:]
     own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
     library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
@@ -231,7 +231,7 @@ def _is_plain(model: SentenceTransformer) -> bool:
 
 
 def _is_usual(asked: dict[str, Any]) -> bool:
-    """Whether all that `encode` is asked for is what `TorchBackend` does."""
+    """Check that `TorchBackend` does all that `encode` is asked for."""
     return (
         asked["output_value"] == "sentence_embedding"
         and asked["precision"] == "float32"

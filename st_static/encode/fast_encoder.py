@@ -205,10 +205,10 @@ class FastEncoder:
             texts: A str; or a list or another iterable of str, or a string column of pyarrow,
                 polars, pandas, numpy or datasets, [B].
             out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
-            null: Whether a missing text is an error or an empty text.
-            unknown: Whether a text without any word that the model knows, an empty one too, is a
-                vector of zeros or an error. `encode_to` and `ArrowEncoder` can also leave it out,
-                or write null.
+            null: Treat a missing text as an error or as an empty text.
+            unknown: Treat a text without any word that the model knows, an empty one too, as a
+                vector of zeros or as an error. `encode_to` and `ArrowEncoder` can also leave it
+                out, or write null.
             prompt: What to put before each text; by default the model's own default prompt.
             batch_size: Changes nothing: neither vectors nor speed depend on it.
             show_progress_bar: Whether to show a progress bar over the texts.
@@ -308,7 +308,7 @@ class FastEncoder:
     ) -> NDArray[np.floating]:
         """The vectors of a list or column of texts, [N, dimension]."""
         # A list is tried as it is: to make a column of it takes a third of the time of its vectors.
-        # Of one that holds anything but valid texts, the column says what is wrong, or mends it.
+        # If it holds anything but valid texts, the column says what is wrong, or mends it.
         if isinstance(texts, list) and null == "error":
             vectors = self._vectors(len(texts), dimension, out)
             with contextlib.suppress(TypeError, ValueError):
@@ -322,7 +322,7 @@ class FastEncoder:
     def _vectors(
         self, n: int, dimension: int, out: NDArray[np.floating] | None
     ) -> NDArray[np.floating]:
-        """Where n vectors are written, [n, dimension]: `out`, if it is given and fits."""
+        """The array for n vectors, [n, dimension]: `out`, if it is given and fits."""
         if out is None:
             return np.empty((n, dimension), self.dtype)
         if not isinstance(out, np.ndarray):
@@ -354,7 +354,7 @@ class FastEncoder:
         self._torch.encode(texts, vectors, prompt, threads, show_progress_bar)
 
     def _takes_no_torch(self, n_bytes: int) -> bool:
-        """Whether torch is not there, and more texts of this many bytes do not repay its import."""
+        """Say whether torch is not loaded, and this many more bytes of text do not repay that."""
         if "torch" in sys.modules:
             return False
         self._bytes_left -= n_bytes
@@ -408,7 +408,7 @@ class FastEncoder:
         format: OutputFormat = "npy",
         unknown: Unknown = "zero",
     ) -> Written:
-        """The same, into a stream open in binary mode.
+        """Encode texts into a stream that is open in binary mode.
 
         Args:
             texts: Columns of texts, or rows as `TextReader` gives them.

@@ -28,8 +28,8 @@ from st_static.tokens.ragged import Ragged
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
 _BLOCK_NUMBERS = 6_000_000
-# How many texts of a list say how long its texts are: to look at all takes a tenth of the time of
-# their vectors, in which no other thread can run.
+# Estimate the length of a list's texts from this many: to look at all takes a tenth of the time of
+# their vectors, and holds up the other threads.
 _SAMPLE = 1_000
 # Add up and scale this many numbers at a time: half a megabyte stays in the second-level cache.
 _SUMMED_NUMBERS = 131_072
@@ -145,9 +145,9 @@ class TorchBackend:
 
 
 def _most_rows(rows: Table) -> int:
-    """How many rows can be added up before their sum is too large, or rounded too often.
+    """The number of rows that can be added up before their sum is too large, or rounded too often.
 
-    Sums are in the table's format: in float16, those of many rows would be too large.
+    Sums have the table's format: in float16, those of many rows would be too large.
     """
     if isinstance(rows, Int8Table):
         return ROWS_IN_A_SUM
@@ -158,7 +158,7 @@ def _most_rows(rows: Table) -> int:
 
 
 def _blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
-    """Cut texts into blocks, as many for each thread if there are many."""
+    """Cut texts into blocks, the same number for each thread if there are many."""
     start = 0
     most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
     blocks_of_thread = max(1, -(-len(texts) // (threads * most)))
@@ -185,5 +185,5 @@ def _stay_in_this_thread() -> None:
 
 @functools.cache
 def _openmp() -> ThreadpoolController:
-    """What sets the number of OpenMP's threads, which is one of each thread that starts some."""
+    """The controller of OpenMP's number of threads, which each calling thread has for itself."""
     return ThreadpoolController().select(user_api="openmp")
