@@ -316,7 +316,7 @@ class _Held:
         return np.stack(list(map(self._hash, (last, first, first), _FACTORS)))
 
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
-        """Find the borders over which a piece may lie: [N - 1].
+        """Find the borders that a piece may span, before each character but the first, [N - 1].
 
         Args:
             hashes: First, second and third ones of each character, [N].
