@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 
 PACKAGE = "package"
 _FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)

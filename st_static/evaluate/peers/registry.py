@@ -54,7 +54,7 @@ from st_static.evaluate.peers.packages import package_of_peer
 from st_static.evaluate.peers.paragraph_vectors import Architecture, ParagraphVectors
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import read_lines
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.model.model_name import ModelName, require_file
 from st_static.model.modules import check_for_others, table_folder
 from st_static.model.resolve import read_wordllama
