@@ -54,6 +54,7 @@ class TorchBackend:
     def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
         self._tokenize, self._rows, self._scaling = tokenize, rows, scaling
         self._width: int = rows.shape[1]
+        unblock_torch()
         self._most_rows = _most_rows(rows)
 
     def encode(

@@ -1,6 +1,7 @@
 """FastEncoder gives sentence-transformers' vectors, whatever the model and the texts."""
 
 import concurrent.futures
+import itertools
 import json
 import pickle
 import shutil
@@ -215,10 +216,14 @@ def test_queries_and_documents(ours, tmp_path, sentences, default, prompts):
         FastEncoder.from_pretrained(folder),
     )
     for name in ("encode_query", "encode_document", "encode", "encode_query"):
-        for texts in (sentences, sentences[0]):
-            expected = getattr(model, name)(texts, truncate_dim=5)
-            found = getattr(encoder, name)(texts, truncate_dim=5)
+        for texts, options in itertools.product(
+            (sentences, sentences[0]), ({"truncate_dim": 5}, {"prompt": "the dog "})
+        ):
+            expected = getattr(model, name)(texts, **options)
+            found = getattr(encoder, name)(texts, **options)
             np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(TypeError, match="Expected a str as prompt, but got 3"):
+        encoder.encode(sentences, prompt=3)
 
 
 @pytest.mark.parametrize("measure", ["cosine", "dot", "euclidean", "manhattan"])
