@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from st_static.encode.encode_files import Written
     from st_static.encode.file_names import OutputFormat
-    from st_static.encode.file_rows import Rows
     from st_static.encode.torch_backend import TorchBackend
     from st_static.texts.columns import Null
+    from st_static.texts.file_rows import Rows
 
 TableFormat = Literal["float32", "float16", "int8"]
 
