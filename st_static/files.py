@@ -12,7 +12,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,6 +302,16 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
         path.unlink()
         raise disk_full(str(path)) if is_disk_full(error) else error from error
     return array
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files, its first 40 digits."""
+    hasher = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                hasher.update(block)
+    return hasher.hexdigest()[:40]
 
 
 def read_arrays(path: Path) -> Arrays:

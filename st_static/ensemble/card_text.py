@@ -10,7 +10,7 @@ import yaml
 
 from st_static.examples import usage_in
 from st_static.languages import languages_of_members
-from st_static.model.notes import NOTES_END, NOTES_START
+from st_static.model.card_file import NOTES_END, NOTES_START
 
 # Ids of the Hub for licences that let everybody pass on what was changed.
 _OPEN_LICENSES = """

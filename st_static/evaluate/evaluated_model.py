@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
-from st_static.model.export import is_own
+from st_static.files import hash_files
+from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import RECORD_FILE
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
@@ -70,8 +70,9 @@ def revision_of(model: str, revision: str | None = None) -> str:
     if folder.is_dir():
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
         if (folder / RECORD_FILE).is_file():
+            own = ModelFolder(folder)
             # What is recorded of a build, or lies beside the model, changes no vector.
-            files = (file for file in files if is_own(folder, file.relative_to(folder)))
+            files = (file for file in files if own.is_own(file.relative_to(folder).as_posix()))
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 
@@ -80,13 +81,3 @@ def revision_of(model: str, revision: str | None = None) -> str:
         if isinstance(cached, str):
             return Path(cached).parent.name
     return "unknown"
-
-
-def hash_files(files: Sequence[Path]) -> str:
-    """SHA-256 over the contents of files, its first 40 digits."""
-    hasher = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                hasher.update(block)
-    return hasher.hexdigest()[:40]

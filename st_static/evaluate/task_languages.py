@@ -10,8 +10,8 @@ import langcodes
 
 from st_static.hub_access import downloading, require_model
 from st_static.languages import primary_of
+from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName
-from st_static.model.stated_facts import FILES, read_stated_facts
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -52,7 +52,7 @@ def languages_of_model(model: str) -> list[str]:
         return []
     place = name.folder_or_id()
     folder = Path(place) if Path(place).exists() else _download_stated(place)
-    stated = read_stated_facts(folder)
+    stated = ModelFolder(folder).stated()
     return list(stated.languages) or (["en"] if stated.has_recipe else [])
 
 
@@ -63,7 +63,9 @@ def _download_stated(model: str) -> Path:
     copy = require_model(model)
     from_cache = copy is not None
     with downloading("model", model):
-        return Path(snapshot_download(model, allow_patterns=[*FILES], local_files_only=from_cache))
+        return Path(
+            snapshot_download(model, allow_patterns=[*STATING_FILES], local_files_only=from_cache)
+        )
 
 
 def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The modules of a static model's folder: what happens to the mean, as it is written and read.
+"""The files and modules of a static model's folder: what happens to the mean, written and read.
 
 | model | modules |
 |---|---|
@@ -32,13 +32,23 @@ MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 TABLE_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
-# How the model was made.
+# How the model was made, its card, and the fitted PCA to add words with.
 RECORD_FILE = "st_static.json"
+CARD_FILE = "README.md"
+PCA_FILE = "sentence_pca.safetensors"
+# By which clients other than sentence-transformers know a model, see `client_files`.
+CLIENT_CONFIG = "config.json"
+CLIENT_FILES = (CLIENT_CONFIG, "tokenizer_config.json")
+ONNX_FOLDER = "onnx"
+# The model as it is, and with its table in int8, under the names that transformers.js asks for.
+ONNX_FILES = (f"{ONNX_FOLDER}/model.onnx", f"{ONNX_FOLDER}/model_quantized.onnx")
+# By the name that transformers.js has for how the table is stored.
+ONNX_FILE_OF_DTYPE = dict(zip(("fp32", "q8"), ONNX_FILES, strict=True))
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"
 # Not 0_StaticEmbedding: there Model2Vec would look.
-_TABLE_FOLDER = "word_table"
+TABLE_FOLDER = "word_table"
 _DENSE_FOLDERS = ("1_Dense", "2_Dense")
 _SEGMENTS_FOLDER = "1_SegmentNormalize"
 # What a model may consist of, in any form: of sentence-transformers' modules, and with ours.
@@ -47,11 +57,12 @@ BUILT_IN_FILES = (
     TOKENIZER_FILE,
     MODULES_FILE,
     CONFIG_FILE,
-    *(f"{_TABLE_FOLDER}/{file}" for file in (TABLE_FILE, TOKENIZER_FILE)),
+    *(f"{TABLE_FOLDER}/{file}" for file in (TABLE_FILE, TOKENIZER_FILE)),
     *(f"{folder}/{file}" for folder in _DENSE_FOLDERS for file in ("config.json", TABLE_FILE)),
 )
 CODE_FILES = (_CODE_FILE, f"{_SEGMENTS_FOLDER}/config.json")
-MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, _TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
+OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
 # The kinds of modules that a static model has, in order.
 STATIC_FORMS = (
     ["StaticEmbedding"],
@@ -126,12 +137,6 @@ class Modules:
     normalize: bool = True
     segments: tuple[Segment, ...] = ()
     head: Head | None = None
-
-
-def table_folder(folder: Path) -> Path:
-    """Where a model's table and its tokenizer lie: in its own folder, if the table is all of it."""
-    inner = folder / _TABLE_FOLDER
-    return inner if (inner / TABLE_FILE).is_file() else folder
 
 
 def read_module_list(folder: Path) -> list[ModuleEntry]:
@@ -225,7 +230,7 @@ def write_modules(
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")
     # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
-    home = _TABLE_FOLDER if head or segments else "."
+    home = TABLE_FOLDER if head or segments else "."
     modules = [_built_in(home, "StaticEmbedding")]
     if segments:
         modules.append(_write_segments(folder, segments))

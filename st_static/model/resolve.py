@@ -17,9 +17,9 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from st_static.model.model_folder import read_static_model
 from st_static.model.model_name import ModelName, wordllama_weights
-from st_static.model.stated_facts import StatedFacts
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.text_vectors import read_word_vectors
 
 

@@ -40,7 +40,6 @@ import numpy as np
 
 from st_static.evaluate.evaluated_model import (
     EvaluatedModel,
-    hash_files,
     local_name,
     revision_of,
     table_encoder,
@@ -53,10 +52,11 @@ from st_static.evaluate.peers.baselines import (
 from st_static.evaluate.peers.packages import package_of_peer
 from st_static.evaluate.peers.paragraph_vectors import Architecture, ParagraphVectors
 from st_static.evaluate.peers.sent2vec import read_sent2vec
-from st_static.files import read_lines
+from st_static.files import hash_files, read_lines
 from st_static.hub_access import downloading, require_model
+from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName, require_file
-from st_static.model.modules import check_for_others, table_folder
+from st_static.model.modules import check_for_others
 from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
@@ -79,7 +79,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     with package_of_peer("model2vec", "model2vec"):
         from model2vec import StaticModel
     found = require_model(id_or_folder) or id_or_folder
-    if table_folder(Path(found)) != Path(found):
+    if (folder := ModelFolder(found)).home != folder.path:
         raise ValueError(
             f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
             "only. Name the model without model2vec:."

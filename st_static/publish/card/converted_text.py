@@ -8,7 +8,7 @@ from typing import Any
 from st_static.ensemble.card_text import notes_part, short_metadata, usage_part
 from st_static.languages import languages_of_record
 from st_static.publish.card.render import lineage
-from st_static.publish.checks.card_format import licence_fields
+from st_static.publish.checks.card import licence_fields
 
 
 def converted_metadata(record: Mapping[str, Any]) -> dict[str, Any]:

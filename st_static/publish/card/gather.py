@@ -15,9 +15,9 @@ from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import recorded_languages
-from st_static.model.export import PCA_FILE, own_files
-from st_static.model.onnx_files import FILE_OF_DTYPE
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
+from st_static.model.static_model import StaticModel
 from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.inputs import CardInputs, name_of
@@ -28,8 +28,7 @@ from st_static.publish.card.measurements import (
     measure_speeds,
 )
 from st_static.publish.card.results import read_entries, score_table
-from st_static.publish.checks.fingerprint import fingerprint
-from st_static.publish.checks.record import teacher_id as find_teacher_id
+from st_static.publish.checks.card import teacher_id as find_teacher_id
 
 
 def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFacts:
@@ -43,7 +42,8 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     Raises:
         ValueError: Results are broken, or the stages are not in the work directory.
     """
-    model = read_static_model(folder)
+    files = ModelFolder(folder)
+    model = files.model
     name = name_of(folder, inputs.hub_id)
     teacher_id = find_teacher_id(record["recipe"]["teacher"])
     languages = recorded_languages(record["recipe"])
@@ -56,12 +56,12 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
     return CardFacts(
         name=name,
         hub_id=inputs.hub_id,
-        fingerprint=fingerprint(folder),
+        fingerprint=files.fingerprint,
         license=record["recipe"]["export"].get("license") or "unknown",
         dimension=model.table.shape[1],
         tokens=len(model.table),
         dtype=str(model.table.dtype),
-        bytes_on_disk=sum(file.stat().st_size for file in own_files(folder)),
+        bytes_on_disk=sum(file.stat().st_size for file in files.own_files),
         bytes_in_memory=_bytes_in_memory(model),
         recipe=record["recipe"],
         recipe_hash=digest(record["recipe"]),
@@ -96,7 +96,7 @@ def _bytes_in_memory(model: StaticModel) -> int:
 def _parts(folder: Path, model: StaticModel) -> dict[str, Any]:
     """What a model has beside its table."""
     onnx = ""
-    for dtype, name in FILE_OF_DTYPE.items():
+    for dtype, name in ONNX_FILE_OF_DTYPE.items():
         onnx = dtype if (folder / name).is_file() else onnx
     return {"head_units": model.head.units if model.head else 0, "onnx": onnx}
 

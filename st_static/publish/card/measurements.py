@@ -36,7 +36,7 @@ from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.publish.card.facts import MeasuredLimit
-from st_static.publish.checks.record import teacher_id
+from st_static.publish.checks.card import teacher_id
 
 logger = logging.getLogger(__name__)
 

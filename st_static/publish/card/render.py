@@ -18,10 +18,10 @@ from st_static.evaluate.speed import is_believable
 from st_static.evaluate.task_languages import language_tag
 from st_static.examples import NOT_SUITED, SUITED, examples_for
 from st_static.languages import is_english, recorded_languages
+from st_static.model.card_file import SLOW_MARK, mark
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.publish.card.facts import CardFacts, ResultEntry
-from st_static.publish.checks.card_format import licence_fields
-from st_static.publish.checks.fingerprint import SLOW_MARK, mark
+from st_static.publish.checks.card import licence_fields
 
 _TEMPLATE = "card.md.jinja"
 # What the Hub has in place of a language.

@@ -14,12 +14,13 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from st_static.ensemble.card_text import card_metadata, ensemble_body
 from st_static.languages import languages_of_record
+from st_static.model.card_file import mark
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.card.converted_text import converted_body, converted_metadata
 from st_static.publish.card.facts import ResultEntry
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.render import eval_result, name_languages, render_template
 from st_static.publish.card.results import ScoreTable, read_entries, score_table
-from st_static.publish.checks.fingerprint import fingerprint, mark
 
 _TEMPLATE = "scores.md.jinja"
 # What a record has in the place of a recipe: the YAML and the Markdown of its card.
@@ -76,7 +77,7 @@ def gather_short(folder: Path, record: dict[str, Any], inputs: CardInputs) -> Sh
     return ShortFacts(
         name=name,
         hub_id=inputs.hub_id,
-        fingerprint=fingerprint(folder),
+        fingerprint=ModelFolder(folder).fingerprint,
         record={kind: record[kind] for kind in _TEXTS if kind in record},
         results=read_entries(inputs.results, inputs.benchmark, languages),
         scores=scores.table,

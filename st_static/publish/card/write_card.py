@@ -13,8 +13,9 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import recorded_languages
-from st_static.model.notes import CARD_FILE, notes_of, read_card
-from st_static.model.static_model import read_static_model
+from st_static.model.card_file import notes_of, read_card
+from st_static.model.model_folder import read_static_model
+from st_static.model.modules import CARD_FILE
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
@@ -22,7 +23,7 @@ from st_static.publish.card.inputs import CardInputs, CardPlan, plan_card
 from st_static.publish.card.render import official_task, render
 from st_static.publish.card.results import official_results
 from st_static.publish.card.short_card import ShortFacts, gather_short, render_short
-from st_static.publish.checks.card_format import check_card, dataset_names
+from st_static.publish.checks.card import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"

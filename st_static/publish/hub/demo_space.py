@@ -12,8 +12,10 @@ from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
-from st_static.model.notes import CARD_FILE, NOTES_END
-from st_static.publish.checks.folder import ModelFile, check_folder
+from st_static.model.card_file import NOTES_END
+from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.model.modules import CARD_FILE
+from st_static.publish.checks.folder import check_folder
 from st_static.publish.hub.publish import Published, check_request, explained, find_token, publish
 from st_static.publish.hub.repository import Repository
 from st_static.publish.hub.retry import retried
@@ -51,7 +53,7 @@ def publish_with_demo(
     space_id = f"{repo_id}-demo"
     check_request(repo_id, tag=tag)
     check_request(space_id)
-    check_folder(folder, allow_remote_code, repo_id)
+    check_folder(ModelFolder.local(folder), allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
     with temporary_folder() as temporary:
         page = temporary / "demo"

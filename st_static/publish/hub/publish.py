@@ -14,10 +14,11 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import OfflineModeIsEnabled
 from numpy.typing import NDArray
 
-from st_static.arguments import as_path, check_type
+from st_static.arguments import check_type
 from st_static.files import temporary_folder
 from st_static.hub_access import check_repo_id, whole_path
-from st_static.publish.checks.folder import ModelFile, check_folder
+from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.publish.checks.folder import check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.hub.repository import MAIN, Repository, Upload, UploadError
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
@@ -85,21 +86,21 @@ def publish(
         OSError: The Hub cannot be reached, or does not take the model.
         TypeError: An argument is of the wrong kind.
     """
-    folder = as_path(folder, "the model's folder")
+    model = ModelFolder.local(folder)
     check_request(repo_id, revision, create_pr, tag)
-    files = check_folder(folder, allow_remote_code, repo_id)
+    files = check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    local = _Vectors.of_folder(folder, allow_remote_code)
+    local = _Vectors.of_folder(model, allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
     with explained(repo_id):
         repository = Repository(HfApi(token=token), repo_id)
-        upload = _upload(repository, folder, files, private, revision, create_pr, tag)
+        upload = _upload(repository, model.path, files, private, revision, create_pr, tag)
     logger.info("Downloading %s at %s, and comparing it", repo_id, upload.commit[:12])
     try:
         with temporary_folder() as cache:
             with explained(repo_id):
-                repository.check_served(folder, files, upload.commit, cache)
+                repository.check_served(model.path, files, upload.commit, cache)
             local.compare(repo_id, upload.commit, token, cache)
     except ValueError as error:
         raise ValueError(
@@ -121,11 +122,11 @@ class _Vectors:
     allow_remote_code: bool
 
     @classmethod
-    def of_folder(cls, folder: Path, allow_remote_code: bool) -> _Vectors:
+    def of_folder(cls, folder: ModelFolder, allow_remote_code: bool) -> _Vectors:
         """Encode texts with the model in a folder."""
         texts = sample_texts(folder)
-        logger.info("Loading %s with sentence-transformers alone", folder)
-        vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
+        logger.info("Loading %s with sentence-transformers alone", folder.path)
+        vectors = load_fresh(whole_path(folder.path), texts, trust_remote_code=allow_remote_code)
         return cls(texts, vectors, allow_remote_code)
 
     def compare(self, repo_id: str, commit: str, token: str | None, cache: Path) -> None:

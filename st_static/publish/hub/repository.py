@@ -22,7 +22,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-from st_static.publish.checks.folder import ModelFile, is_written_here
+from st_static.model.model_folder import ModelFile
+from st_static.publish.checks.folder import is_written_here
 from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
 
 MAIN = "main"
