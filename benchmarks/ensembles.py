@@ -36,9 +36,9 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.evaluated_model import EvaluatedModel
+from st_static.evaluate.figures import draw_tuning
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks
-from st_static.evaluate.tuning_figure import draw_tuning
 from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
-    from st_static.evaluate.tuning_figure import draw_tuning
+    from st_static.evaluate.figures import draw_tuning
     from st_static.model.onnx_export import export_onnx
     from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
@@ -82,7 +82,7 @@ _HOME = {
     "build": "st_static.distill.pipeline",
     "cosine_agreement": "st_static.distill.agreement",
     "distill_into": "st_static.ensemble.distill_ensemble",
-    "draw_tuning": "st_static.evaluate.tuning_figure",
+    "draw_tuning": "st_static.evaluate.figures",
     "export_onnx": "st_static.model.onnx_export",
     "read_named": "st_static.model.resolve",
 }

@@ -33,7 +33,7 @@ from st_static import (
 from st_static.distill.pipeline import select_sentences
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.evaluate.tuning_figure import draw_tuning
+from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.checks.folder import check_folder

@@ -15,7 +15,7 @@ from small_build import small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
-from st_static.evaluate.figure_style import draw_signed, new_axes
+from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
 

@@ -23,7 +23,7 @@ WITH_EXAMPLES = {
     "st_static.distill.config",
     "st_static.distill.corpus.config",
     "st_static.encode.accelerate",
-    "st_static.evaluate.tuning_figure",
+    "st_static.evaluate.figures",
     "st_static.model.resolve",
     "st_static.tokens.fast_tokenizer",
     "st_static.ensemble.ensemble",
@@ -32,7 +32,7 @@ WITH_EXAMPLES = {
     "st_static.model.tokenizer",
     "st_static.distill.loss",
     "st_static.distill.sentence_pca",
-    "st_static.distill.teacher",
+    "st_static.distill.teacher_batches",
     "st_static.evaluate.analysis.explain",
 }
 

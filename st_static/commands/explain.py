@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         if became:
             console.print(f"{text} → {became}")
     if options.figure:
-        from st_static.evaluate.analysis.heat_map import draw_heat_map
+        from st_static.evaluate.figures import draw_heat_map
 
         draw_heat_map(explanation, options.figure)
         console.print(f"Figure: {options.figure}")
@@ -77,7 +77,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        from st_static.evaluate.figure_style import check_figure
+        from st_static.evaluate.figures import check_figure
 
         check_figure(options.figure)
     require_model(options.model)

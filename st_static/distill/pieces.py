@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
 
-from st_static.distill.teacher import Teacher, is_out_of_memory, padded_tokens, token_batches
+from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_batches import is_out_of_memory, padded_tokens, token_batches
 from st_static.distill.teacher_shards import Shard, cut_shards
 from st_static.files import Arrays
 from st_static.model.tokenizer import (

@@ -1,12 +1,15 @@
 """The teacher: a SentenceTransformer that pools by mean, CLS or last token, with a fast tokenizer.
 
-Dense layers after the pooling must be linear; `teacher_modules` checks what it consists of.
+It is loaded from a folder or the Hub, and tried on a few sentences before hours of work: a
+checkpoint that fits its architecture only in part still loads, with random numbers in place of what
+is missing. Dense layers after the pooling must be linear, so that a mean over words lives in the
+space of sentences.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,15 +18,35 @@ import torch
 import xxhash
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PretrainedConfig
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.teacher_check import check_finite, check_teacher
-from st_static.distill.teacher_loading import choose_dtype, load_modules
-from st_static.distill.teacher_modules import check_vocabulary, dense_layers_of, transformer_of
+from st_static.distill.paraphrases import paraphrases_in
+from st_static.distill.sources import require_teacher
+from st_static.hub_access import downloading, whole_path
+from st_static.model.model_name import locate, no_model
+from st_static.model.modules import check_for_others
+from st_static.model.vectors import unit_rows
 from st_static.tokens.panics import TellingPanics, named
+
+_POOLINGS = ("mean", "cls", "lasttoken")
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Models whose own repositories need code that fails with transformers 5, and that others have put
+# into a format of transformers itself.
+_IN_NEW_FORMAT = ("gte-base-en-v1.5", "gte-large-en-v1.5", "gte-multilingual-base")
+# Of a dozen sentences, for how many the paraphrase must be the nearest. Three real teachers have 11
+# or 12 in the languages that they know; with random weights in all layers they have 9 at most.
+_FEWEST_NEAREST = 10
+# Another pooling that tells paraphrases from other sentences so much better was the trained one.
+_MUCH_BETTER = 1.5
+_TOLERANCE = 0.01  # of a value in `expect`, as a part of the largest
+
+Floats = NDArray[np.floating]
 
 
 class TokenBatch(NamedTuple):
@@ -34,8 +57,8 @@ class TokenBatch(NamedTuple):
         attention_mask: 1 for tokens, 0 for padding.
         starts: Where each token's characters begin in its sentence; 0 for special tokens.
         ends: Where they end.
-        is_text: Whether the token comes from the sentence: neither special, nor padding, nor
-            of the prompt.
+        is_text: True for tokens of the sentence itself: neither special, nor padding, nor of the
+            prompt.
     """
 
     input_ids: NDArray[np.int64]
@@ -65,10 +88,11 @@ class Teacher:
         self.model = model.eval()
         self.loaded_by: TeacherConfig | None = None
         self.runs_on = model.device.type  # or, where other processes run it, what theirs is
-        self.prompt = _default_prompt(model) if prompt is None else prompt
+        default = model.prompts.get(model.default_prompt_name or "") or ""
+        self.prompt = default if prompt is None else prompt
         self.batch_tokens = batch_tokens
-        self.transformer = transformer_of(model)
-        self.dense = dense_layers_of(model)
+        self.transformer = _transformer_of(model)
+        self.dense = _dense_layers_of(model)
         hugging_face: Any = self.transformer.tokenizer
         backend = getattr(hugging_face, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
@@ -76,7 +100,14 @@ class Teacher:
                 f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}): word "
                 "positions need a fast tokenizer. Save the teacher with one (tokenizer.json)."
             )
-        check_vocabulary(backend, self.transformer)
+        rows = self.transformer.model.get_input_embeddings().weight.shape[0]
+        # A folder without tokenizer files loads with an almost empty one; padded tables are common.
+        if not rows / 2 <= backend.get_vocab_size() <= rows:
+            raise ValueError(
+                f"The teacher's tokenizer has {backend.get_vocab_size()} tokens, but its "
+                f"transformer has {rows} token vectors: they do not belong together. Check the "
+                "teacher's tokenizer.json."
+            )
         self.pad_id = int(hugging_face.pad_token_id or 0)
         self.tokenizer = Tokenizer.from_str(backend.to_str())
         self.tokenizer.no_padding()
@@ -98,8 +129,8 @@ class Teacher:
 
         Args:
             config: The recipe's section on the teacher.
-            languages: The languages in which it is tried on paraphrases, none being English; null
-                is not at all.
+            languages: The languages in which it is tried on paraphrases, none being English; None
+                tries it in no language.
             workers_on: The kind of device that other processes run it on, if only they do; its
                 number format is chosen for that.
 
@@ -111,11 +142,16 @@ class Teacher:
         with TellingPanics(config.model):
             teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
             named(teacher.tokenizer, config.model)
-            check_teacher(teacher, config, languages)
+            check_weights_are_there(teacher.model, config.model)
+            _check_finite(teacher)
+            _check_expected(teacher, config.expect or {})
+            if config.check and languages is not None:
+                for language, texts in paraphrases_in(languages).items():
+                    _check_language(teacher, texts, language)
         device = torch.device(workers_on) if workers_on else teacher.model.device
         teacher.runs_on = device.type
         teacher.model.to(dtype=choose_dtype(config.dtype, device))
-        check_finite(teacher)
+        _check_finite(teacher)
         name: Any = str(teacher.dtype).removeprefix("torch.")
         # A process with a GPU finds it; on a cluster, others see none.
         elsewhere = None if workers_on == "cuda" else config.device
@@ -195,22 +231,16 @@ class Teacher:
             "input_ids": input_ids.to(self.model.device),
             "attention_mask": attention_mask.to(self.model.device),
         }
-        if self._prompt_tokens and not _includes_prompt(self.model):
-            features["prompt_length"] = self._prompt_tokens
+        if self.prompt and not all(m.include_prompt for m in self.model if isinstance(m, Pooling)):
+            prompt = self.tokenizer.encode(self.prompt)
+            # The special tokens before it count as the prompt's, and the one behind it, such as
+            # [SEP], does not, as in sentence-transformers.
+            features["prompt_length"] = len(prompt) - int(prompt.special_tokens_mask[-1])
         features = self.transformer(features)
         tokens = features["token_embeddings"]
         for module in list(self.model)[1:]:
             features = module(features)
         return tokens, features["sentence_embedding"]
-
-    @property
-    def _prompt_tokens(self) -> int:
-        """Tokens of the prompt, with the special tokens before it, as encode counts them."""
-        if not self.prompt:
-            return 0
-        prompt = self.tokenizer.encode(self.prompt)
-        # sentence-transformers leaves out the last token of the encoded prompt, such as [SEP].
-        return len(prompt) - int(prompt.special_tokens_mask[-1])
 
     def surroundings(self) -> tuple[list[int], list[int]]:
         """Token ids that stand before (prompt included) and after every sentence."""
@@ -235,7 +265,7 @@ class Teacher:
 
 @functools.lru_cache(maxsize=1)
 def _load_again(config: TeacherConfig, fingerprint: str) -> Teacher:
-    """A teacher that another process has loaded and tried, once in this process."""
+    """Load a teacher that another process has loaded and tried, once in this process."""
     teacher = Teacher(load_modules(config), config.prompt, config.batch_tokens)
     teacher.model.to(dtype=choose_dtype(config.dtype, teacher.model.device))
     if teacher.fingerprint() != fingerprint:
@@ -245,47 +275,306 @@ def _load_again(config: TeacherConfig, fingerprint: str) -> Teacher:
     return teacher
 
 
-def _default_prompt(model: SentenceTransformer) -> str:
-    """The prompt that `encode` uses when it is given none."""
-    name = model.default_prompt_name
-    return (model.prompts.get(name) or "") if name else ""
+# Loading: a SentenceTransformer, or a transformer with a pooling.
 
 
-def _includes_prompt(model: SentenceTransformer) -> bool:
-    return all(m.include_prompt for m in model if isinstance(m, Pooling))
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Choose the number format; `auto` is bfloat16 where the processor computes it fast."""
+    if name != "auto":
+        return _DTYPES[name]
+    if device.type == "cuda":
+        return torch.bfloat16
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    fast = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
+    return torch.bfloat16 if fast else torch.float32
 
 
-def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
-    """Cut sentences that are sorted by length into batches of at most `batch_tokens` tokens.
+def load_modules(config: TeacherConfig) -> SentenceTransformer:
+    """Load a teacher's modules as a recipe describes them, in float32.
+
+    Raises:
+        ValueError: It cannot be loaded, has other weights than expected, or its pooling is not
+            known, or not what the recipe says.
+    """
+    folder = locate(config.model)
+    from_cache = require_teacher(config) is not None
+    check_for_others(folder)
+    place: dict[str, Any] = {"revision": config.revision, "local_files_only": from_cache}
+    source = place | {"trust_remote_code": config.trust_remote_code}
+    code = {"code_revision": config.code_revision} if config.code_revision else {}
+    # By default transformers computes in the format that the weights are stored in.
+    as_float32: dict[str, Any] = {"dtype": torch.float32, **code}
+    with downloading("model", config.model, config.revision):
+        description = _description(config, folder, place)
+        if is_sentence_transformer_model(folder, **place):
+            kind = "SentenceTransformer"
+        elif "model_type" not in description:
+            raise no_model(config.model)
+        elif config.pooling is None:
+            raise ValueError(
+                f"The teacher {config.model!r} is no SentenceTransformer: it has no modules.json, "
+                "which would say how it pools. Say it by --teacher.pooling mean (or cls, "
+                "lasttoken): its authors' page names the one that it was trained with; for a base "
+                "model, take mean."
+            )
+        else:
+            kind = "transformer"
+        try:
+            if kind == "SentenceTransformer":
+                model = SentenceTransformer(
+                    whole_path(folder),
+                    device=config.device,
+                    model_kwargs=as_float32,
+                    config_kwargs=code,
+                    **source,
+                )
+            else:
+                transformer = Transformer(
+                    whole_path(folder),
+                    model_kwargs=as_float32 | source,
+                    config_kwargs=code | source,
+                    processor_kwargs=source,
+                )
+                size = int(transformer.get_embedding_dimension())
+                modules = [transformer, Pooling(size, pooling_mode=config.pooling)]
+                modules += [Normalize()] if config.normalize else []
+                model = SentenceTransformer(modules=modules, device=config.device)
+        except Exception as error:  # of the libraries, for files, packages or devices
+            raise ValueError(
+                f"The teacher {config.model!r} cannot be loaded as a {kind}: {error}"
+            ) from error
+    found = {
+        "pooling": next((m.pooling_mode for m in model if isinstance(m, Pooling)), None),
+        "normalize": any(isinstance(m, Normalize) for m in model),
+    }
+    for name, has in found.items():
+        says = getattr(config, name)
+        if says not in (None, has):
+            has, says = (str(v).lower() if isinstance(v, bool) else v for v in (has, says))
+            raise ValueError(
+                f"teacher.{name} is {says}, but the teacher {config.model!r} comes with {has} in "
+                f"its own modules.json. Leave it out: --teacher.{name} null."
+            )
+    return model
+
+
+def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a transformer's config.json; a SentenceTransformer may have it in another folder."""
+    try:
+        description: dict[str, Any]
+        description, _ = PretrainedConfig.get_config_dict(folder, **place)
+    except OSError:
+        return {}
+    except Exception as error:  # of JSON that is no object
+        raise ValueError(
+            f"The config.json of the teacher {config.model!r} cannot be read: {error}."
+        ) from error
+    if description.get("model_type") == "new":
+        name = (config.hub_id or config.model).rstrip("/").rpartition("/")[2].lower()
+        natives = [f"alibaba-nlp-community/{native}" for native in _IN_NEW_FORMAT]
+        if name in _IN_NEW_FORMAT:
+            natives = [f"--teacher.model alibaba-nlp-community/{name}"]
+        raise ValueError(
+            f"The teacher {config.model!r} is in an old format (model_type 'new'), whose code "
+            "fails with transformers 5. Take one in the format of transformers itself (model_type "
+            f"'gte'): {' or '.join(natives)}."
+        )
+    return description
+
+
+# What a teacher must consist of.
+
+
+def _transformer_of(model: SentenceTransformer) -> Transformer:
+    """The module that a teacher begins with."""
+    first: Any = model[0] if len(model) else None
+    if not isinstance(first, Transformer):
+        raise ValueError(
+            "Expected a teacher whose first module is a transformer, but it is "
+            f"{type(first).__name__}. A static model cannot teach: it has no words in context."
+        )
+    transformer: Transformer = first
+    return transformer
+
+
+def check_weights_are_there(model: SentenceTransformer, name: str) -> None:
+    """Check that a transformer's weights all came from its file.
+
+    Where one is missing, transformers takes random numbers, and says so in its log alone. What only
+    the transformer's own pooler uses may be missing: sentence vectors do without it.
 
     Args:
-        lengths: Tokens of each sentence, special tokens included, ascending, [S].
-        batch_tokens: Most tokens in a batch, padding included; a longer sentence goes alone.
+        model: A model that begins with a transformer.
+        name: What it was loaded as.
 
-    Example:
-        >>> token_batches(np.array([2, 2, 3, 9]), 6)
-        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    Raises:
+        ValueError: Some are missing.
     """
-    batches, start = [], 0
-    for stop in range(1, len(lengths) + 1):
-        if stop == len(lengths) or (stop - start + 1) * int(lengths[stop]) > batch_tokens:
-            batches.append(slice(start, stop))
-            start = stop
-    return batches
+    transformer = _transformer_of(model).auto_model
+    parameters = list(transformer.named_parameters())
+    # The mark that transformers leaves on what it has read; code of others may leave none.
+    unread = [key for key, value in parameters if not getattr(value, "_is_hf_initialized", False)]
+    missing = [key for key in unread if "pooler" not in key]
+    leaves_marks = type(transformer).__module__.startswith("transformers.")
+    if missing and (leaves_marks or len(unread) < len(parameters)):
+        raise ValueError(
+            f"{name!r} lacks {len(missing)} of its transformer's {len(parameters)} weights, the "
+            f"first of which is {missing[0]}. They would be random numbers. Get the whole model."
+        )
 
 
-def padded_tokens(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[int]:
-    """Tokens of each batch, padding included: what the teacher's time goes by.
+def _dense_layers_of(model: SentenceTransformer) -> list[Dense]:
+    """The Dense layers after the pooling, which words must go through, too."""
+    dense: list[Dense] = []
+    is_normalised = False
+    for module in list(model)[1:]:
+        is_normalised |= isinstance(module, Normalize)
+        if isinstance(module, Dense):
+            if is_normalised:
+                raise ValueError(
+                    "The teacher's Dense layer follows a Normalize module: a mean over words does "
+                    "not commute with it. Use another teacher."
+                )
+            if not isinstance(module.activation_function, nn.Identity):
+                activation = type(module.activation_function).__name__
+                raise ValueError(
+                    f"The teacher's Dense layer has the activation {activation}: only a linear "
+                    "one (Identity) commutes with the mean over words. Use another teacher."
+                )
+            if getattr(module, "use_residual", False):
+                raise ValueError("The teacher's Dense layer has a residual path: not supported.")
+            dense.append(module)
+        elif isinstance(module, Pooling) and _pooling_of(module) is None:
+            raise ValueError(
+                f"The teacher pools by {module.pooling_mode!r}: expected mean, cls or lasttoken "
+                "alone, so that words live in the space of sentences."
+            )
+        # Normalize changes lengths only; the student's sentence vectors are compared by cosine.
+        elif not isinstance(module, (Pooling, Normalize, Dropout)):
+            raise ValueError(
+                f"The teacher's module {type(module).__name__} is not linear, so a mean over words "
+                "cannot go through it. Expected Transformer, Pooling, Dense, Normalize."
+            )
+    return dense
 
-    Example:
-        >>> padded_tokens([slice(0, 2), slice(2, 3)], np.array([1, 2, 3]))
-        [4, 3]
-    """
-    return [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
+
+def _pooling_of(module: Pooling) -> str | None:
+    """The one mode that a module pools by; None where it is another one, or several."""
+    mode = module.pooling_mode
+    modes = (mode,) if isinstance(mode, str) else tuple(mode)
+    return next((only for only in _POOLINGS if modes == (only,)), None)
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether an error says that the memory of the processor or the GPU is full."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        "can't allocate memory" in str(error) or "out of memory" in str(error)
-    )
+# What a teacher must compute.
+
+
+def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Token vectors [B, T, h], sentence vectors [B, d] and the mask of tokens [B, T]."""
+    batch = teacher.tokenize(list(texts))
+    mask = torch.from_numpy(batch.attention_mask)
+    tokens, vectors = teacher.forward(torch.from_numpy(batch.input_ids), mask)
+    return tokens.float().cpu().numpy(), vectors.float().cpu().numpy(), batch.attention_mask
+
+
+def _check_finite(teacher: Teacher) -> None:
+    """Check that the vectors of a dozen sentences are finite, in the teacher's number format."""
+    [texts] = paraphrases_in(["en"]).values()
+    _, vectors, _ = _run(teacher, texts)
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(broken):
+        dtype = str(teacher.dtype).removeprefix("torch.")
+        reason = (
+            "Its weights are broken: get the model again."
+            if dtype == "float32"
+            else f"Its weights are broken, or too large for {dtype}: for that, give "
+            "--teacher.dtype float32."
+        )
+        raise ValueError(
+            f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
+            f"{len(broken) - 1} of {len(texts) - 1} other sentences. {reason}"
+        )
+
+
+def _check_expected(teacher: Teacher, expect: Mapping[str, list[Any]]) -> None:
+    """Compare the vectors of texts, or of their tokens, with the first numbers of expected ones."""
+    for text, values in expect.items():
+        tokens, vectors, _ = _run(teacher, [text])
+        of_tokens = any(isinstance(row, list) for row in values)
+        found = tokens[0] if of_tokens else vectors
+        rows = values if of_tokens else [values]
+        if len(rows) > len(found) or max(len(row or []) for row in rows) > found.shape[1]:
+            raise ValueError(
+                f"teacher.expect has more numbers for {text!r} than the teacher gives: "
+                f"{len(found)} tokens of {found.shape[1]} dimensions."
+            )
+        for place, row in enumerate(rows):
+            expected = np.array(row or [], dtype=float)  # null becomes NaN
+            known, computed = ~np.isnan(expected), found[place][: len(expected)]
+            tolerance = _TOLERANCE * np.abs(expected[known]).max(initial=0)
+            if not np.allclose(computed[known], expected[known], rtol=0, atol=tolerance):
+                should, does = (
+                    ", ".join("null" if np.isnan(v) else f"{v:.4f}" for v in numbers)
+                    for numbers in (expected, computed)
+                )
+                what = f"token {place} of {text!r}" if of_tokens else repr(text)
+                raise ValueError(
+                    "The teacher is not the one that the recipe is for, or is broken: the vector "
+                    f"of {what} should begin with [{should}], but it begins with [{does}]. Check "
+                    "teacher.model and teacher.pooling; for another teacher give --teacher.expect "
+                    "null."
+                )
+
+
+def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> None:
+    """Check that paraphrases are near to each other, and under no other pooling much nearer."""
+    tokens, vectors, mask = _run(teacher, texts)
+    cosines = _cosines(vectors)
+    np.fill_diagonal(cosines, -np.inf)
+    nearest = cosines.argmax(axis=1)
+    wrong = np.flatnonzero(nearest != np.arange(len(texts)) ^ 1)
+    if len(texts) - len(wrong) < _FEWEST_NEAREST:
+        first = wrong[0]
+        raise ValueError(
+            f"The teacher does not seem to understand {language!r}: of {len(texts)} sentences it "
+            f"puts only {len(texts) - len(wrong)} next to their paraphrases. {texts[first]!r} is "
+            f"nearer to {texts[nearest[first]]!r} ({cosines[first, nearest[first]]:.2f}) than to "
+            f"{texts[first ^ 1]!r} ({cosines[first, first ^ 1]:.2f}). Check that it was trained "
+            "for this language, and that its weights are whole. If it is for another kind of text, "
+            "give --teacher.check false."
+        )
+    modes = [_pooling_of(module) for module in teacher.model if isinstance(module, Pooling)]
+    if not modes or modes[0] is None:
+        return
+    pooling, inputs = modes[0], teacher.to_sentence_space(tokens)
+    separations = {}
+    for mode in _POOLINGS:
+        features = {
+            "token_embeddings": torch.from_numpy(inputs),
+            "attention_mask": torch.from_numpy(mask),
+        }
+        pooled = Pooling(inputs.shape[2], mode)(features)["sentence_embedding"].numpy()
+        separations[mode] = _separation(pooled)
+    separations[pooling] = _separation(vectors)  # the teacher's may leave out the prompt
+    best = max(separations, key=lambda mode: separations[mode])
+    if separations[best] > _MUCH_BETTER * separations[pooling]:
+        raise ValueError(
+            f"The teacher pools by {pooling}, but {best} tells paraphrases in {language!r} from "
+            f"other sentences much better: their cosines differ by {separations[best]:.1f} "
+            f"standard deviations, and by {separations[pooling]:.1f} with {pooling}. Give "
+            f"--teacher.pooling {best}, or, if the teacher's own folder says {pooling} "
+            f"(1_Pooling/config.json), say {best} there; or give --teacher.check false if you are "
+            "sure."
+        )
+
+
+def _separation(vectors: Floats) -> float:
+    """By how many standard deviations cosines of paraphrases exceed those of other sentences."""
+    cosines, rows = _cosines(vectors), np.arange(len(vectors))
+    others = cosines[(rows[:, None] // 2) != (rows // 2)]
+    return float((cosines[rows, rows ^ 1].mean() - others.mean()) / others.std())
+
+
+def _cosines(vectors: Floats) -> Floats:
+    unit = unit_rows(vectors)
+    cosines: Floats = unit @ unit.T
+    return cosines

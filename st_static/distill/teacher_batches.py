@@ -14,13 +14,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
-from st_static.distill.teacher import (
-    Teacher,
-    TokenBatch,
-    is_out_of_memory,
-    padded_tokens,
-    token_batches,
-)
+from st_static.distill.teacher import Teacher, TokenBatch
 from st_static.distill.word_sums import WordSums, WordVectors
 from st_static.distill.work_directory import Selected
 from st_static.tokens.ragged import Ragged
@@ -177,3 +171,39 @@ def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice],
     lengths = selected.lengths + sum(map(len, teacher.surroundings()))
     batches = token_batches(lengths, teacher.batch_tokens)
     return batches, padded_tokens(batches, lengths)
+
+
+def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
+    """Cut sentences that are sorted by length into batches of at most `batch_tokens` tokens.
+
+    Args:
+        lengths: Tokens of each sentence, special tokens included, ascending, [S].
+        batch_tokens: Most tokens in a batch, padding included; a longer sentence goes alone.
+
+    Example:
+        >>> token_batches(np.array([2, 2, 3, 9]), 6)
+        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    batches, start = [], 0
+    for stop in range(1, len(lengths) + 1):
+        if stop == len(lengths) or (stop - start + 1) * int(lengths[stop]) > batch_tokens:
+            batches.append(slice(start, stop))
+            start = stop
+    return batches
+
+
+def padded_tokens(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[int]:
+    """Tokens of each batch, padding included: what the teacher's time goes by.
+
+    Example:
+        >>> padded_tokens([slice(0, 2), slice(2, 3)], np.array([1, 2, 3]))
+        [4, 3]
+    """
+    return [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an error says that the memory of the processor or the GPU is full."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        "can't allocate memory" in str(error) or "out of memory" in str(error)
+    )

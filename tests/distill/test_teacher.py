@@ -17,8 +17,8 @@ from transformers import AutoTokenizer, ByT5Tokenizer
 from st_static import StaticWordEmbedding
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import check_weights
-from st_static.distill.teacher import Teacher, is_out_of_memory, token_batches
-from st_static.distill.teacher_loading import choose_dtype
+from st_static.distill.teacher import Teacher, choose_dtype
+from st_static.distill.teacher_batches import is_out_of_memory, token_batches
 from st_static.model.model_name import locate
 from st_static.model.tokenizer import build_tokenizer
 
@@ -371,11 +371,11 @@ def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
         asked.update(options, model=model)
         raise OSError("no network")
 
-    monkeypatch.setattr("st_static.distill.teacher_loading.SentenceTransformer", refuse)
-    monkeypatch.setattr("st_static.distill.teacher_loading.require_teacher", lambda config: None)
-    monkeypatch.setattr("st_static.distill.teacher_loading._description", lambda *where: {})
+    monkeypatch.setattr("st_static.distill.teacher.SentenceTransformer", refuse)
+    monkeypatch.setattr("st_static.distill.teacher.require_teacher", lambda config: None)
+    monkeypatch.setattr("st_static.distill.teacher._description", lambda *place: {})
     monkeypatch.setattr(
-        "st_static.distill.teacher_loading.is_sentence_transformer_model", lambda *a, **o: True
+        "st_static.distill.teacher.is_sentence_transformer_model", lambda *a, **o: True
     )
     config = TeacherConfig(
         model="someone/model",
@@ -398,7 +398,7 @@ def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):
         asked.update(options)
         return SentenceTransformer(model, **options)
 
-    monkeypatch.setattr("st_static.distill.teacher_loading.SentenceTransformer", load)
+    monkeypatch.setattr("st_static.distill.teacher.SentenceTransformer", load)
     Teacher.load(TeacherConfig(model=str(tiny_teacher_folder), device="cpu"))
     assert asked["trust_remote_code"] is False
 

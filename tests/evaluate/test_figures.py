@@ -1,17 +1,127 @@
-"""What figures have in common: one meaning of colours and marks, and labels that cover nothing."""
+"""Figures: one meaning of colours, any script that a font has, and labels that cover nothing."""
 
+import itertools
+import warnings
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
+from PIL import Image
 
-from st_static.evaluate.analysis import heat_map, lengths
+from st_static.ensemble.ensemble import Ensemble
+from st_static.evaluate import figures
+from st_static.evaluate.analysis import lengths
 from st_static.evaluate.analysis.explain import Explanation, Word
-from st_static.evaluate.figure_style import LESS, MORE, draw_signed, new_axes, write_plainly
-from st_static.evaluate.point_labels import text_box
+from st_static.evaluate.figures import (
+    LESS,
+    MORE,
+    can_draw,
+    draw_heat_map,
+    draw_quality_and_speed,
+    draw_signed,
+    draw_tuning,
+    fonts_for,
+    label_points,
+    new_axes,
+    text_box,
+    write_plainly,
+)
 from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
-from st_static.evaluate.speed_figure import draw_quality_and_speed
+
+JAPANESE = "東京タワー"
+
+
+@pytest.fixture
+def installed_fonts(monkeypatch):
+    """The fonts of the machine beside matplotlib's own; none at first."""
+    files = []
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: files)
+    manager = font_manager.fontManager
+    monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if "DejaVu" in f.name])
+    return files
+
+
+@pytest.fixture
+def japanese_font(installed_fonts, tmp_path):
+    """An installed font with a black square for each Japanese character."""
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    for corner in ((0, 800), (800, 800), (800, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    names = [".notdef", *(f"g{ord(c):x}" for c in JAPANESE)]
+    font = FontBuilder(1000, isTTF=True)
+    font.setupGlyphOrder(names)
+    font.setupCharacterMap({ord(c): f"g{ord(c):x}" for c in JAPANESE})
+    font.setupGlyf(dict.fromkeys(names, pen.glyph()))
+    font.setupHorizontalMetrics(dict.fromkeys(names, (900, 0)))
+    font.setupHorizontalHeader(ascent=900, descent=-100)
+    font.setupNameTable({"familyName": "IPAexGothic", "styleName": "Regular"})
+    font.setupOS2()
+    font.setupPost()
+    font.save(tmp_path / "squares.ttf")
+    installed_fonts.append(str(tmp_path / "squares.ttf"))
+
+
+def explanation(first, second):
+    words = [[Word(text, [text], [1], True) for text in texts] for texts in (first, second)]
+    return Explanation(*words, np.full((len(first), len(second)), 0.1))
+
+
+def drawn(file, first, second):
+    """The figure's pixels; drawing it must not warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_heat_map(explanation(first, second), file)
+    return np.asarray(Image.open(file).convert("L"))
+
+
+def test_japanese_is_drawn_in_a_font_that_has_it(japanese_font, tmp_path, caplog):
+    assert can_draw(f"{JAPANESE} tower")
+    pixels = drawn(tmp_path / "ja.png", [JAPANESE], ["tower"])
+    assert caplog.text == ""
+    # Five squares of about ten points stand beside the map: more black than letters have.
+    assert (pixels[:, : pixels.shape[1] // 3] < 50).sum() > 5 * 100
+
+
+def test_fonts_are_those_of_before_afterwards(japanese_font):
+    before = list(mpl.rcParams["font.family"])
+    with fonts_for(JAPANESE):
+        assert mpl.rcParams["font.family"] == [*before, "IPAexGothic"]
+    assert mpl.rcParams["font.family"] == before
+
+
+def test_what_no_font_has_is_said_once(installed_fonts, tmp_path, caplog):
+    broken = tmp_path / "ipaexg.ttf"
+    broken.write_bytes(b"no font")
+    installed_fonts.append(str(broken))
+    assert not can_draw(f"{JAPANESE} tower")
+    drawn(tmp_path / "ja.png", [JAPANESE, "東", "Größe"], ["tower"])
+    [record] = caplog.records
+    assert "No installed font has the characters タ ワ ー 京 東:" in record.getMessage()
+    assert "apt-get install fonts-noto-cjk" in record.getMessage()
+
+
+@pytest.mark.parametrize("n_words", [1, 12])
+def test_long_words_leave_room_for_the_map(tmp_path, n_words):
+    pixels = drawn(tmp_path / "long.png", ["x" * 300] * n_words, ["y" * 300] * n_words)
+    assert pixels.shape[1] < 3000
+
+
+def test_long_words_are_cut(monkeypatch):
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: saved.append(figure))
+    draw_heat_map(explanation(["x" * 24, "x" * 25], ["y"]), "pair.png")
+    labels = [label.get_text() for label in saved[0].axes[0].get_yticklabels()]
+    assert labels == ["x" * 24, "x" * 23 + "…"]
 
 
 def rgb(color):
@@ -21,19 +131,10 @@ def rgb(color):
 def test_numbers_that_round_to_zero_have_no_sign():
     _, axes = new_axes()
     values = np.array([[-0.04, 0.0, 0.04], [-1.25, 0.05, 2.0]])
-    draw_signed(axes, values, digits=1, fontsize=8)
+    cells = draw_signed(axes, values, digits=1, fontsize=8)
     said = [text.get_text() for text in axes.texts]
     assert said == ["0", "0", "0", "\N{MINUS SIGN}1.2", "+0.1", "+2.0"]
-
-
-def test_shares_have_the_colours_of_all_numbers_with_a_sign(monkeypatch):
-    saved = []
-    monkeypatch.setattr(heat_map, "save", lambda figure, _: saved.append(figure))
-    words = [Word(text, [text], [2], True) for text in ("one", "two")]
-    shares = np.array([[0.5, -0.5], [0.0, 0.1]])
-    heat_map.draw_heat_map(Explanation(words, words, shares), "pair.png")
-    cells = saved[0].axes[0].images[0]
-    more, less = (cells.cmap(cells.norm(share))[:3] for share in (0.4, -0.4))
+    more, less = (cells.cmap(cells.norm(share))[:3] for share in (1.6, -1.6))
     for near, far, color in ((more, less, MORE), (less, more, LESS)):
         assert np.abs(near - rgb(color)).max() < 0.2 < np.abs(far - rgb(color)).max()
 
@@ -55,20 +156,36 @@ def test_values_over_bars_leave_the_title_free(monkeypatch):
 
 def test_a_model_without_others_has_its_label_beside_its_line():
     figure, axes = new_axes()
-    speeds = [
-        MeasuredSpeed("ours", encoder, speed)
-        for encoder, speed in (
-            (FAST, 230_000),
-            (MODEL2VEC, 93_000),
-            (SENTENCE_TRANSFORMERS, 39_000),
-        )
-    ]
+    encoders = {FAST: 230_000, MODEL2VEC: 93_000, SENTENCE_TRANSFORMERS: 39_000}
+    speeds = [MeasuredSpeed("ours", encoder, speed) for encoder, speed in encoders.items()]
     look = {"ours": "a name of some length"}, {"ours": MORE}
     draw_quality_and_speed(axes, speeds, {"ours": 60.0}, *look)
     [label] = axes.texts
     box = text_box(label, FigureCanvasAgg(figure).get_renderer())
     line = Bbox(axes.transData.transform([[39_000, 60], [230_000, 60]]))
     assert not line.overlaps(box)
+
+
+def test_labels_cover_no_point_and_no_other_label():
+    figure = Figure(figsize=(7.0, 3.8), layout="constrained")
+    axes = figure.subplots()
+    places = [(80, 64), (12_000, 58), (19_000, 58), (15_000, 57), (19_000, 57), (50_000, 57)]
+    for x, y in places:
+        axes.plot(x, y, "o")
+    axes.set(xscale="log")
+    axes.margins(x=0.2, y=0.3)
+    points = [(x, y, f"a model\nsome encoder {i}", "k") for i, (x, y) in enumerate(places)]
+    labels = label_points(axes, points)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text_box(label, renderer) for label in labels]
+    inside = axes.get_window_extent(renderer)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    for box, label in zip(boxes, labels, strict=True):
+        assert inside.x0 <= box.x0 < box.x1 <= inside.x1
+        assert inside.y0 <= box.y0 < box.y1 <= inside.y1
+        assert not any(box.contains(*axes.transData.transform(place)) for place in places)
+        x, y = label.get_position()
+        assert max(abs(x), abs(y)) < 60  # beside its point
 
 
 @pytest.mark.parametrize(
@@ -87,3 +204,29 @@ def test_a_log_axis_has_plain_numbers_also_where_it_is_short(limits, expected):
     said = {tick.get_text() for tick in ticks} - {""}
     assert expected <= said
     assert all(text.replace(",", "").isdigit() for text in said)
+
+
+class Fixed:
+    def encode(self, texts):
+        return np.ones((len(texts), 2))
+
+
+def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
+    target = np.log([1.0, 2.0, 0.5])
+    tuning = Ensemble([Fixed()] * 3).tune(
+        lambda ensemble: -float(np.abs(np.log(ensemble.weights) - target).sum())
+    )
+    files = draw_tuning(tuning, tmp_path / "tuning")
+    assert [file.name for file in files] == ["tuning.svg", "tuning.png"]
+    tree = ElementTree.parse(files[0])
+    panels = [e for e in tree.iter() if str(e.get("id", "")).startswith("axes_")]
+    assert len(panels) == 2
+    again = draw_tuning(tuning, tmp_path / "again")
+    assert again[0].read_bytes() == files[0].read_bytes()
+
+
+def test_one_member_has_no_curve(tmp_path):
+    tuning = Ensemble([Fixed()]).tune(lambda ensemble: 1.0)
+    with pytest.raises(ValueError, match="no curve"):
+        draw_tuning(tuning, tmp_path / "tuning")
+    assert not list(tmp_path.iterdir())

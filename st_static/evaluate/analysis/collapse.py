@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 
-from st_static.distill.teacher_modules import check_weights_are_there
+from st_static.distill.teacher import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.analysis.socm import mean_socm
 from st_static.evaluate.load_model import load_model

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from st_static.distill.agreement import teacher_agreement
 from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.figure_style import OURS, new_axes, save_both
+from st_static.evaluate.figures import OURS, new_axes, save_both
 
 # Teacher tokens of a sentence, without special ones: from, to.
 BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))

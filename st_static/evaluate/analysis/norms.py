@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.evaluate.figure_style import OURS, PEERS, new_axes, save_both, write_plainly
+from st_static.evaluate.figures import OURS, PEERS, new_axes, save_both, write_plainly
 
 _GROUPS = 40
 

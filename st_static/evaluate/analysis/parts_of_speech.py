@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from st_static.evaluate.analysis.norms import extremes, norm_changes
-from st_static.evaluate.figure_style import LESS, MORE, new_panels, save_both
+from st_static.evaluate.figures import LESS, MORE, new_panels, save_both
 
 _WORDS_AT_AN_END = 100
 _MOST_FREQUENT = 10_000

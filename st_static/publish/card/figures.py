@@ -1,4 +1,4 @@
-"""Figures of a model card, in the style of `st_static.evaluate.figure_style`."""
+"""Figures of a model card, in the style of `st_static.evaluate.figures`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.analysis.heat_map import draw_heat_map
 from st_static.evaluate.analysis.lengths import draw_ranges
-from st_static.evaluate.figure_style import OURS, PEERS, TEACHER, new_axes, save, write_plainly
-from st_static.evaluate.fonts import can_draw, fonts_for
+from st_static.evaluate.figures import (
+    OURS,
+    PEERS,
+    TEACHER,
+    can_draw,
+    draw_heat_map,
+    draw_quality_and_speed,
+    fonts_for,
+    new_axes,
+    save,
+    write_plainly,
+)
 from st_static.evaluate.speed import is_believable
-from st_static.evaluate.speed_figure import draw_quality_and_speed
 from st_static.publish.card.facts import CardFacts, CardFigure
 
 logger = logging.getLogger(__name__)

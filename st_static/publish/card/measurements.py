@@ -14,7 +14,7 @@ import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.teacher_loading import load_modules
+from st_static.distill.teacher import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel

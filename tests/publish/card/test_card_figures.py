@@ -8,8 +8,8 @@ from matplotlib import font_manager
 from PIL import Image
 
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
+from st_static.evaluate.figures import ENCODER_MARKS
 from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
-from st_static.evaluate.speed_figure import ENCODER_MARKS
 from st_static.model.model_folder import read_static_model
 from st_static.publish.card import figures
 from st_static.publish.card.facts import CardFacts

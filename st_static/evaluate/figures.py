@@ -1,0 +1,440 @@
+"""Figures: their common style, how they are saved, and those that more than one room draws.
+
+They stand on a white plate of their own, so that they read alike on light and dark pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.path import Path as Line
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import LogFormatter
+from matplotlib.transforms import Bbox
+from numpy.typing import NDArray
+
+from st_static.arguments import as_path, check_type
+from st_static.evaluate.analysis.explain import Explanation
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
+from st_static.files import check_folder, output_file
+
+if TYPE_CHECKING:
+    from st_static.ensemble.ensemble import Tuning
+
+logger = logging.getLogger(__name__)
+
+SIZE = (7.0, 3.8)  # inches
+OURS, TEACHER = "#1d5fbf", "#d97706"
+PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
+# Of numbers with a sign: brown below zero, teal above it, as on the demo page.
+LESS, MORE = "#a6611a", "#018571"
+_SIGNED = "BrBG"
+_METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+
+# Marks of encoders, open ones, so that those at nearly the same place are all seen.
+ENCODER_MARKS = {FAST: "o", SENTENCE_TRANSFORMERS: "^", MODEL2VEC: "x", "st_static": "v"}
+_MARK: dict[str, Any] = {"markersize": 7, "markerfacecolor": "none", "markeredgewidth": 1.5}
+# Places of a label around its point: distances in points, and directions.
+_DISTANCES = (7, 14, 22, 32, 44, 58, 74)
+_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_LINE_FROM = 14  # from this distance on, a line leads to the point
+_POINT = 6  # half the side of the square that a point takes, in pixels
+
+_LONGEST_WORD = 24  # letters in a heat map
+_EM = 0.09  # inches that a letter takes
+_ANNOTATED = 144  # cells of a heat map that still have room for their numbers
+
+# Fonts for scripts that matplotlib's own does not have, the preferred first.
+_FALLBACK_FONTS = (
+    *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans", "IPAexGothic", "IPAGothic"),
+    *("TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo", "MS Gothic"),
+    *("Noto Sans SC", "Microsoft YaHei", "SimHei", "PingFang SC", "PingFang HK"),
+    *("Noto Sans KR", "Malgun Gothic", "NanumGothic", "AppleGothic", "Apple SD Gothic Neo"),
+    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback"),
+    *("Noto Sans", "Arial Unicode MS", "Unifont"),
+)
+
+
+def new_axes() -> tuple[Figure, Axes]:
+    """A figure with axes in the common style."""
+    figure, [axes] = new_panels(1)
+    return figure, axes
+
+
+def new_panels(rows: int) -> tuple[Figure, list[Axes]]:
+    """A figure with several of them, one below another."""
+    figure = Figure(figsize=(SIZE[0], SIZE[1] * rows), layout="constrained")
+    panels: list[Axes] = list(figure.subplots(rows, squeeze=False)[:, 0])
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", color="#e5e5e5")
+        panel.set_axisbelow(True)
+    return figure, panels
+
+
+def save_both(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as SVG and PNG: `stem` with `.svg` and `.png`."""
+    files = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    for file in files:
+        save(figure, file)
+    return files
+
+
+def check_figure(file: Path) -> None:
+    """Check that a figure can be written, in the format that the file's ending names.
+
+    Raises:
+        ValueError: The ending is none of .png, .svg and .pdf, or the place cannot be written to.
+    """
+    if file.suffix not in _METADATA:
+        raise ValueError(
+            f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
+        )
+    if file.is_dir():
+        raise ValueError(f"The figure {file} is a folder: name a file in it.")
+    check_folder(file.parent, f"The figure {file}")
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write a figure; the file's ending names the format.
+
+    Raises:
+        ValueError: As `check_figure`.
+    """
+    check_figure(file)
+    # The same figure gives the same bytes.
+    with output_file(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
+        figure.savefig(
+            partial,
+            dpi=150,
+            format=file.suffix[1:],
+            facecolor="white",
+            metadata=_METADATA[file.suffix],
+            bbox_inches="tight",
+            pad_inches=0.2,
+        )
+
+
+class _Plain(LogFormatter):
+    """Numbers without powers of ten, at those ticks where there is room for them."""
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self._pattern.format(x) if super().__call__(x, pos) else ""
+
+
+def write_plainly(axis: Axis, pattern: str) -> None:
+    """Write the numbers of a log axis without powers of ten, by a pattern such as `{:,.0f}`."""
+    axis.set_major_formatter(_Plain(pattern))
+    axis.set_minor_formatter(_Plain(pattern))
+    axis.set_tick_params(which="minor", pad=5)  # level with the others, whose ticks are longer
+
+
+@contextlib.contextmanager
+def fonts_for(text: str) -> Iterator[None]:
+    """Let figures that are made and saved in the block draw the characters of a text.
+
+    matplotlib's own font has no Chinese, Japanese or Korean. Characters that no installed font has
+    are named in one warning, and drawn as boxes.
+    """
+    with mpl.rc_context({"font.family": _families(text)}):
+        if missing := _missing(text):
+            logger.warning(
+                "No installed font has the characters %s: the figure shows boxes for them. Install "
+                "a font that has them, such as Noto Sans CJK (on Debian and Ubuntu: apt-get "
+                "install fonts-noto-cjk).",
+                " ".join(sorted(missing)[:20]),
+            )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # which is said above, once
+            yield
+
+
+def can_draw(text: str) -> bool:
+    """Whether the installed fonts have all characters of a text."""
+    with mpl.rc_context({"font.family": _families(text)}):
+        return not _missing(text)
+
+
+def _families(text: str) -> list[str]:
+    """The usual font, and for a text in other letters the installed fonts to fall back on."""
+    usual = list(mpl.rcParams["font.family"])
+    if text.isascii():
+        return usual
+    manager = font_manager.fontManager
+    listed = {font.fname for font in manager.ttflist}
+    # matplotlib keeps its list, which may be older than a font.
+    for file in set(font_manager.findSystemFonts()) - listed:
+        with contextlib.suppress(OSError, RuntimeError):  # a file that is no font
+            manager.addfont(file)
+    names = {font.name for font in manager.ttflist}
+    return [*usual, *(name for name in _FALLBACK_FONTS if name in names)]
+
+
+def _missing(text: str) -> set[str]:
+    """The characters of a text that matplotlib finds in none of its present fonts."""
+    figure = Figure()
+    figure.text(0, 0, "".join(filter(str.isprintable, text)), parse_math=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        figure.draw_without_rendering()
+    found = (re.match(r"Glyph (\d+) .* missing", str(warning.message)) for warning in caught)
+    return {chr(int(match[1])) for match in found if match}
+
+
+def draw_signed(
+    axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
+) -> AxesImage:
+    """Draw numbers with a sign as coloured cells.
+
+    Args:
+        axes: Where to.
+        values: The numbers, [rows, columns].
+        digits: Digits behind the point; what rounds to zero has no sign.
+        fontsize: Of the numbers in the cells; None leaves them out.
+
+    Returns:
+        The cells, for a colour bar.
+    """
+    axes.grid(visible=False)
+    limit = float(np.abs(values).max()) or 1.0
+    cells = axes.imshow(values, cmap=_SIGNED, vmin=-limit, vmax=limit, aspect="auto")
+    if fontsize is None:
+        return cells
+    for (row, column), value in np.ndenumerate(values):
+        text, color = f"{value:+.{digits}f}", "white" if abs(value) > 0.6 * limit else "black"
+        if float(text) == 0:
+            text, color = "0", "#8a8a8a"
+        text = text.replace("-", "\N{MINUS SIGN}")
+        axes.text(column, row, text, ha="center", va="center", fontsize=fontsize, color=color)
+    return cells
+
+
+def draw_heat_map(explanation: Explanation, file: Path) -> None:
+    """Draw each pair of words' share in a cosine; words without a vector are left out.
+
+    Raises:
+        ValueError: A text has no known word, or the file's ending is not a format of figures.
+    """
+    shown = explanation.of_known_words()
+    if not shown.contributions.size:
+        raise ValueError("There is nothing to draw: one of the texts has no known word.")
+    rows, columns = (
+        [_shortened(word.text) for word in text] for text in (shown.first, shown.second)
+    )
+    widest_row, widest_column = (max(map(_width, words)) for words in (rows, columns))
+    size = (
+        1.4 + _EM * widest_row + max(0.75 * len(columns), _EM * widest_column),
+        1.0 + 0.5 * _EM * widest_column + 0.45 * len(rows),
+    )
+    with fonts_for("".join(rows + columns)):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        fontsize = 8 if shown.contributions.size <= _ANNOTATED else None
+        cells = draw_signed(axes, shown.contributions, digits=2, fontsize=fontsize)
+        # A dollar sign in a word begins no formula.
+        axes.set_yticks(range(len(rows)), rows, parse_math=False)
+        axes.set_xticks(range(len(columns)), columns, parse_math=False, rotation=30, ha="right")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        figure.colorbar(cells, label="share in the cosine").outline.set_visible(False)
+        axes.set_title(f"{explanation.similarity:.3f} = the sum of all shares", fontsize=11)
+        save(figure, file)
+
+
+def _shortened(word: str) -> str:
+    return word if len(word) <= _LONGEST_WORD else word[: _LONGEST_WORD - 1] + "…"
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes; a character of an East Asian script takes two."""
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
+
+
+def draw_quality_and_speed(
+    axes: Axes,
+    speeds: Sequence[MeasuredSpeed],
+    quality: Mapping[str, float],
+    labels: Mapping[str, str],
+    colors: Mapping[str, str],
+) -> None:
+    """Draw each model's encoders on a line, with the model's name at the fastest.
+
+    Points of one model that are near each other have no room for labels of their own: a mark says
+    which encoder it is.
+
+    Args:
+        axes: Where to.
+        speeds: Of models by encoders; the marks of others than `ENCODER_MARKS` are not known.
+        quality: Each model's score.
+        labels: What is written beside each model's fastest point.
+        colors: Each model's colour.
+    """
+    points = []
+    for model in dict.fromkeys(entry.model for entry in speeds):
+        own = sorted((e for e in speeds if e.model == model), key=lambda e: -e.speed)
+        color, score = colors[model], quality[model]
+        axes.plot([e.speed for e in own], [score] * len(own), color=color, linewidth=1, alpha=0.5)
+        for entry, label in zip(own, [labels[model]] + [""] * (len(own) - 1), strict=True):
+            axes.plot(entry.speed, score, ENCODER_MARKS[entry.encoder], color=color, **_MARK)
+            points.append((entry.speed, score, label, color))
+    encoders = {entry.encoder for entry in speeds}
+    for encoder, mark in ENCODER_MARKS.items():
+        if encoder in encoders:
+            axes.plot([], [], mark, color="#444444", label=f"by {encoder}", **_MARK)
+    axes.set_xscale("log")
+    write_plainly(axes.xaxis, "{:,.0f}")
+    axes.margins(x=0.12, y=0.2)
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
+    label_points(axes, points)
+
+
+def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
+    """Write each point's label where it covers no point, line or other label, if there is room.
+
+    Args:
+        axes: Where points and lines are drawn already, with limits that stay.
+        points: Where each is in data, its label, which may be empty, and the label's colour.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()  # now the axes are where they will be
+    to_pixels = axes.transData.transform
+    centers = [to_pixels((x, y)) for x, y, _, _ in points]
+    taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
+    drawn = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
+    lines = [Line(to_pixels(places)) for places in drawn if len(places) > 1]
+    halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
+    labels = []
+    for (x, y, text, color), center in zip(points, centers, strict=True):
+        if text:
+            label = axes.annotate(
+                text,
+                (x, y),
+                (0, 0),
+                textcoords="offset points",
+                color=color,
+                arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.7, "shrinkB": 4},
+                fontsize=8,
+                path_effects=[halo],
+            )
+            label.set_in_layout(False)
+            _place(label, center, axes.get_window_extent(), taken, lines, renderer)
+            labels.append(label)
+    return labels
+
+
+def _place(
+    label: Annotation,
+    center: NDArray[np.floating],
+    inside: Bbox,
+    taken: list[Bbox],
+    lines: list[Line],
+    renderer: Any,
+) -> None:
+    """Put a label around its point where it covers and crosses least, and add it to what is taken.
+
+    All places are in pixels: the point, the axes, and the boxes and lines that are there already.
+    """
+    # A label's own line begins at its own point, which is no crossing.
+    others = [box for box in taken if not box.contains(*center)]
+
+    def put(place: tuple[int, tuple[int, int]]) -> tuple[Bbox, list[Line]]:
+        """Move the label; returns the box of its text, and the line from its point if any."""
+        distance, (right, up) = place
+        label.set_position((right * distance, up * distance))
+        label.set(
+            horizontalalignment={1: "left", 0: "center", -1: "right"}[right],
+            verticalalignment={1: "bottom", 0: "center", -1: "top"}[up],
+        )
+        assert label.arrow_patch is not None
+        label.arrow_patch.set_visible(distance >= _LINE_FROM)
+        end = center + np.array((right, up)) * distance * renderer.dpi / 72
+        return text_box(label, renderer), [Line([center, end])] if distance >= _LINE_FROM else []
+
+    def cost(place: tuple[int, tuple[int, int]]) -> tuple[float, int]:
+        """The square pixels that a place covers, and the lines and points that it crosses."""
+        box, own_line = put(place)
+        covered = sum(_area(Bbox.intersection(box, other)) for other in taken)
+        outside = _area(box) - _area(Bbox.intersection(box, inside))
+        crossed = sum(line.intersects_bbox(box) for line in lines)
+        crossed += sum(line.intersects_bbox(other) for line in own_line for other in others)
+        return round(outside + covered, 3), crossed
+
+    # Of several equal ones, the nearest.
+    box, own_line = put(min(itertools.product(_DISTANCES, _DIRECTIONS), key=cost))
+    taken.append(box)
+    lines += own_line
+
+
+def _area(box: Bbox | None) -> float:
+    return float(box.width * box.height) if box else 0.0
+
+
+def text_box(label: Annotation, renderer: Any) -> Bbox:
+    """Where a label's text is, in pixels, without the line to its point."""
+    label.update_positions(renderer)
+    return Text.get_window_extent(label, renderer)
+
+
+def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
+    """Draw the score of each trial over each weight but the first, one panel per weight.
+
+    Args:
+        tuning: What `Ensemble.tune` returned.
+        stem: File to write, without its suffix: an SVG and a PNG are written.
+
+    Raises:
+        ValueError: There is one member only.
+        TypeError: An argument is of the wrong kind.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from st_static.ensemble.ensemble import Ensemble
+        >>> class Letters:
+        ...     def encode(self, texts):
+        ...         return np.array([[text.count(c) for c in "ab"] for text in texts])
+        >>> tuning = Ensemble([Letters(), Letters()]).tune(lambda encoder: 1.0)
+        >>> with TemporaryDirectory() as folder:
+        ...     [file.name for file in draw_tuning(tuning, f"{folder}/tuning")]
+        ['tuning.svg', 'tuning.png']
+    """
+    from st_static.ensemble.ensemble import Tuning  # it loads torch
+
+    check_type(tuning, Tuning, "what Ensemble.tune returns")
+    stem = as_path(stem, "a file to write")
+    if len(tuning.ensemble.weights) < 2:
+        raise ValueError("There is no curve to draw: an ensemble of one member has no weights.")
+    weights = np.array([trial.weights for trial in tuning.trials])
+    scores = [trial.score for trial in tuning.trials]
+    figure, panels = new_panels(weights.shape[1] - 1)
+    for i, axes in enumerate(panels, 1):
+        axes.plot(weights[:, i], scores, ".", color=PEERS[0], label="tried")
+        best = tuning.ensemble.weights[i]
+        axes.plot(best, tuning.score, "o", color=OURS, label=f"best: {best:.2f}")
+        axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
+        write_plainly(axes.xaxis, "{:g}")
+        axes.legend(frameon=False)
+    figure.suptitle("Weights of the ensemble that were tried", fontsize=11)
+    return save_both(figure, stem)
