@@ -134,11 +134,8 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
-        found, _, key = str(error).partition(" - at ")
-        place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
         raise ValueError(
-            f"{name} is not as expected: {found[0].lower()}{found[1:]}{place}. Mend it, or copy "
-            "it again."
+            f"{name} is not as expected: {misfit(error)}. Mend it, or copy it again."
         ) from error
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply to be read. Copy it again.") from error
@@ -147,3 +144,10 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
         if content.startswith(_BYTE_ORDER_MARKS):
             reason = "it begins with a byte order mark: store it as UTF-8 without one"
         raise ValueError(f"{name} is no JSON ({reason}). Mend it, or copy it again.") from error
+
+
+def misfit(error: msgspec.ValidationError) -> str:
+    """Say what msgspec expected and where: expected `str`, got `int` at `prompts[...]`."""
+    found, _, key = str(error).partition(" - at ")
+    place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
+    return f"{found[0].lower()}{found[1:]}{place}"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from st_static.arguments import as_path, require
 from st_static.languages import has_dotless_i
 from st_static.model.export import check_output, export_model
 from st_static.model.text_vectors import LeftOut, read_word_vectors
-from st_static.model.tokenizer import Normalization, is_punctuation
-from st_static.model.word_tokenizer import capitalised
+from st_static.model.tokenizer import is_punctuation
+from st_static.model.word_tokenizer import KnownWords, capitalised
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,11 @@ class Conversion:
 
     Attributes:
         output: The model's folder.
-        n_words: Words with a row, V.
+        n_words: Number of words with a row, V.
         dimension: Of the vectors, D.
-        n_punctuation: How many of the words are punctuation.
-        normalization: What becomes of texts before they are split.
-        form: The canonical form of words and texts, see `KnownWords.form`.
-        brought: The words that were brought to it.
-        alike: Words that in this form are one that came before, whose rows were left out.
+        n_punctuation: Number of the words that are punctuation.
+        known: What finds the words in texts.
         capitalised: Words with capitals, for which texts keep theirs if there are more than a few.
-        spellings: Words with a first capital that were added, see `capitalised_spellings`.
         never_found: Words that no text is split into, see `KnownWords.never_found`.
         repeated: Further rows of words that came before, which were left out.
         reserved: Rows of `[PAD]` and `[UNK]`, which were left out.
@@ -57,12 +52,8 @@ class Conversion:
     n_words: int
     dimension: int
     n_punctuation: int
-    normalization: Normalization
-    form: str | None
-    brought: Sequence[str]
-    alike: Sequence[str]
+    known: KnownWords
     capitalised: Sequence[str]
-    spellings: Sequence[str]
     never_found: Sequence[str]
     repeated: Sequence[LeftOut]
     reserved: Sequence[LeftOut]
@@ -80,8 +71,8 @@ def convert(
     Args:
         file: The text vectors, see `read_word_vectors`.
         output: The model's folder, see `export_model`.
-        limit: Only so many rows, the first, are taken: those of the most frequent words, in the
-            files of most projects.
+        limit: The number of rows that are taken, from the first: those of the most frequent words,
+            in most files; by default all.
         dtype: Number format of the table, "float32" or "float16".
         source: Where the vectors are from.
 
@@ -95,18 +86,15 @@ def convert(
     dotless_i = has_dotless_i(source.languages) if source.languages else None
     vectors = replace(read_word_vectors(file, limit), dotless_i=dotless_i)
     model = vectors.as_static_model(file.name)
+    known, words = vectors.known, vectors.words
     done = Conversion(
         output,
-        n_words=len(vectors.words) - len(vectors.known.alike),
+        n_words=len(words) - len(known.alike),
         dimension=vectors.table.shape[1],
-        n_punctuation=sum(map(is_punctuation, vectors.words)),
-        normalization=vectors.known.normalization,
-        form=vectors.known.form,
-        brought=vectors.known.brought,
-        alike=vectors.known.alike,
-        capitalised=capitalised(vectors.words),
-        spellings=vectors.known.spellings,
-        never_found=vectors.known.never_found(),
+        n_punctuation=sum(map(is_punctuation, words)),
+        known=known,
+        capitalised=capitalised(words),
+        never_found=known.never_found(),
         repeated=vectors.repeated,
         reserved=vectors.reserved,
     )
@@ -115,29 +103,24 @@ def convert(
             f"No text is split into any of the {done.n_words:,} words of {file}, such as "
             f"{done.never_found[0]!r}. Expected words as they stand between spaces."
         )
-    given = {"file": file.name, "limit": limit, "dtype": dtype}
     del vectors  # a gigabyte, perhaps, which the model has by itself
-    record = {
-        "conversion": given | _facts(done, source),
-        "versions": {"st-static": metadata.version("st-static")},
-    }
-    export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)
-    return done
-
-
-def _facts(done: Conversion, source: Source) -> dict[str, Any]:
-    """What the model's record says of it."""
-    return {
+    facts = {
+        "file": file.name,
+        "limit": limit,
+        "dtype": dtype,
         "words": done.n_words,
         "dimension": done.dimension,
         "punctuation": done.n_punctuation,
-        **done.normalization._asdict(),
-        "form": done.form,
-        "brought": len(done.brought),
-        "alike": len(done.alike),
-        "spellings": len(done.spellings),
+        **known.normalization._asdict(),
+        "form": known.form,
+        "brought": len(known.brought),
+        "alike": len(known.alike),
+        "spellings": len(known.spellings),
         "never_found": len(done.never_found),
         "repeated": len(done.repeated),
         "reserved": len(done.reserved),
         **asdict(source),
     }
+    record = {"conversion": facts, "versions": {"st-static": metadata.version("st-static")}}
+    export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)
+    return done

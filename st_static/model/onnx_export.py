@@ -50,7 +50,8 @@ from st_static.model.client_files import (
     problems_of_client_files,
     write_client_files,
 )
-from st_static.model.client_tokenizer import check_tokenizer
+from st_static.model.int8_table import quantize_rows
+from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import (
     CLIENT_FILES,
@@ -60,7 +61,6 @@ from st_static.model.modules import (
     RECORD_FILE,
     TOKENIZER_FILE,
 )
-from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel, check_int8
 
 # What clients read beside ONNX files.

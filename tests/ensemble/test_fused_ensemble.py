@@ -20,7 +20,7 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
-from st_static.model.resolve import read_named
+from st_static.model.model_name import read_named
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows

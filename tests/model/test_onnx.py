@@ -36,9 +36,9 @@ from st_static.dependencies import DependencyError
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model import onnx_export, static_model
-from st_static.model.client_tokenizer import check_tokenizer
 from st_static.model.export import check_output, export_model
 from st_static.model.head import Head
+from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.modules import Segment
 from st_static.model.onnx_export import outdated

@@ -55,9 +55,8 @@ from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import hash_files, read_lines
 from st_static.hub_access import downloading, require_model
 from st_static.model.model_folder import ModelFolder
-from st_static.model.model_name import ModelName, require_file
+from st_static.model.model_name import ModelName, read_wordllama, require_file
 from st_static.model.modules import check_for_others
-from st_static.model.resolve import read_wordllama
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer

@@ -7,14 +7,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
+import msgspec
 from huggingface_hub import ModelCardData, parse_eval_result_entries
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from msgspec import Meta, Struct
 
-from st_static.foreign_files import read_bounded
+from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
 from st_static.model.card_file import SLOW_MARK, header_of, marked, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
@@ -23,7 +25,6 @@ from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 
 # The license_name of a card whose licence is in its notes.
 TERMS_IN_NOTES = "see-model-card"
-RELATIONS = ("adapter", "merge", "quantized", "finetune")
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
     apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0
@@ -37,7 +38,6 @@ _LICENSES = """
     deepfloyd-if-license fair-noncommercial-research-license llama2 llama3 llama3.1 llama3.2
     llama3.3 llama4 grok2-community gemma unknown other
 """
-_PARTS: dict[str, type] = {"task": dict, "dataset": dict, "metrics": list}
 _DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as the Hub takes it
 # A link to a file of the repository, and what an example in the card loads.
@@ -51,6 +51,45 @@ _AGAIN = "Write it again: st-static card."
 # -- what the Hub takes ----------------------------------------------------------------
 
 
+class _Named(Struct):
+    type: Annotated[str, Meta(min_length=1)]
+
+
+class _Dataset(_Named):
+    name: Annotated[str, Meta(min_length=1)]
+    config: Any = None
+    split: Any = None
+    revision: Any = None
+
+
+class _Metric(_Named):
+    value: float
+
+
+class _Result(Struct):
+    task: _Named
+    dataset: _Dataset
+    metrics: Annotated[list[_Metric], Meta(min_length=1)]
+
+
+class _Model(Struct):
+    name: Annotated[str, Meta(min_length=1)]
+    results: Annotated[list[_Result], Meta(min_length=1)]
+
+
+class _Header(Struct, rename={"models": "model-index"}):
+    """What a card's YAML must have for the Hub."""
+
+    library_name: Literal["sentence-transformers"]
+    pipeline_tag: Literal["sentence-similarity"]
+    language: str | Annotated[list[str], Meta(min_length=1)] = ""
+    tags: list[str] = []
+    base_model: str | list[str] = ""
+    base_model_relation: Literal["adapter", "merge", "quantized", "finetune"] | None = None
+    datasets: str | list[str] = ""
+    models: list[_Model] = []
+
+
 def check_card(text: str) -> list[str]:
     """Find what is wrong with the card of a sentence-transformers model.
 
@@ -58,7 +97,7 @@ def check_card(text: str) -> list[str]:
         text: The card: YAML between two lines of `---`, then Markdown.
 
     Returns:
-        All problems, each a sentence; none for a card that the Hub takes as it is meant.
+        The problems, each a sentence; none for a card that the Hub takes as it is meant.
     """
     try:
         data = header_of(text)
@@ -66,7 +105,11 @@ def check_card(text: str) -> list[str]:
         return [f"The card's YAML cannot be read: {error}."]
     if data is None:
         return ["The card does not begin with YAML between two lines of ---."]
-    problems = [*_fields(data), *check_licence(data), *_model_index(data)]
+    problems = list(check_licence(data))
+    try:
+        problems += _check_values(msgspec.convert(data, _Header))
+    except msgspec.ValidationError as error:
+        problems.append(f"The card's YAML is not as the Hub expects it: {misfit(error)}.")
     # Split, for a regular expression would look for the end of each beginning in all that follows.
     parts = [part.partition("\n")[0].partition("](") for part in text.split("![")[1:]]
     alts = [alt for alt, end, _ in parts if end]
@@ -80,6 +123,35 @@ def check_card(text: str) -> list[str]:
     return problems
 
 
+def _check_values(header: _Header) -> Iterator[str]:
+    """Say which values of a card's YAML the Hub would refuse or ignore."""
+    for code in _list(header.language):
+        if not _LANGUAGE_CODE.fullmatch(code):
+            yield f"Expected a language's code of two or three letters, but got {code!r}."
+    for key in ("base_model", "datasets"):
+        for name in _list(getattr(header, key)):
+            try:
+                validate_repo_id(name)
+            except HFValidationError:
+                yield f"Expected ids of the Hub in {key}, but got {name!r}."
+    if header.base_model_relation and not header.base_model:
+        yield "base_model_relation is there without a base_model."
+    for model in header.models:
+        datasets = [result.dataset for result in model.results]
+        for dataset in datasets:
+            if not _DATASET.fullmatch(dataset.type):
+                yield f"The model-index names a dataset that is no id of the Hub: {dataset.type!r}."
+        # Two results of the same would contradict each other.
+        names = [(d.name, d.type, d.config, d.split, d.revision) for d in datasets]
+        keys = Counter(" ".join(str(part) for part in name if part) for name in names)
+        for key, count in keys.items():
+            if count > 1:
+                yield f"The model-index has {count} results of {key}."
+        for metric in (metric for result in model.results for metric in result.metrics):
+            if not math.isfinite(metric.value):
+                yield f"The model-index has a {metric.type} that is not a finite number."
+
+
 def card_yaml(text: str) -> dict[str, Any]:
     """Parse a card's YAML; empty if it has none that can be read."""
     try:
@@ -90,13 +162,11 @@ def card_yaml(text: str) -> dict[str, Any]:
 
 def dataset_names(text: str) -> set[str]:
     """Find what the results of a card's model-index call their datasets."""
-    return {
-        name
-        for entry in _list(card_yaml(text).get("model-index"))
-        for result in _list(entry.get("results") if isinstance(entry, dict) else None)
-        if isinstance(result, dict) and isinstance(result.get("dataset"), dict)
-        if isinstance(name := result["dataset"].get("name"), str)
-    }
+    try:
+        models = msgspec.convert(card_yaml(text), _Header).models
+    except msgspec.ValidationError:
+        return set()
+    return {result.dataset.name for model in models for result in model.results}
 
 
 def check_licence(data: dict[str, Any]) -> Iterator[str]:
@@ -122,91 +192,6 @@ def licence_fields(license_id: str) -> dict[str, Any]:
     return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
 
 
-def _fields(data: dict[str, Any]) -> Iterator[str]:
-    languages = data.get("language", [])  # may be left out
-    languages = [languages] if isinstance(languages, str) else languages
-    if not isinstance(languages, list) or (not languages and "language" in data):
-        yield f"Expected a language, such as en, but got {data['language']!r}."
-    else:
-        for code in languages:
-            if not _LANGUAGE_CODE.fullmatch(str(code)):
-                yield f"Expected a language's code of two or three letters, but got {code!r}."
-    for key, expected in (
-        ("library_name", "sentence-transformers"),
-        ("pipeline_tag", "sentence-similarity"),
-    ):
-        if data.get(key) != expected:
-            yield f"Expected {key} to be {expected}, but got {data.get(key)!r}."
-    tags = data.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        yield f"Expected tags to be a list of strings, but got {tags!r}."
-    for key in ("base_model", "datasets"):
-        ids = data.get(key, [])
-        for name in [ids] if isinstance(ids, str) else ids if isinstance(ids, list) else [ids]:
-            try:
-                validate_repo_id(name)
-            except HFValidationError:
-                yield f"Expected ids of the Hub in {key}, but got {name!r}."
-    relation = data.get("base_model_relation")
-    if relation is not None and relation not in RELATIONS:
-        yield f"Expected base_model_relation to be one of {RELATIONS}, but got {relation!r}."
-    if relation is not None and not data.get("base_model"):
-        yield "base_model_relation is there without a base_model."
-
-
-def _model_index(data: dict[str, Any]) -> Iterator[str]:
-    if "model-index" not in data:
-        return
-    index = data["model-index"]
-    if not isinstance(index, list) or not all(isinstance(entry, dict) for entry in index):
-        yield "Expected model-index to be a list of models."
-        return
-    for entry in index:
-        if not isinstance(entry.get("name"), str) or not entry["name"]:
-            yield "A model of the model-index has no name."
-        results = entry.get("results")
-        if isinstance(results, list) and results:
-            for number, result in enumerate(results, 1):
-                yield from (f"Result {number} of the model-index {p}." for p in _result(result))
-            keys = Counter(_key(result) for result in results if isinstance(result, dict))
-            for key, count in keys.items():
-                if count > 1:
-                    yield f"The model-index has {count} results of {key}."
-        else:
-            yield f"{entry.get('name')} has no results in the model-index."
-
-
-def _result(result: Any) -> Iterator[str]:
-    """What is wrong with one result, as what follows "The result …"."""
-    for key, kind in _PARTS.items():
-        if not isinstance(result, dict) or not isinstance(result.get(key), kind) or not result[key]:
-            yield f"has no {key}"
-            return
-    for key, name in (("task", "type"), ("dataset", "type"), ("dataset", "name")):
-        if not isinstance(result[key].get(name), str) or not result[key][name]:
-            yield f"has no {key}.{name}"
-    dataset = result["dataset"].get("type")
-    if isinstance(dataset, str) and dataset and not _DATASET.fullmatch(dataset):
-        yield f"has a dataset.type that is not an id of the Hub: {dataset!r}"
-    for metric in result["metrics"]:
-        if not isinstance(metric, dict) or not isinstance(metric.get("type"), str):
-            yield "has a metric without a type"
-        elif not _is_number(metric.get("value")):
-            yield f"has a {metric['type']} that is not a finite number: {metric.get('value')!r}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _key(result: dict[str, Any]) -> str:
-    """What a result is of; two of the same would contradict each other."""
-    dataset = result.get("dataset")
-    dataset = dataset if isinstance(dataset, dict) else {}
-    names = [dataset.get(key) for key in ("name", "type", "config", "split", "revision")]
-    return " ".join(str(name) for name in names if name)
-
-
 def check_results_file(path: Path) -> list[str]:
     """Say what is wrong with a file of `.eval_results/`.
 
@@ -223,12 +208,12 @@ def check_results_file(path: Path) -> list[str]:
     return [
         f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"
         for entry in entries
-        if not _is_number(entry.value)
+        if not isinstance(entry.value, int | float) or not math.isfinite(entry.value)
     ]
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return value if isinstance(value, list) else [value] if value else []
 
 
 # -- the card and its model ------------------------------------------------------------
@@ -262,8 +247,7 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
     source, again = ("the recipe", "build") if "recipe" in record else (RECORD_FILE, "convert")
     said = card_yaml(card)
     for key, values in stated.items():
-        found = said.get(key) or []
-        found = [str(value) for value in (found if isinstance(found, list) else [found])]
+        found = list(map(str, _list(said.get(key))))
         if values and found and sorted(found) != sorted(values):
             yield (
                 f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
@@ -302,7 +286,7 @@ def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iter
             yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {change}"
         entry = next(iter(_list(data.get("model-index"))), None)
         name = entry.get("name") if isinstance(entry, dict) else None
-        if isinstance(name, str) and name not in ("", repo_id.rpartition("/")[2]):
+        if name and name != repo_id.rpartition("/")[2]:
             yield (
                 f"{CARD_FILE} names the model {name} in its model-index, which is not {repo_id}. "
                 f"{change}"

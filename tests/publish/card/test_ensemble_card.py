@@ -19,7 +19,7 @@ from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.export import export_model
 from st_static.model.model_folder import ModelFolder
-from st_static.model.resolve import read_named
+from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.checks.card import check_card
