@@ -13,7 +13,7 @@ from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by, require_packages
 from st_static.files import check_folder
-from st_static.hub_access import check_repo_id
+from st_static.hub import check_repo_id
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs

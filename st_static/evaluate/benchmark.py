@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
-from st_static.hub_access import HubUnavailableError, offline, require_dataset
+from st_static.hub import HubUnavailableError, offline, require_dataset
 from st_static.tokens.panics import TellingPanics
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.peers.registry import PEERS, require_peer
-from st_static.hub_access import downloading, require_model, whole_path
+from st_static.hub import downloading, require_model, whole_path
 from st_static.model.model_name import ModelName, require_modules
 from st_static.model.modules import check_for_others
 from st_static.tokens.panics import TellingPanics

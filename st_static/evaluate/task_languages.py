@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import langcodes
 
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.languages import primary_of
 from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_model_name
 from st_static.files import hash_files
 from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.languages import languages_of_record
 from st_static.model.card_file import read_card, stated_in_header
 from st_static.model.int8_table import Int8Table

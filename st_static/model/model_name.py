@@ -22,7 +22,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StatedFacts, StaticModel
 

@@ -53,7 +53,7 @@ from st_static.evaluate.peers.packages import package_of_peer
 from st_static.evaluate.peers.paragraph_vectors import Architecture, ParagraphVectors
 from st_static.evaluate.peers.sent2vec import read_sent2vec
 from st_static.files import hash_files, read_lines
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName, read_wordllama, require_file
 from st_static.model.modules import check_for_others

@@ -11,7 +11,7 @@ from typing import Any
 
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION
-from st_static.hub_access import check_repo_id
+from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
 from st_static.model.card_file import read_notes
 from st_static.model.model_folder import ModelFolder
