@@ -14,8 +14,7 @@ from st_static.hub import check_repo_id
 from st_static.languages import check_language, primary_of
 
 if TYPE_CHECKING:
-    from st_static.model.convert import Conversion
-    from st_static.model.text_vectors import LeftOut
+    from st_static.model.text_vectors import Conversion, LeftOut
 
 _NAMED = 5  # words, of those that a line is about
 
@@ -61,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `convert`."""
     options = _parser().read(arguments)
     _check(options)
-    from st_static.model.convert import Source, convert
+    from st_static.model.text_vectors import Source, convert
 
     languages = list(dict.fromkeys(map(primary_of, options.language)))
     source = Source(options.teacher, options.license, languages)

@@ -105,9 +105,9 @@ class Int8Table:
     For numpy it is an array of float32, which `np.asarray` makes.
 
     Attributes:
-        packed: Of each segment of a fused ensemble, else of whole rows, [V, W + 8], uint8, as
-            torch's kernel for such tables reads it: a row's numbers plus 128, then as float32 its
-            scale s and the bias -128 s.
+        packed: For each segment of a fused ensemble, else for whole rows, [V, W + 8] in uint8, as
+            torch's kernel reads it: a row's numbers plus 128, then its scale s and the bias -128 s
+            in float32.
     """
 
     dtype = np.dtype(np.float32)
@@ -170,7 +170,7 @@ class Int8Table:
         return _restored(self.packed).astype(dtype or self.dtype, copy=False)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer], axis: int) -> NDArray[np.float32]:
-        """Rows of the table, [n, D], as the method of an array gives them along axis 0."""
+        """Take rows of the table, [n, D], as the method of an array does along axis 0."""
         return _restored([segment.take(rows, axis) for segment in self.packed])
 
     def clear(self, row: int) -> None:

@@ -186,7 +186,7 @@ class ModelFolder:
 
     @cached_property
     def arrays(self) -> dict[str, StoredArray]:
-        """The arrays beside which the model's table lies, by name; see `stored_arrays`."""
+        """The arrays in the table's file, by name; see `stored_arrays`."""
         return stored_arrays(self.home / TABLE_FILE)
 
     @property

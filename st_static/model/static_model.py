@@ -53,8 +53,8 @@ class StaticModel:
         table: One row per token id, [V, D], as stored, or rounded to int8.
         normalize: Whether vectors are scaled to length 1.
         prompt: What is put before each text.
-        truncate_dim: How many of the first dimensions are kept, after normalising; None is all.
-        segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
+        truncate_dim: Number of the first dimensions that are kept, after normalising; None is all.
+        segments: How the dimensions of a fused ensemble are scaled, instead of as a whole.
         head: What comes between the mean and its last scaling, if anything does.
         name: Folder or Hub id.
         prompts: All of the model's prompts by name.
@@ -142,7 +142,7 @@ def check_int8(model: StaticModel, advice: str) -> None:
 
 
 def _token_ids(model: StaticModel) -> Ragged:
-    """Token ids of texts: of random tokens, the same ones in each run, and of the examples."""
+    """Draw texts of random tokens, the same in each run, and add the examples."""
     rng = np.random.default_rng(0)
     vocabulary = sorted(model.tokenizer.get_vocab().values())
     lengths = rng.choice(_LENGTHS, _TEXTS)
@@ -156,7 +156,7 @@ def _token_ids(model: StaticModel) -> Ragged:
 
 
 def _vectors(model: StaticModel, rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
-    """The vectors [B, D] of texts with tokens, from the rows of these [T, D]."""
+    """Encode texts with tokens, whose rows are [T, D], to vectors [B, D]."""
     means = np.add.reduceat(rows, ids.offsets[:-1], axis=0) / ids.lengths[:, np.newaxis]
     vectors = model.head(means) if model.head else means.astype(np.float32)
     begin = 0

@@ -103,7 +103,7 @@ class StaticWordEmbedding(StaticEmbedding):
         self._keep_zeros()
 
     def _keep_zeros(self) -> None:
-        """Rows that are zero now get no gradient."""
+        """Give rows that are zero now no gradient."""
         weight = self.embedding.weight
         without_zeros = functools.partial(_without_rows, ~weight.detach().any(dim=1))
         # Tensors are copied without their hooks, and need not warn: `__setstate__` makes new ones.
@@ -144,7 +144,7 @@ class StaticWordEmbedding(StaticEmbedding):
         return features
 
     def plain_means(self, features: dict[str, Tensor]) -> Tensor:
-        """The mean of each text's token vectors, each scaled to length 1, [B, D].
+        """Average each text's token vectors, each scaled to length 1, [B, D].
 
         It counts all words alike, however long their vectors are, and passes no gradient on.
         """
@@ -178,14 +178,9 @@ class StaticWordEmbedding(StaticEmbedding):
             copy = require_model(name, revision, token, cache_folder)
             local_files_only = copy is not None
         check_for_others(name)
-        source: dict[str, Any] = {
-            "model_name_or_path": name,
-            "subfolder": subfolder,
-            "token": token,
-            "cache_folder": cache_folder,
-            "revision": revision,
-            "local_files_only": local_files_only,
-        }
+        source: dict[str, Any] = {"model_name_or_path": name, "subfolder": subfolder}
+        source |= {"token": token, "cache_folder": cache_folder, "revision": revision}
+        source["local_files_only"] = local_files_only
         try:
             with downloading("model", name, revision):
                 has_tokenizer = cls.load_file_path(filename="tokenizer.json", **source) is not None
@@ -266,16 +261,16 @@ def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:
 class _TrainedOnly(Module):
     """A module of weight matrices that is saved in checkpoints, and loaded from them.
 
-    Args:
-        sparse: Whether gradients are sparse tensors, as those of a `StaticWordEmbedding` can be.
+    With `sparse`, gradients are sparse tensors, as those of a `StaticWordEmbedding` can be.
     """
 
-    def __init__(self, sparse: bool) -> None:
+    def __init__(self, dimension: int, sparse: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.sparse = sparse
+        self.dimension = dimension
 
     def whole(self, weight: Tensor) -> Tensor:
-        """A weight matrix [n, m]; looked up by row, it has a sparse gradient, of all rows.
+        """Look up all rows of a weight matrix [n, m], so that its gradient is sparse.
 
         `SparseAdam` takes no other, and is Adam where no row is left out.
         """
@@ -300,6 +295,10 @@ class _TrainedOnly(Module):
         cls.load_torch_weights(**source, model=model)
         return model
 
+    def get_embedding_dimension(self) -> int:
+        """The dimension D of the vectors that pass."""
+        return self.dimension
+
 
 class TrainableHead(_TrainedOnly):
     """z = x + B relu(A x), with x the mean of word vectors scaled to the length sqrt(D).
@@ -320,10 +319,10 @@ class TrainableHead(_TrainedOnly):
     config_keys: list[str] = ["dimension", "units", "sparse"]  # noqa: RUF012 (so in the base class)
 
     def __init__(self, dimension: int, units: int, sparse: bool = True) -> None:
-        super().__init__(sparse)
+        super().__init__(dimension, sparse)
         if min(dimension, units) < 1:
             raise ValueError(f"Expected a positive size of a head, but got {dimension}, {units}.")
-        self.dimension, self.units = dimension, units
+        self.units = units
         self.first = nn.Linear(dimension, units, bias=False)
         self.second = nn.Linear(units, dimension, bias=False)
         nn.init.zeros_(self.second.weight)
@@ -346,12 +345,8 @@ class TrainableHead(_TrainedOnly):
         features["sentence_embedding"] = z.masked_fill(~x.any(dim=1, keepdim=True), 0.0)
         return features
 
-    def get_embedding_dimension(self) -> int:
-        """The dimension D."""
-        return self.dimension
-
     def as_head(self) -> Head:
-        """What was trained."""
+        """Give what was trained."""
         first, second = (layer.weight.detach().cpu().numpy() for layer in (self.first, self.second))
         return Head(first.copy(), second.copy())
 
@@ -369,8 +364,8 @@ class TeacherEstimate(_TrainedOnly):
     config_keys: list[str] = ["dimension", "teacher_dimension", "sparse"]  # noqa: RUF012
 
     def __init__(self, dimension: int, teacher_dimension: int, sparse: bool = True) -> None:
-        super().__init__(sparse)
-        self.dimension, self.teacher_dimension = dimension, teacher_dimension
+        super().__init__(dimension, sparse)
+        self.teacher_dimension = teacher_dimension
         self.linear = nn.Linear(dimension + 1, teacher_dimension, bias=False)  # the last is a bias
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
@@ -378,10 +373,6 @@ class TeacherEstimate(_TrainedOnly):
         x = F.pad(_scaled(features["sentence_embedding"]), (0, 1), value=1.0)
         features[TEACHER_ESTIMATE] = F.linear(x, self.whole(self.linear.weight))
         return features
-
-    def get_embedding_dimension(self) -> int:
-        """The dimension D: the student's vectors pass unchanged."""
-        return self.dimension
 
 
 def _scaled(vectors: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from st_static.cli import main
 from st_static.evaluate.evaluated_model import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
-from st_static.model.convert import Source, convert
 from st_static.model.model_folder import ModelFolder
+from st_static.model.text_vectors import Source, convert
 from st_static.publish.card.identity import check_same_model, identity
 from st_static.publish.checks.card import check_card
 from st_static.publish.checks.folder import UnfitFolderError, check_folder
