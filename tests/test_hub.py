@@ -31,10 +31,8 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import languages_of_model
-from st_static.evaluate.tasks import find_tasks
+from st_static.evaluate.models import EvaluatedModel, load_model
+from st_static.evaluate.tasks import find_tasks, languages_of_model
 from st_static.hub import (
     HubUnavailableError,
     looks_like_path,
@@ -357,7 +355,7 @@ def test_a_name_that_looks_like_a_path_is_a_path(
 LOAD_FOLDERS = """
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 load_model("models/ours")
 Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
 """

@@ -133,7 +133,7 @@ def _check(folder: Path, inputs: CardInputs, cards: Path | None) -> None:
         if not results.is_dir():
             raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
     if inputs.peer_models:
-        from st_static.evaluate.load_model import require_named
+        from st_static.evaluate.models import require_named
 
         for name in inputs.peer_models:
             require_named(name)

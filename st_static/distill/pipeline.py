@@ -15,11 +15,10 @@ from st_static.distill.build_engine import BuildEngine, build_engine, with_absol
 from st_static.distill.build_result import BuildResult, BuiltStage
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
-from st_static.distill.corpus.sentences import disk_bytes, sentence_shards, write_sentences
-from st_static.distill.corpus.splitting import warn_without_rules
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.splitting import warn_of_other_language, warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pieces import teacher_pieces
@@ -35,7 +34,7 @@ from st_static.distill.stage_keys import (
     teacher_key,
     vocabulary_key,
 )
-from st_static.distill.stages import Figures, digest, locked, require_disk, run_stage, stage_folder
+from st_static.distill.stages import Figures, digest, locked, run_stage, stage_folder
 from st_static.distill.teacher import Teacher
 from st_static.distill.word_tables import WordTables
 from st_static.distill.work_directory import WorkDirectory
@@ -198,7 +197,6 @@ class _Build:
     # The stages: each writes its files into the folder that it is given, and returns its figures.
 
     def _sentences(self, folder: Path) -> Figures:
-        require_disk(folder, disk_bytes(self.corpus), "The sentences of the corpus")
         config, languages = self.config, languages_of(self.config.language)
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)

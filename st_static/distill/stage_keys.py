@@ -24,9 +24,9 @@ from st_static.model.tokenizer import ENGLISH
 Key = dict[str, Any]
 
 # Of the stages' files; to be raised when they are computed or laid out in another way.
-_FORMAT = 1
+_FORMAT = 2
 # The same where words are not English ones: it may be raised without making English builds anew.
-_FORMAT_OF_OTHERS = 2
+_FORMAT_OF_OTHERS = 3
 # Options that came later, with the values that leave older stages' keys as they were: what was
 # done before there was a choice, whatever the defaults are now.
 _DISTILLATION_BEFORE = {

@@ -16,8 +16,8 @@ from sentence_transformers import SentenceTransformer
 
 from st_static import FastEncoder
 from st_static.cli import main
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.vectors import unit_rows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.work_directory import Selected, WorkDirectory
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import RECORD_FILE

@@ -36,7 +36,7 @@ def gather(folder: Path, record: dict[str, Any], inputs: CardInputs) -> CardFact
 
     Args:
         folder: The model.
-        record: Of its build, see `read_record`.
+        record: Of its build, see `ModelFolder.whole_record`.
         inputs: Where the rest comes from; results are those of this very model.
 
     Raises:
