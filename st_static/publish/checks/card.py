@@ -80,8 +80,8 @@ class _Model(Struct):
 class _Header(Struct, rename={"models": "model-index"}):
     """What a card's YAML must have for the Hub."""
 
-    library_name: Literal["sentence-transformers"]
-    pipeline_tag: Literal["sentence-similarity"]
+    library_name: Any = None
+    pipeline_tag: Any = None
     language: str | Annotated[list[str], Meta(min_length=1)] = ""
     tags: list[str] = []
     base_model: str | list[str] = ""
@@ -125,6 +125,12 @@ def check_card(text: str) -> list[str]:
 
 def _check_values(header: _Header) -> Iterator[str]:
     """Say which values of a card's YAML the Hub would refuse or ignore."""
+    for key, expected in (
+        ("library_name", "sentence-transformers"),
+        ("pipeline_tag", "sentence-similarity"),
+    ):
+        if (value := getattr(header, key)) != expected:
+            yield f"Expected {key} to be {expected}, but got {value!r}."
     for code in _list(header.language):
         if not _LANGUAGE_CODE.fullmatch(code):
             yield f"Expected a language's code of two or three letters, but got {code!r}."
