@@ -203,7 +203,7 @@ def _build(config: BuildConfig) -> None:
 
 def _tell_of_an_older_card(model: Path) -> None:
     """Say so where the card beside a model was written for what was there before."""
-    from st_static.model.card_file import marked
+    from st_static.card.render import marked
     from st_static.model.model_folder import ModelFolder
     from st_static.model.modules import CARD_FILE
 

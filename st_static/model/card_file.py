@@ -1,4 +1,4 @@
-"""A model's card, README.md: its header, what a person wrote into it, and its remarks to `publish`.
+"""A model's card, README.md: its header, and what a person wrote into it.
 
 The header is YAML between two lines of `---`, which anybody may have written. A few lines of YAML
 can stand for more than any memory holds, by aliases, each of which stands for ten of the one
@@ -14,8 +14,6 @@ from typing import Any
 from st_static.foreign_files import check_regular, read_bounded
 
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
-SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
-_FINGERPRINT = re.compile(r"<!-- st_static: model=([0-9a-f]+) -->")
 # Large cards have a tenth of it.
 _MOST_BYTES = 1_000_000
 # Headers of st_static have 4 KB.
@@ -150,17 +148,3 @@ def with_notes(card: str, notes: str) -> str:
     after = rest.partition(NOTES_END)[2]
     lines = [NOTES_START, notes, NOTES_END] if notes else [NOTES_START, NOTES_END]
     return before + "\n".join(lines) + after
-
-
-# -- which model it is of --------------------------------------------------------------
-
-
-def mark(fingerprint: str) -> str:
-    """Write a model's fingerprint as an invisible line of its card."""
-    return f"<!-- st_static: model={fingerprint} -->"
-
-
-def marked(card: str) -> str | None:
-    """Find the fingerprint of the model that a card was written for; None of one by hand."""
-    found = _FINGERPRINT.findall(card)
-    return found[-1] if found else None

@@ -16,15 +16,14 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
+from st_static.card.facts import teacher_id, teacher_of
+from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
-from st_static.model.card_file import SLOW_MARK, header_of, marked, notes_of, read_yaml
+from st_static.model.card_file import header_of, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
-from st_static.model.model_name import ModelName
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 
-# The license_name of a card whose licence is in its notes.
-TERMS_IN_NOTES = "see-model-card"
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
     apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0
@@ -187,17 +186,6 @@ def check_licence(data: dict[str, Any]) -> Iterator[str]:
         yield "A license called other needs license_name and license_link."
 
 
-def licence_fields(license_id: str) -> dict[str, Any]:
-    """Write the YAML on a licence; the terms of `other` are for the notes, where publish looks.
-
-    Args:
-        license_id: As the Hub calls it.
-    """
-    if license_id != "other":
-        return {"license": license_id}
-    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
-
-
 def check_results_file(path: Path) -> list[str]:
     """Say what is wrong with a file of `.eval_results/`.
 
@@ -330,15 +318,14 @@ def _said_by(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]
     """What a record leaves open, and the language, license and base_model that it states."""
     if "conversion" in record:
         facts = record["conversion"]
-        problems, license_id, teacher = [], facts["license"], facts["teacher"]
+        problems, license_id = [], facts["license"]
         if not license_id:
             said = "The licence of the text vectors is not known."
             problems = [f"{said} Convert again with --license LICENCE."]
     else:
         recipe = record["recipe"]
-        problems, teacher = check_recipe(recipe), teacher_id(recipe["teacher"])
-        license_id = (recipe.get("export") or {}).get("license")
-    stated = {"license": license_id, "base_model": teacher}
+        problems, license_id = check_recipe(recipe), (recipe.get("export") or {}).get("license")
+    stated = {"license": license_id, "base_model": teacher_of(record)}
     of_names = {key: [value] if value else [] for key, value in stated.items()}
     return problems, {"language": languages_of_record(record), **of_names}
 
@@ -374,10 +361,3 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
             "--teacher.description 'WHAT IT IS': no stage is run again."
         )
     return problems
-
-
-def teacher_id(teacher: Mapping[str, Any]) -> str | None:
-    """Find the teacher's id on the Hub: as named, or its name where that is an id."""
-    name: str = teacher.get("hub_id") or teacher["model"]
-    is_plain = not ModelName.parse(name).kind and not name.startswith(".")
-    return name if name.count("/") == 1 and is_plain else None
