@@ -32,7 +32,6 @@ from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
@@ -41,6 +40,7 @@ from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.figures import draw_signed, new_axes, save
 from st_static.evaluate.load_model import load_model

@@ -517,10 +517,9 @@ def test_a_cached_dataset_serves_in_its_own_revision_only(
     )
     for revision in (None, REVISION):
         corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
-        corpus.require()
         assert list(corpus) == ["One.", "Two."]
     with pytest.raises(ValueError, match=r"cannot be reached .* or give local text as corpus\.fil"):
-        Corpus(CorpusConfig(dataset="org/web", revision="9" * 40)).require()
+        list(Corpus(CorpusConfig(dataset="org/web", revision="9" * 40)))
     assert not constants.HF_HUB_OFFLINE
 
 

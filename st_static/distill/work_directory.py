@@ -1,9 +1,10 @@
-"""The owner of a build's work directory: where each stage's files are, and what they hold."""
+"""A build's work directory: where each stage's files are, and what they hold."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -130,7 +131,13 @@ class WorkDirectory:
     @functools.cached_property
     def selected(self) -> Selected:
         """The sentences that the teacher reads, S, held-out ones included."""
-        return _selected_of(self._selected_table)
+        table = self._selected_table.combine_chunks()
+        words = table["words"].combine_chunks()
+        return Selected(
+            texts=table["text"].combine_chunks(),
+            lengths=table["length"].to_numpy(),
+            words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
+        )
 
     @functools.cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
@@ -197,11 +204,39 @@ def read_word_table(folder: Path) -> NDArray[np.float32]:
     return table
 
 
-def _selected_of(table: pa.Table) -> Selected:
-    table = table.combine_chunks()
-    words = table["words"].combine_chunks()
-    return Selected(
-        texts=table["text"].combine_chunks(),
-        lengths=table["length"].to_numpy(),
-        words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
-    )
+@dataclass(frozen=True)
+class BuiltStage:
+    """A complete stage.
+
+    Attributes:
+        name: The stage.
+        folder: Its files.
+        figures: What it measured.
+        seconds: How long it took, in all its runs.
+    """
+
+    name: str
+    folder: Path
+    figures: Figures
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built model.
+
+    Attributes:
+        output: The folder that SentenceTransformer() loads.
+        work: The stages' files.
+        stages: The stages, in order.
+        seconds: How long this run took; stages that were complete before took it no time.
+    """
+
+    output: Path
+    work: WorkDirectory
+    stages: list[BuiltStage]
+    seconds: float = 0.0
+
+    def stage(self, name: str) -> BuiltStage:
+        """The stage of that name."""
+        return next(stage for stage in self.stages if stage.name == name)
