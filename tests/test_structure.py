@@ -20,6 +20,7 @@ PACKAGE = ROOT / "st_static"
 # rooms. Those import only each other.
 ROOMS = (
     "texts",
+    "cluster",
     "tokens",
     "model",
     "encode",

@@ -146,7 +146,7 @@ class _Build:
 
     def __init__(self, config: BuildConfig, engine: BuildEngine) -> None:
         self.recipe = config.recipe()
-        if config.engine == "ray":
+        if engine.teacher_on:  # other processes read its files
             config = with_absolute_paths(config)
         self.config = config
         self.languages = languages_of(config.language)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
+from st_static.cluster.processes import n_processors
 from st_static.encode.arguments import check_out, check_positive
 from st_static.encode.lazy_encoder import LazyEncoder, are_few
 from st_static.encode.scaling import scale_to_unit
@@ -26,7 +27,6 @@ from st_static.encode.unknown import (
 )
 from st_static.files import output_file
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.processors import n_processors
 
 # Loaded where they are used: they need pyarrow or torch, which single texts do not.
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from st_static.cluster.processes import unblock_torch
 from st_static.encode.text_encoder import TextEncoder
-from st_static.forks import unblock_torch
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format

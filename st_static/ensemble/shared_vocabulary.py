@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.forks import unblock_torch
+from st_static.cluster.processes import unblock_torch
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from st_static.cluster.processes import n_processors
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
 from st_static.distill.work_directory import WorkDirectory
@@ -18,7 +19,6 @@ from st_static.languages import recorded_languages
 from st_static.model.export import PCA_FILE, own_files
 from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.model.static_model import StaticModel, read_static_model
-from st_static.processors import n_processors
 from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.inputs import CardInputs, name_of
 from st_static.publish.card.measurements import (

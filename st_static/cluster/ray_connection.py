@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from st_static.actors import first_line
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 
@@ -57,6 +56,11 @@ def ray_connection(address: str | None = None) -> Iterator[str]:
         # Also if it did not connect: ray:// has made this process a client, which can reach no
         # other cluster.
         ray.shutdown()
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line without its full stop."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _connect(address: str) -> Any:
