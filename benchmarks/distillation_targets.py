@@ -66,7 +66,7 @@ def train(
 ) -> NDArray[np.float32]:
     """The table after training towards one target."""
     held_out = np.flatnonzero(model.is_held_out)
-    target = Target.fit(model.teacher_vectors, model.served, center)
+    target = Target.fit(model.teacher_vectors, model.for_words, center)
     data = TrainingData(
         sentence_ids(model.tokenizer, model.selected.texts), model.teacher_vectors, target
     )
@@ -82,7 +82,7 @@ def train(
 
 def agreements(model: BuiltModel, table: NDArray[np.float32]) -> list[float]:
     """Agreement with the teacher's vectors as they are, and without their mean."""
-    held_out, train = np.flatnonzero(model.is_held_out), model.served
+    held_out, train = np.flatnonzero(model.is_held_out), model.for_words
     ids = sentence_ids(model.tokenizer, model.selected.texts).take(held_out)
     vectors = model.teacher_vectors
     return [

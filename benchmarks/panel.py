@@ -123,7 +123,7 @@ class Kinds:
         passages = choose(fit_ones(with_new_span, keys, teacher), N_PASSAGES)
         self.of_passages = [span_of(text) for text in passages]
         self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
-        target = Target.fit(work.sentence_vectors, work.served)
+        target = Target.fit(work.sentence_vectors, work.for_words)
         encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))  # noqa: E731
         self.teacher = {kind: encode(texts) for kind, texts in self.texts.items()}
         self._span_vectors = unit_rows(encode(self.of_passages))

@@ -287,7 +287,7 @@ def _result(reference: Any, item: Any, retried: type[Exception]) -> Any:
 
 
 def _cause_of(error: BaseException) -> BaseException:
-    """What was raised in the other process itself."""
+    """The error of the other process itself."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
 

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class BuildEngine(NamedTuple):
-    """What runs a build.
+    """The processes or the cluster of a build.
 
     Attributes:
         engine: Runs the parts of stages.
@@ -39,7 +39,7 @@ class BuildEngine(NamedTuple):
 
 @contextlib.contextmanager
 def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
-    """The engine that a recipe names, until the block ends.
+    """Start the engine that a recipe names, until the block ends.
 
     Raises:
         ValueError: There is no such cluster, or not with the devices that the teacher needs.
@@ -77,7 +77,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
 
 
 def with_absolute_paths(config: BuildConfig) -> BuildConfig:
-    """A recipe whose files other processes find, whatever folder they run in."""
+    """Make the paths of a recipe absolute: other processes run in other folders."""
     teacher, corpus = config.teacher, config.corpus
     if Path(teacher.model).is_dir():
         teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
@@ -110,7 +110,7 @@ def _has_several_gpus(teacher: TeacherConfig) -> bool:
 
 
 def _facts(seen: Place, files: Sequence[Path], teacher: Teacher, device: str) -> dict[str, str]:
-    """What each machine must tell alike; unpickling the teacher has checked its weights."""
+    """Facts that all machines must share; unpickling the teacher has checked its weights."""
     check_access(seen)
     for file in files:
         if not file.is_file():

@@ -1,4 +1,4 @@
-"""What runs the parts of a stage: processes of this machine, or a Ray cluster."""
+"""Run the parts of a stage, in processes of this machine or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Processes:
         return self._workers or n_processors()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """As `Engine.map`."""
+        """Apply a function in processes, see `Engine`."""
         parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """As `Engine.map_on_devices`."""
+        """Apply a function where the teacher runs, see `Engine`."""
         if not self._on_gpus:
             yield from map(function, items)
             return

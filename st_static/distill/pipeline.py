@@ -198,7 +198,7 @@ class _Build:
         if config.distillation.max_steps:
             self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
         if config.pairs.is_wanted:
-            # Of given pairs their content counts, wherever they are from; of mined ones, how.
+            # Given pairs count by their content, wherever they come from.
             names = {"files", "dataset", "dataset_config", "split", "revision", "columns"}
             names |= {"max_pairs", *({"mined", "min_cosine", "margin"} if self.pairs else ())}
             key = {name: v for name, v in asdict(config.pairs).items() if name not in names}
@@ -246,7 +246,7 @@ class _Build:
 
     def _check_later_stages(self) -> None:
         """Check that later stages have enough texts; not only after the teacher's pass."""
-        config, chosen = self.config, self.work.served
+        config, chosen = self.config, self.work.for_words
         check_sentences(config.pca, self.teacher.dimension, len(chosen))
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
@@ -267,7 +267,7 @@ class _Build:
         """The sentence PCA reduces the table (section 2.2)."""
         table, config = self.work.table("extraction"), self.config
         reduced, figures = reduce_table(
-            folder, table, self._ids, self.work.served, config.pca, config.seed
+            folder, table, self._ids, self.work.for_words, config.pca, config.seed
         )
         return self._write(folder, reduced, self.work.sentence_vectors) | figures
 
@@ -333,8 +333,8 @@ class _Build:
         }
 
     def _agreement(self, vectors: NDArray[np.float16]) -> tuple[TableAgreement, bool]:
-        """What measures tables on held-out sentences, and whether it removes the teacher's mean."""
-        held_out, target = self.work.is_held_out, Target.fit(vectors, self.work.served)
+        """Give the measure of tables on held-out sentences; true if the teacher is centred."""
+        held_out, target = self.work.is_held_out, Target.fit(vectors, self.work.for_words)
         ids = self._ids.take(np.flatnonzero(held_out))
         return TableAgreement(ids, target(vectors[held_out])), target.is_centered
 
@@ -363,7 +363,7 @@ class _Build:
     @functools.cached_property
     def _training_data(self) -> TrainingData:
         vectors = self.work.sentence_vectors
-        target = Target.fit(vectors, self.work.served, self.config.distillation.center)
+        target = Target.fit(vectors, self.work.for_words, self.config.distillation.center)
         return TrainingData(self._ids, vectors, target)
 
     def _export(self) -> None:

@@ -39,7 +39,7 @@ def digest(key: Any) -> str:
 
 
 def stage_folder(work_dir: Path, name: str, key_hash: str) -> Path:
-    """Where a stage's files are when it is complete; `key_hash` is the digest of its key."""
+    """The folder of a complete stage; `key_hash` is the digest of its key."""
     return work_dir / f"{name}-{key_hash}"
 
 
@@ -69,7 +69,7 @@ def run_stage(
     for file, status in _files(partial):
         last_written = max(last_written, status.st_mtime)
         if file.name.startswith(".") and file.suffix == ".tmp":
-            # Of a process that was killed while writing, or that nobody waits for any longer.
+            # Left by a process that was killed while writing, or that nobody waits for.
             file.unlink(missing_ok=True)
     # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
     before = 0.0
@@ -143,7 +143,7 @@ def stage_figures(folder: Path) -> Figures:
 
 
 def stage_seconds(folder: Path) -> float:
-    """How long a complete stage took, in all its runs."""
+    """Seconds that a complete stage took, in all its runs."""
     return float(read_json(folder / _RECORD)["seconds"])
 
 

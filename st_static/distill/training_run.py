@@ -28,7 +28,7 @@ from st_static.distill.stages import Figures
 logger = logging.getLogger(__name__)
 
 AGREEMENT = "teacher_agreement"
-"""What the Trainer's evaluator gives, if there is one."""
+"""The metric of the Trainer's evaluator, if there is one."""
 
 _TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
@@ -95,7 +95,7 @@ def train_to_the_end(
 
 
 def training_figures(state: TrainerState, config: DistillationConfig) -> Figures:
-    """How long a training went on, its best step, and what was measured on held-out sentences."""
+    """Steps of a training, its best step, and measurements on held-out sentences."""
     losses = _logged(state, "eval_loss", 6)
     agreements = _logged(state, f"eval_{AGREEMENT}", 2)
     return {
@@ -116,7 +116,7 @@ def _is_finished(state: TrainerState, config: DistillationConfig) -> bool:
 
 
 def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
-    """Whether the last `patience` held-out losses brought no improvement."""
+    """True if the last `patience` held-out losses brought no improvement."""
     # From the steps alone, so that it can be told of a checkpoint before any Trainer runs.
     waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
     return bool(waited >= config.patience)

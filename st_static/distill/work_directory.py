@@ -20,17 +20,13 @@ from st_static.model.export import PCA_FILE
 from st_static.model.head import Head
 from st_static.tokens.ragged import Ragged
 
-# The stages write under these names what a `WorkDirectory` reads. Of the vocabulary:
+# Names of the files that stages write and a `WorkDirectory` reads.
 WORDS_FILE = "words.arrow"
 TOKENIZER_FILE = "tokenizer.json"
 TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
-# Of the selection.
 SELECTED_FILE = "selected.arrow"
-# Of the extraction.
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
-# Of each stage that makes a word table.
 _TABLE_FILE = "table.safetensors"
-# Of distillation, if the recipe wants a head.
 _HEAD_FILE = "head.safetensors"
 
 
@@ -83,7 +79,7 @@ class WorkDirectory:
         return next(reversed(self.hashes))
 
     def folder(self, stage: str) -> Path:
-        """Where a complete stage's files are."""
+        """The folder of a complete stage."""
         return stage_folder(self.path, stage, self.hashes[stage])
 
     def missing(self) -> list[str]:
@@ -92,11 +88,11 @@ class WorkDirectory:
         return [folder.name for folder in folders if not folder.is_dir()]
 
     def figures(self, stage: str) -> Figures:
-        """What a stage measured."""
+        """The figures of a stage."""
         return stage_figures(self.folder(stage))
 
     def seconds(self, stage: str) -> float:
-        """How long a stage took, in all its runs."""
+        """Seconds that a stage took, in all its runs."""
         return stage_seconds(self.folder(stage))
 
     def sentence_shards(self) -> list[Path]:
@@ -141,12 +137,12 @@ class WorkDirectory:
 
     @functools.cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
-        """Which of the selected sentences no stage learns from, [S]."""
+        """True for selected sentences that no stage learns from, [S]."""
         held_out: NDArray[np.bool_] = self._selected_table["held_out"].to_numpy()
         return held_out
 
     @functools.cached_property
-    def served(self) -> NDArray[np.int64]:
+    def for_words(self) -> NDArray[np.int64]:
         """Numbers of the sentences that were selected for a word, ascending.
 
         All that the teacher reads but held-out and further sentences, spans and passages.

@@ -15,7 +15,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
 
-from st_static.distill import build_engine, teacher_shards
+from st_static.distill import build_engine, extraction
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
@@ -62,7 +62,7 @@ def test_one_device_is_used_by_this_process():
 def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, two_gpus, tmp_path: Path):
     corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
     teacher = save_tiny_teacher(tmp_path / "teacher")
-    monkeypatch.setattr(teacher_shards, "_LEAST_TOKENS", 500)
+    monkeypatch.setattr(extraction, "_LEAST_TOKENS", 500)
 
     def built(name: str) -> dict[str, bytes]:
         config = small_config(teacher, corpus, tmp_path / name)

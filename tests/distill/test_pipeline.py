@@ -421,7 +421,7 @@ def test_further_texts_are_trained_on_and_change_nothing_else(
     assert figures["passages"] > 10
     assert figures["sentences"] == before["sentences"]
     served = [
-        work.selected.texts.take(work.served).to_pylist() for work in (result.work, built.work)
+        work.selected.texts.take(work.for_words).to_pylist() for work in (result.work, built.work)
     ]
     assert sorted(served[0]) == sorted(served[1])
     others = figures["further"] + figures["spans"] + figures["passages"]

@@ -58,7 +58,7 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     """The word table after each stage, and after two other ways to reduce it."""
     extracted, reduced = model.tables["extraction"], model.tables["pca"]
     dimension = reduced.shape[1]
-    train = model.served[:: max(1, len(model.is_held_out) // 100_000)]
+    train = model.for_words[:: max(1, len(model.is_held_out) // 100_000)]
     sentences = sentence_means(extracted, model.tokenize(model.selected.texts.take(train)))
 
     tables = {

@@ -112,9 +112,9 @@ class BuiltModel:
         return self._work.is_held_out
 
     @property
-    def served(self) -> NDArray[np.int64]:
+    def for_words(self) -> NDArray[np.int64]:
         """Numbers of those that were selected for a word."""
-        return self._work.served
+        return self._work.for_words
 
     @property
     def held_out_texts(self) -> list[str]:

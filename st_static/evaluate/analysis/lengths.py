@@ -26,7 +26,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     rows = np.flatnonzero(model.is_held_out)
     texts = model.selected.texts.take(rows)
     student = model.text_vectors(model.tokenize(texts))
-    target = Target.fit(model.teacher_vectors, model.served)
+    target = Target.fit(model.teacher_vectors, model.for_words)
     teacher = target(model.teacher_vectors[rows])
     return agreement_by_length(student, teacher, model.selected.lengths[rows])
 

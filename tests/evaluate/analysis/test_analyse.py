@@ -231,7 +231,7 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
     held_out = np.flatnonzero(with_head.is_held_out)
     vectors = encoder.encode(with_head.held_out_texts)
-    target = Target.fit(with_head.teacher_vectors, with_head.served)
+    target = Target.fit(with_head.teacher_vectors, with_head.for_words)
     agreement = teacher_agreement(vectors, target(with_head.teacher_vectors[held_out]))
     found = held_out_agreement(with_head)["agreement"][-1]
     assert found == pytest.approx(agreement, abs=0.01)
