@@ -31,8 +31,8 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import languages_of_model
 from st_static.model.export import export_model
 
 SHARP = 0.01

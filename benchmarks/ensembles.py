@@ -35,8 +35,8 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel
 from st_static.evaluate.figures import draw_tuning
+from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks
 from st_static.model.model_name import locate

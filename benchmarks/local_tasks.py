@@ -15,11 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from st_static.evaluate.benchmark import Outcome, run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import EvaluatedModel, load_model
 from st_static.evaluate.tables import as_markdown
-from st_static.evaluate.task_languages import choose_subsets, languages_of_model
-from st_static.evaluate.tasks import find_tasks
+from st_static.evaluate.tasks import choose_subsets, find_tasks, languages_of_model
 
 
 def evaluate(

@@ -17,10 +17,9 @@ from local_tasks import evaluate
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import as_evaluated
+from st_static.evaluate.models import EvaluatedModel, as_evaluated
 from st_static.evaluate.tables import as_markdown
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.tasks import languages_of_model
 
 TASKS = (
     "Banking77Classification",

@@ -43,7 +43,7 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.figures import draw_signed, new_axes, save
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 

@@ -21,7 +21,7 @@ from sts import DEV_MEAN, SPLITS, sts_scores
 from st_static.distill.corpus.text_files import find_files
 from st_static.distill.corpus.word_counts import split_all_words
 from st_static.encode.file_names import decompressed, split_name
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 from st_static.files import atomic
 
 PEERS = (

@@ -33,7 +33,7 @@ from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_pie
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import Figures, locked
 from st_static.distill.work_directory import BuildResult
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 from st_static.files import read_table
 from st_static.languages import languages_of
 from st_static.model.tokenizer import is_punctuation

@@ -42,13 +42,18 @@ from scaling_size import (
 from st_static.commands.build import parse_build
 from st_static.distill import extraction
 from st_static.distill.config import BuildConfig, CorpusConfig
-from st_static.distill.corpus.candidates import Pairs, order_candidates
 from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
-from st_static.distill.corpus.selection import _in_order, select, write_selection
+from st_static.distill.corpus.selection import (
+    _ORDER,
+    Pairs,
+    order_candidates,
+    select,
+    write_selection,
+)
 from st_static.distill.corpus.sentences import write_sentences
 from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
-from st_static.distill.corpus.word_counts import count_chunks
+from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import sentence_ids
 from st_static.distill.extraction import Shard, ShardWork, extract, gather_sentences
 from st_static.distill.pieces import teacher_pieces
@@ -155,6 +160,7 @@ class MeasuringEngine:
 
 def name_of(function: Callable[[Any], Any]) -> str:
     """The name of a function, also of one with arguments, or of an object's class."""
+    function = getattr(function, "keywords", {}).get("function", function)  # of `Shards.map`
     function = getattr(function, "func", function)
     return getattr(function, "__name__", type(function).__name__)
 
@@ -200,21 +206,21 @@ class Sample:
         return {}
 
     def size(self) -> tuple[Size, float]:
-        """What it has, and the power of the text that distinct chunks grow with."""
+        """What it has, and the power of the text that distinct words grow with."""
         work, lengths = self.work, self.work.selected.lengths
         shards = work.sentence_shards()
         if len(shards) < 2:
             sys.exit("Expected a sample of at least 16 MB of text: give more, or lower --every.")
         texts = [read_table(shard)["text"].combine_chunks() for shard in shards]
-        half = len(count_chunks(pa.concat_arrays(texts[::2])))
-        chunks = len(count_chunks(pa.concat_arrays(texts)))
+        half = len(count_words(pa.concat_arrays(texts[::2])))
+        words = len(count_words(pa.concat_arrays(texts)))
         more = sum(t.nbytes for t in texts) / sum(t.nbytes for t in texts[::2])
         size = Size(
             text=work.figures("sentences")["bytes"],
             kept=work.figures("sentences")["kept"],
             kept_bytes=sum(shard.stat().st_size for shard in shards),
-            chunk_rows=sum(len(count_chunks(text)) for text in texts),
-            chunks=chunks,
+            word_rows=sum(len(count_words(text)) for text in texts),
+            distinct_words=words,
             candidates=work.figures("selection")["candidates"],
             selected=len(lengths),
             selected_bytes=(work.folder("selection") / SELECTED_FILE).stat().st_size,
@@ -222,7 +228,7 @@ class Sample:
             pairs=work.figures("selection")["pairs"],
             words=work.words.num_rows,
         )
-        return size, math.log(chunks / half) / math.log(more)
+        return size, math.log(words / half) / math.log(more)
 
 
 def synthetic_candidates(n_words: int) -> Iterator[Pairs]:
@@ -249,8 +255,8 @@ def most_frequent_seconds(n_ranges: int) -> float:
     """Seconds of merging the most frequent words of all ranges: V of each reach the driver."""
     rng = np.random.default_rng(0)
     names = [f"w{number}" for number in range(WORDS)]
-    tables = [pa.table({"text": names, "count": rng.integers(5, 10**6, WORDS)}) for _ in range(8)]
-    return seconds_of(most_frequent, iter(tables), WORDS) * n_ranges / len(tables)
+    tables = [pa.table({"text": names, "count": rng.integers(5, 10**6, WORDS)}) for _ in range(2)]
+    return seconds_of(most_frequent, tables, WORDS) * n_ranges
 
 
 def pca_seconds() -> float:
@@ -279,7 +285,9 @@ def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float
     some = pa.concat_tables(map(read_table, work.sentence_shards()))[:200_000].combine_chunks()
     lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
     some = some.append_column("length", pa.array(lengths))
-    seconds = 2 * seconds_of(_in_order, [some]) + seconds_of(write_table, folder / "sorted", some)
+    seconds = 2 * seconds_of(some.sort_by, _ORDER) + seconds_of(
+        write_table, folder / "sorted", some
+    )
     return seconds * n_sentences / len(some)
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from st_static.distill.corpus.candidates import PAIRS_PER_RANGE
-from st_static.distill.corpus.repetitions import KEYS_PER_RANGE
+from st_static.distill.corpus.selection import PAIRS_PER_RANGE
+from st_static.distill.corpus.sentences import KEYS_PER_RANGE
 
 TEXT, WORDS, PER_WORD, CANDIDATES = 1e12, 150_000, 100, 2_000
 PIECES = 30_000  # of the teacher, which the student has, too
@@ -26,8 +26,8 @@ class Size(NamedTuple):
         text: Bytes of text.
         kept: Distinct sentences.
         kept_bytes: Their shards, as Arrow.
-        chunk_rows: Distinct chunks between spaces of each shard, added up.
-        chunks: Distinct chunks of all shards.
+        word_rows: Distinct words of each shard, added up.
+        distinct_words: Of all shards.
         candidates: Pairs of words and sentences to choose among.
         selected: Sentences that the teacher reads.
         selected_bytes: Of their table.
@@ -39,8 +39,8 @@ class Size(NamedTuple):
     text: float
     kept: float
     kept_bytes: float
-    chunk_rows: float
-    chunks: float
+    word_rows: float
+    distinct_words: float
     candidates: float
     selected: float
     selected_bytes: float
@@ -82,14 +82,13 @@ PHASES = {
     ("sentences", "_split_part"): Kind("text", in_shards),
     ("sentences", "_write_repeated"): Kind("kept", key_ranges),
     ("sentences", "_write_shard"): Kind("kept", in_shards),
-    ("vocabulary", "_write_chunks"): Kind("kept", in_shards),
-    ("vocabulary", "_split_chunks"): Kind("chunk_rows", word_ranges),
-    ("vocabulary", "_merge_words"): Kind("chunks", word_ranges),
-    ("vocabulary", "_see_file"): Kind("chunks", word_ranges),
-    ("selection", "_find_smallest"): Kind("kept", in_shards),
-    ("selection", "_write_candidates"): Kind("kept", in_shards),
+    ("vocabulary", "_count_shard"): Kind("kept", in_shards),
+    ("vocabulary", "_merge_range"): Kind("word_rows", word_ranges),
+    ("vocabulary", "_summarise"): Kind("distinct_words", word_ranges),
+    ("selection", "_find_smaller"): Kind("kept", in_shards),
+    ("selection", "_find_in_shard"): Kind("kept", in_shards),
     ("selection", "_merge_range"): Kind("candidates", candidate_ranges),
-    ("selection", "_numbered"): Kind("selected", in_shards),
+    ("selection", "_take_rows"): Kind("selected", in_shards),
     ("extraction", "_Writer"): Kind("tokens", lambda size: TEACHER_SHARDS),
     ("extraction", "_merge_range"): Kind("pairs", sum_ranges),
 }
@@ -99,16 +98,16 @@ def at_full_size(sample: Size, exponent: float) -> Size:
     """The same of 1 TB of text and the paper's vocabulary; `exponent` as `Sample.size` gives it."""
     growth, pairs = TEXT / sample.text, WORDS * PER_WORD
     selected = pairs * SENTENCES_PER_PAIR
-    # c n^exponent distinct chunks are in n bytes: of a shard, and of all.
-    chunks = sample.chunks * growth**exponent
+    # c n^exponent distinct words are in n bytes: of a shard, and of all.
+    words = sample.distinct_words * growth**exponent
     # What the threshold lets through, five standard deviations more than are wanted.
     found = CANDIDATES + 5 * math.sqrt(CANDIDATES)
     return Size(
         text=TEXT,
         kept=growth * sample.kept,
         kept_bytes=growth * sample.kept_bytes,
-        chunk_rows=SHARDS * chunks / SHARDS**exponent,
-        chunks=chunks,
+        word_rows=SHARDS * words / SHARDS**exponent,
+        distinct_words=words,
         candidates=WORDS * found,
         selected=selected,
         selected_bytes=selected * sample.selected_bytes / sample.selected,
@@ -122,9 +121,8 @@ def traffic(size: Size, workers: int) -> dict[str, float]:
     """Bytes that each stage reads and writes at the whole size."""
     keys = 12 * size.kept  # in blocks: 8 of a key, 4 of its row
     blocks = size.kept_bytes + 4 * size.kept
-    # A chunk has about 10 letters, 4 bytes of their end, and a count; a range's words come again
-    # from other ranges.
-    chunks, words = 22 * size.chunk_rows, 2 * 22 * size.chunks
+    # A word has about 10 letters, 4 bytes of their end, and a count.
+    word_rows, words = 22 * size.word_rows, 22 * size.distinct_words
     candidates = CANDIDATE * size.candidates
     # Who reads a part of a file reads its list of parts.
     footers = {
@@ -138,8 +136,8 @@ def traffic(size: Size, workers: int) -> dict[str, float]:
         # The text for its hash, and to split it; blocks written, their keys and all of them read,
         # shards written.
         "sentences": 2 * size.text + 2 * blocks + keys + size.kept_bytes,
-        # Shards read; chunks and words written and read, counts written and read.
-        "vocabulary": size.kept_bytes + 2 * chunks + 4 * words + footers[word_ranges(size)],
+        # Shards read; words by shard and by range written and read.
+        "vocabulary": size.kept_bytes + 2 * word_rows + 2 * words + footers[word_ranges(size)],
         # Keys, shards; candidates by shard and by range, written and read; a page for each
         # selected sentence.
         "selection": 8 * size.kept
@@ -160,9 +158,8 @@ def traffic(size: Size, workers: int) -> dict[str, float]:
 
 def openings(size: Size) -> float:
     """How often a file is opened: whoever merges a range opens all files that have a part of it."""
-    words = word_ranges(size)
     # Each shard is written by what all ranges of keys say of it.
-    return SHARDS * (2 * key_ranges(size) + words + candidate_ranges(size)) + words**2
+    return SHARDS * (2 * key_ranges(size) + word_ranges(size) + candidate_ranges(size))
 
 
 def memory(size: Size, workers: int, base: float) -> dict[str, float]:

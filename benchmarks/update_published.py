@@ -11,8 +11,7 @@ import csv
 import json
 from pathlib import Path
 
-from st_static.evaluate.published import PUBLISHED_FILE
-from st_static.evaluate.scores import ModelScores, read_results
+from st_static.evaluate.scores import PUBLISHED_FILE, ModelScores, read_results
 from st_static.evaluate.tasks import benchmark_tasks
 from st_static.files import atomic
 

@@ -22,7 +22,7 @@ from st_static import (
     distill_into,
 )
 from st_static.cli import run_command
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 from st_static.model.model_name import locate
 from st_static.model.resolve import read_named
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.evaluate.speed import MeasuredSpeed, sentences_per_second
 from st_static.files import read_json, write_json
 from st_static.publish.card.facts import CardFacts, CardFigure, MeasuredLimit, ResultEntry

@@ -12,7 +12,7 @@ from small_model import write_model
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 from st_static.model.record import read_record
 from st_static.model.static_word_embedding import StaticWordEmbedding
 

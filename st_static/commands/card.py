@@ -13,7 +13,7 @@ from st_static.commands.options import CommandParser
 from st_static.commands.terminal import hide_bars_of_libraries
 from st_static.dependencies import needed_by, require_packages
 from st_static.files import check_folder
-from st_static.hub_access import check_repo_id
+from st_static.hub import check_repo_id
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
@@ -133,7 +133,7 @@ def _check(folder: Path, inputs: CardInputs, cards: Path | None) -> None:
         if not results.is_dir():
             raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
     if inputs.peer_models:
-        from st_static.evaluate.load_model import require_named
+        from st_static.evaluate.models import require_named
 
         for name in inputs.peer_models:
             require_named(name)

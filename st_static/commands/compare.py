@@ -33,19 +33,17 @@ def run(arguments: Sequence[str]) -> int:
     options = _parser().read(arguments)
     if not (options.results or options.published):
         raise ValueError("Name folders of results, models with --published, or both.")
-    from st_static.evaluate import published, tables
-    from st_static.evaluate.compare import compare
-    from st_static.evaluate.scores import check_results, read_results
+    from st_static.evaluate import scores, tables
 
     if options.output:
         tables.check_place(options.output)
     for folder in options.results:
-        check_results(folder)
-    theirs = published.find_published(options.published, options.benchmark)
-    models = [read_results(folder, options.benchmark) for folder in options.results] + theirs
-    table = compare(models, options.benchmark)
+        scores.check_results(folder)
+    theirs = scores.find_published(options.published, options.benchmark)
+    models = [scores.read_results(folder, options.benchmark) for folder in options.results] + theirs
+    table = scores.compare(models, options.benchmark)
     print(tables.as_markdown(table))
-    if sources := published.sources_of(models):
+    if sources := scores.sources_of(models):
         print(f"\nPublished scores: {sources}.")
     if options.output:
         tables.write_table(table, options.output)

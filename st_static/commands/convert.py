@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from st_static.commands.options import CommandParser
 from st_static.dependencies import needed_by
-from st_static.hub_access import check_repo_id
+from st_static.hub import check_repo_id
 from st_static.languages import check_language, primary_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from st_static.commands.options import CommandParser
 from st_static.commands.terminal import log_to_terminal
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 
 
 def _parser() -> CommandParser:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from st_static.addresses import has_secrets
 from st_static.commands.options import CommandParser
-from st_static.hub_access import whole_path
+from st_static.hub import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:

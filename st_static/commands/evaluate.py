@@ -96,7 +96,7 @@ def evaluate(evaluation: Evaluation) -> int:
             asked for, or both tasks and a benchmark are named.
     """
     check(evaluation)
-    from st_static.evaluate.load_model import load_model, require_named
+    from st_static.evaluate.models import load_model, require_named
 
     require_named(evaluation.model)
     hide_bars_of_libraries(downloads=True)
@@ -144,7 +144,7 @@ def check(evaluation: Evaluation) -> None:
 
 def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:
     """Narrow tasks to their subsets in the languages asked for, else in the model's."""
-    from st_static.evaluate.task_languages import choose_subsets, languages_of_model
+    from st_static.evaluate.tasks import choose_subsets, languages_of_model
 
     languages = evaluation.language or languages_of_model(evaluation.model)
     without = ", ".join(choose_subsets(tasks, languages) if languages else [])

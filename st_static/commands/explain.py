@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from st_static.commands.options import CommandParser
 from st_static.dependencies import needed_by
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from st_static.commands import card, evaluate, publish
 from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
-from st_static.hub_access import require_hub
+from st_static.hub import require_hub
 from st_static.languages import recorded_languages
 
 if TYPE_CHECKING:

@@ -72,8 +72,7 @@ def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: An
     """
     log_to_terminal()
     from st_static.publish.checks.folder import UnfitFolderError
-    from st_static.publish.hub.demo_space import publish_with_demo
-    from st_static.publish.hub.publish import publish
+    from st_static.publish.hub.publish import publish, publish_with_demo
 
     try:
         done: tuple[Published, ...] = (

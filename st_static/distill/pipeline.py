@@ -21,11 +21,10 @@ from st_static.distill.agreement import TableAgreement
 from st_static.distill.build_engine import BuildEngine, build_engine, with_absolute_paths
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.language_check import warn_of_other_language
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
-from st_static.distill.corpus.sentences import disk_bytes, sentence_shards, write_sentences
-from st_static.distill.corpus.splitting import warn_without_rules
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.splitting import warn_of_other_language, warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import (
     Distilled,
@@ -63,7 +62,7 @@ from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
-_FORMAT = 1
+_FORMAT = 2
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -219,7 +218,6 @@ class _Build:
         )
 
     def _sentences(self, folder: Path) -> Figures:
-        require_disk(folder, disk_bytes(self.corpus), "The sentences of the corpus")
         config, languages = self.config, self.languages
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)

@@ -16,7 +16,7 @@ from st_static.distill.progress import unit_of
 from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table
-from st_static.hub_access import whole_path
+from st_static.hub import whole_path
 from st_static.model.export import own_files
 from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces

@@ -28,7 +28,7 @@ from transformers import PretrainedConfig
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.sources import require_teacher
-from st_static.hub_access import downloading, whole_path
+from st_static.hub import downloading, whole_path
 from st_static.model.model_name import locate, no_model
 from st_static.model.modules import check_for_others
 from st_static.model.vectors import unit_rows

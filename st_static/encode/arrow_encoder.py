@@ -14,7 +14,7 @@ from st_static.encode.file_rows import EMBEDDING
 from st_static.encode.loaded import loaded_encoder
 from st_static.encode.table_format import TableFormat
 from st_static.encode.unknown import Unknown, UnknownInArray, are_zeros, check_unknown
-from st_static.hub_access import whole_path
+from st_static.hub import whole_path
 from st_static.texts import arrow
 from st_static.texts.arrow import Batch
 from st_static.texts.columns import Null, check_null

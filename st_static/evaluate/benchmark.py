@@ -20,9 +20,9 @@ from mteb.results import TaskResult
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from st_static.evaluate.evaluated_model import EvaluatedModel, local_name, revision_of
+from st_static.evaluate.models import EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
-from st_static.hub_access import HubUnavailableError, offline, require_dataset
+from st_static.hub import HubUnavailableError, offline, require_dataset
 from st_static.tokens.panics import TellingPanics
 
 
@@ -97,79 +97,56 @@ def run_tasks(
         check_data(data)
         # Kept apart from results on the Hub's datasets
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
-    run = _Run(wrap(model), ResultCache(folder), data, batch_size)
-    if data is None and not any(run.read(task) for task in tasks):
-        require_any_dataset(tasks)
-    outcomes: list[TaskOutcome] = []
-    with tqdm(tasks, unit="task", disable=None) as progress:
-        for task in progress:
-            progress.set_description(task.metadata.name)
-            outcomes.append(run.outcome(task))
-            on_task(outcomes[-1])
-    return Outcome(run.folder, outcomes)
+    wrapped, cache = _wrap(model), ResultCache(folder)
+    results = Path(cache.get_task_result_path("task", wrapped.mteb_model_meta)).parent
 
-
-@dataclass(frozen=True)
-class _Run:
-    """One model on one task after the other."""
-
-    model: AbsEncoder
-    cache: ResultCache
-    data: Path | None
-    batch_size: int
-
-    @property
-    def folder(self) -> Path:
-        """Where mteb's JSON of each task lies."""
-        return Path(self.cache.get_task_result_path("task", self.model.mteb_model_meta)).parent
-
-    def outcome(self, task: AbsTask) -> TaskOutcome:
-        """Run a task, or read its results if they are there."""
-        name = task.metadata.name
-        try:
-            if self.data is not None:
-                task = use_local_copy(task, self.data)
-            before = self.read(task)
-            # Without the subsets of earlier runs that this one does not ask for.
-            result = (before or self._run(task)).validate_and_filter_scores(task)
-        except HubUnavailableError as error:
-            return TaskOutcome(name, failure=error.cause)
-        # Any error belongs to this task: a dataset that cannot be had, a model that fails.
-        except Exception as error:
-            return TaskOutcome(name, failure=f"{type(error).__name__}: {error}")
-        parts = sum(map(len, result.scores.values()))
-        score = 100 * float(result.get_score())
-        return TaskOutcome(name, score, parts, is_new=before is None)
-
-    def read(self, task: AbsTask) -> TaskResult | None:
-        """The results of a task that is finished."""
-        if self.cache.load_task_result(task.metadata.name, self.model.mteb_model_meta) is None:
-            return None
-        try:
-            return self._evaluate(task, "only-cache")
-        except ValueError:  # some splits or subsets are missing
-            return None
-
-    def _run(self, task: AbsTask) -> TaskResult:
-        is_cached = self.data is None and _require_dataset(task) is not None
-        with (
-            offline() if is_cached else contextlib.nullcontext(),
-            TellingPanics(self.model.mteb_model_meta.name),
-        ):
-            return self._evaluate(task)
-
-    def _evaluate(self, task: AbsTask, overwrite_strategy: str = "only-missing") -> TaskResult:
+    def run(task: AbsTask, overwrite_strategy: str = "only-missing") -> TaskResult:
         result = mteb.evaluate(
-            self.model,
+            wrapped,
             task,
-            cache=self.cache,
+            cache=cache,
             overwrite_strategy=overwrite_strategy,
-            encode_kwargs={"batch_size": self.batch_size, "show_progress_bar": False},
+            encode_kwargs={"batch_size": batch_size, "show_progress_bar": False},
             show_progress_bar=False,
             co2_tracker=False,
         )
         [of_task] = result.task_results
         return of_task
+
+    def read(task: AbsTask) -> TaskResult | None:
+        """The results of a task that is finished."""
+        if cache.load_task_result(task.metadata.name, wrapped.mteb_model_meta) is not None:
+            with contextlib.suppress(ValueError):  # some splits or subsets are missing
+                return run(task, "only-cache")
+        return None
+
+    if data is None and not any(read(task) for task in tasks):
+        require_any_dataset(tasks)
+    outcomes: list[TaskOutcome] = []
+    with tqdm(tasks, unit="task", disable=None) as progress:
+        for task in progress:
+            name = task.metadata.name
+            progress.set_description(name)
+            try:
+                here = task if data is None else use_local_copy(task, data)
+                before = result = read(here)
+                if result is None:
+                    is_cached = data is None and _require_dataset(here) is not None
+                    network = offline() if is_cached else contextlib.nullcontext()
+                    with network, TellingPanics(model.name):
+                        result = run(here)
+                # Without the subsets of earlier runs that this one does not ask for.
+                result = result.validate_and_filter_scores(here)
+                parts, score = sum(map(len, result.scores.values())), float(result.get_score())
+                outcome = TaskOutcome(name, 100 * score, parts, is_new=before is None)
+            except HubUnavailableError as error:
+                outcome = TaskOutcome(name, failure=error.cause)
+            # Any error belongs to this task: a dataset that cannot be had, a model that fails.
+            except Exception as error:
+                outcome = TaskOutcome(name, failure=f"{type(error).__name__}: {error}")
+            outcomes.append(outcome)
+            on_task(outcome)
+    return Outcome(results, outcomes)
 
 
 def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
@@ -211,9 +188,12 @@ def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
     return folder / "results" / local_name(model).replace("/", "__") / revision
 
 
-def wrap(model: EvaluatedModel) -> AbsEncoder:
+def _wrap(model: EvaluatedModel) -> AbsEncoder:
     """A model as mteb calls it, under its own name; its vectors are checked."""
-    meta = ModelMeta.create_empty(
+    wrapped = _TextEncoder(model)
+    if model.sentence_transformer is not None:
+        wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
+    wrapped.mteb_model_meta = ModelMeta.create_empty(
         {
             "name": model.name,
             "revision": model.revision,
@@ -221,23 +201,18 @@ def wrap(model: EvaluatedModel) -> AbsEncoder:
             "similarity_fn_name": ScoringFunction.COSINE,
         }
     )
-    if model.sentence_transformer is None:
-        return _TextEncoder(model, meta)
-    wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
-    wrapped.mteb_model_meta = meta
     return wrapped
 
 
 class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
     """A function from texts to vectors as an mteb model."""
 
-    def __init__(self, model: EvaluatedModel, meta: ModelMeta) -> None:
+    def __init__(self, model: EvaluatedModel) -> None:
         self.model = model
-        self.mteb_model_meta = meta
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Vectors [B, D] of mteb's batches of texts, B in all."""
-        texts = _texts_of(inputs)
+        texts = [text for batch in inputs for text in batch["text"]]
         vectors = self.model.encode(texts)
         check_vectors(vectors, texts)
         return vectors
@@ -249,12 +224,8 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     def encode(self, inputs: Any, **options: Any) -> Any:
         """The same, with prompts."""
         vectors = super().encode(inputs, **options)
-        check_vectors(np.asarray(vectors), _texts_of(inputs))
+        check_vectors(np.asarray(vectors), [text for batch in inputs for text in batch["text"]])
         return vectors
-
-
-def _texts_of(inputs: Any) -> list[str]:
-    return [text for batch in inputs for text in batch["text"]]
 
 
 def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:

@@ -1,20 +1,66 @@
-"""A model's scores, read from the result files that mteb writes."""
+"""Scores of models: read from mteb's result files, published by others, and side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import csv
+import difflib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
+import polars as pl
 from msgspec import Meta
 
-from st_static.evaluate.task_languages import subsets_in
-from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks
+from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks, check_names, subsets_in
 from st_static.foreign_files import read_object
 
 # Of a task with forty thousand pairs of languages.
 _MOST_BYTES = 100_000_000
+
+PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
+_RESULTS = "embeddings-benchmark/results on GitHub"
+_COMMIT = "commit f4cc6c8b of 20 August 2026"
+# Of the models that were read from other commits: what they are called, and which commits.
+_LATER_COMMITS = {
+    "intfloat/multilingual-e5-small": "of multilingual-e5-small, commits af6430ee, c4eaddfd, "
+    "cb55c33d and d146b760, read on 22 November 2026",
+    "McGill-NLP/LLM2Vec-Meta-Llama-3-8B-Instruct-mntp-unsup-simcse": "of LLM2Vec, commits "
+    "186d69a7, 29546d77, 31ac2606, 389f9dce and d5e47f87, read on 23 November 2026",
+}
+_PUBLICATIONS = {
+    "Muennighoff et al. 2022": "Muennighoff et al. 2022 (arXiv 2210.07316), by task in "
+    "plotstables/all_en.txt of embeddings-benchmark/mtebpaper on GitHub, commit 75bf809a",
+    "Wada et al. 2025": "Wada et al. 2025 (arXiv 2506.04624), table 1",
+}
+
+# Headings of the paper's Table 1, by MTEB's task types.
+_TYPES = {
+    "Classification": "Class.",
+    "Clustering": "Clust.",
+    "PairClassification": "PairClass.",
+    "Reranking": "Rerank.",
+    "Retrieval": "Retr.",
+    "STS": "STS",
+    "Summarization": "Summ.",
+}
+# Tasks of MTEB(eng, v1) whose texts are sentences on both sides (MTEB's category s2s).
+_S2S_CLASSIFICATION = (
+    "AmazonCounterfactual AmazonReviews Banking77 Emotion MassiveIntent MassiveScenario MTOPDomain "
+    "MTOPIntent ToxicConversations TweetSentimentExtraction"
+)
+_S2S_OTHER = (
+    "RedditClustering StackExchangeClustering TwentyNewsgroupsClustering "
+    "ArxivClusteringS2S BiorxivClusteringS2S MedrxivClusteringS2S "
+    "SprintDuplicateQuestions TwitterSemEval2015 TwitterURLCorpus AskUbuntuDupQuestions "
+    "MindSmallReranking SciDocsRR StackOverflowDupQuestions QuoraRetrieval BIOSSES SICK-R STS12 "
+    "STS13 STS14 STS15 STS16 STS17 STSBenchmark"
+)
+S2S_TASKS = frozenset(
+    [*_S2S_OTHER.split(), *(f"{name}Classification" for name in _S2S_CLASSIFICATION.split())]
+)
 
 
 class _Row(TypedDict):
@@ -117,17 +163,29 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     """
     check_results(folder)
     counted = counted_parts(benchmark, languages)
-    results = [result for file in sorted(folder.glob("*.json")) if (result := _read(file, counted))]
+    results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
     if not results:
         raise _no_results(folder)
-    scored = [result for result in results if result.score is not None]
-    return ModelScores(
-        folder.resolve().parent.name.replace("__", "/"),
-        {result.task: result.score for result in scored if result.score is not None},
-        revision=folder.resolve().name,
-        is_local=any(result.is_local for result in scored),
-        other_splits={result.task: result.other_splits for result in scored if result.other_splits},
-    )
+    model = ModelScores(folder.resolve().parent.name.replace("__", "/"), {})
+    is_local = False
+    for result in results:
+        name, splits = result["task_name"], result["scores"]
+        rows = [
+            (split, row["hf_subset"], row["main_score"])
+            for split in splits
+            for row in splits[split]
+        ]
+        parts = counted.get(name)
+        if parts:
+            official = [row for row in rows if parts.has(*row[:2])]
+            rows = official or [row for row in rows if row[1] in parts.subsets]
+        if not rows:
+            continue
+        model.scores[name] = 100 * float(sum(score for _, _, score in rows)) / len(rows)
+        is_local |= result["dataset_revision"] == LOCAL_REVISION
+        if parts and parts.splits.isdisjoint(splits):
+            model.other_splits[name] = tuple(splits)
+    return replace(model, revision=folder.resolve().name, is_local=is_local)
 
 
 def check_results(folder: Path) -> None:
@@ -160,47 +218,120 @@ def read_result(file: Path) -> dict[str, Any] | None:
         raise ValueError(f"{file.name} is not a complete result file of mteb. {error}") from error
 
 
-class _TaskResult(NamedTuple):
-    """What a result file of mteb holds of its task.
+def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:
+    """Published scores by (benchmark, model)."""
+    models: dict[tuple[str, str], ModelScores] = {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            key = (row["benchmark"], row["model"])
+            new = ModelScores(row["model"], {}, is_published=True, published_by=row["published_by"])
+            model = models.setdefault(key, new)
+            # A mean over the benchmark stands under its heading, instead of a task.
+            scores = model.means if row["type"] == "mean" else model.scores
+            scores[row["task"]] = float(row["main_score_x100"])
+    return models
 
-    Attributes:
-        task: Its name.
-        score: Main score x 100; None if the benchmark has none of the subsets.
-        is_local: Whether the dataset was a local copy.
-        other_splits: The splits of the score, if none of them is the benchmark's.
+
+def sources_of(models: Sequence[ModelScores]) -> str:
+    """Where the published scores among those of some models come from; empty without any."""
+    published = [model for model in models if model.is_published]
+    of_results = [model.name for model in published if not model.published_by]
+    commits = dict.fromkeys(_LATER_COMMITS.get(name, _COMMIT) for name in of_results)
+    # The commit of most models is said without a name, so it comes first.
+    ordered = sorted(commits, key=lambda commit: commit != _COMMIT)
+    sources = [f"{_RESULTS}, {'; '.join(ordered)}"] if ordered else []
+    publishers = dict.fromkeys(model.published_by for model in published if model.published_by)
+    return "; ".join([*sources, *(_PUBLICATIONS[publisher] for publisher in publishers)])
+
+
+def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
+    """Published scores of the named models.
+
+    Raises:
+        ValueError: There is no such benchmark, or there are none of a model; the message lists
+            those that there are.
     """
-
-    task: str
-    score: float | None
-    is_local: bool
-    other_splits: tuple[str, ...]
-
-
-def _read(file: Path, counted: Mapping[str, CountedParts]) -> _TaskResult | None:
-    """Read a JSON file of mteb's; None if it holds no scores."""
-    result = read_result(file)
-    if result is None:
-        return None
-    scores, parts = result["scores"], counted.get(result["task_name"])
-    is_other = parts is not None and parts.splits.isdisjoint(scores)
-    return _TaskResult(
-        result["task_name"],
-        _main_score(scores, parts),
-        result["dataset_revision"] == LOCAL_REVISION,
-        tuple(scores) if is_other else (),
-    )
+    check_names("benchmark", [benchmark])
+    published = read_published()
+    missing = [name for name in names if (benchmark, name) not in published]
+    if missing:
+        known = [name for b, name in published if b == benchmark]
+        near = difflib.get_close_matches(missing[0], known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+        raise ValueError(f"No published scores of {', '.join(missing)} on {benchmark}. {hint}")
+    return [published[benchmark, name] for name in names]
 
 
-def _main_score(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]], counted: CountedParts | None
-) -> float | None:
-    """The mean over splits and subsets; None if the benchmark has none of the subsets."""
-    rows = [
-        (split, row["hf_subset"], row["main_score"]) for split in scores for row in scores[split]
-    ]
-    if counted is not None:  # other subsets are mostly in other languages
-        official = [r for r in rows if counted.has(r[0], r[1])]
-        rows = official or [r for r in rows if r[1] in counted.subsets]
-        if not rows:
-            return None
-    return 100 * float(sum(score for _, _, score in rows)) / len(rows)
+def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
+    """Put models side by side, over the tasks that all of them have, as in the paper's Table 1.
+
+    A mean carries the benchmark's or the type's name alone only if every model has every task of
+    it; otherwise its heading says how many of the tasks it is over. Of models with published means
+    alone, those stand under the headings of the whole benchmark, where models that lack some of its
+    tasks have null.
+
+    Args:
+        models: The models.
+        benchmark: Which tasks count.
+
+    Returns:
+        One row per model: means by task type, then the averages of the benchmark.
+
+    Raises:
+        ValueError: The models have no task of the benchmark in common.
+    """
+    types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
+    scored = [model for model in models if not model.means]
+    common = set(types).intersection(*(model.scores for model in scored)) if scored else set()
+    if scored and not common:
+        counts = "; ".join(f"{model.name} has {len(model.scores)}" for model in scored)
+        raise ValueError(
+            f"The models have no task of {benchmark} in common: {counts}. Compare them on the "
+            "benchmark of their language: --benchmark 'JMTEB(v2)', say."
+        )
+    columns = _columns(benchmark, sorted(common), types)
+    if stated := {heading for model in models for heading in model.means}:
+        whole = _columns(benchmark, sorted(types), types)
+        columns |= {heading: whole[heading] for heading in whole if heading in stated}
+    names = Counter(model.name for model in models)
+    rows = []
+    for model in models:
+        name = model.name if names[model.name] == 1 else f"{model.name} {model.revision[:7]}"
+        row: dict[str, object] = {"model": name.strip(), "origin": model.origin}
+        for heading, groups in columns.items():
+            row[heading] = model.means.get(heading)
+            if all(task in model.scores for tasks in groups for task in tasks):
+                row[heading] = _mean([_mean([model.scores[t] for t in ts]) for ts in groups])
+        rows.append(row)
+    return pl.DataFrame(rows)
+
+
+def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[str, list[list[str]]]:
+    """The headings of the means over some tasks, with the groups whose means are averaged."""
+    if not tasks:
+        return {}
+    by_type: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        by_type[types[task]].append(task)
+    n_of_type = Counter(types.values())
+    columns = {
+        _TYPES.get(kind, kind) + _share(len(by_type[kind]), n_of_type[kind]): [by_type[kind]]
+        for kind in [*_TYPES, *sorted(set(by_type) - set(_TYPES))]
+        if kind in by_type
+    }
+    partly = _share(len(tasks), len(types))
+    if benchmark != "MTEB(eng, v1)":
+        by_types = list(by_type.values())
+        return columns | {f"Mean(Task){partly}": [tasks], f"Mean(TaskType){partly}": by_types}
+    if s2s := [task for task in tasks if task in S2S_TASKS]:
+        columns[f"Avg-s2s{_share(len(s2s), len(S2S_TASKS))}"] = [s2s]
+    return columns | {f"Avg{partly or f' ({len(types)})'}": [tasks]}
+
+
+def _share(n: int, of: int) -> str:
+    """What a heading says of a mean over part of the tasks."""
+    return "" if n == of else f" ({n}/{of})"
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return sum(scores) / len(scores)

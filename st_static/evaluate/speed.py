@@ -76,28 +76,24 @@ def sentences_per_second(
             part of the time.
         texts: Texts; a slow encoder gets the first of them only.
         rounds: Turns; the median counts.
-        round_seconds: How long a turn of one encoder takes at least.
+        round_seconds: The shortest time of an encoder's turn.
 
     Returns:
         Texts per second, by the same keys.
     """
-    n_texts = {name: _fitting(make, texts, round_seconds) for name, make in encoders.items()}
+    n_texts = {}
+    for name, make in encoders.items():
+        # Enough to fill about a quarter of a turn: on fewer, an encoder is slower than it could be.
+        make()(list(texts[:_WARM_UP]))
+        n = _FIRST
+        while n < len(texts) and n / _speed(make, list(texts[:n]), 0) <= round_seconds / 4:
+            n *= 4
+        n_texts[name] = n
     speeds: dict[Key, list[float]] = {name: [] for name in encoders}
     for _ in range(rounds):
         for name, make in encoders.items():
             speeds[name].append(_speed(make, list(texts[: n_texts[name]]), round_seconds))
     return {name: statistics.median(values) for name, values in speeds.items()}
-
-
-def _fitting(make: Callable[[], EncodeTexts], texts: Sequence[str], round_seconds: float) -> int:
-    """How many texts fill about a quarter of a turn; on fewer, an encoder is slower than it can."""
-    make()(list(texts[:_WARM_UP]))
-    n_texts = _FIRST
-    while n_texts < len(texts):
-        if n_texts / _speed(make, list(texts[:n_texts]), 0) > round_seconds / 4:
-            break
-        n_texts *= 4
-    return n_texts
 
 
 def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -> float:

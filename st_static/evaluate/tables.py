@@ -12,7 +12,12 @@ from st_static.files import check_folder, output_file
 
 def as_markdown(table: pl.DataFrame) -> str:
     """A table as Markdown, scores with two digits, and nothing where there is none."""
-    table = table.with_columns(_blank_gaps(table[name]) for name in table.columns)
+    # In a column of numbers, a null would be read as a value.
+    gaps = [column for column in table if column.dtype.is_float() and column.has_nulls()]
+    table = table.with_columns(
+        pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
+        for column in gaps
+    )
     with pl.Config(
         tbl_formatting="MARKDOWN",
         tbl_hide_column_data_types=True,
@@ -26,16 +31,6 @@ def as_markdown(table: pl.DataFrame) -> str:
         return str(table)
 
 
-def _blank_gaps(column: pl.Series) -> pl.Series:
-    """A column of numbers, as text if some are missing: a null would be read as a value."""
-    if not (column.dtype.is_float() and column.has_nulls()):
-        return column
-    return pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
-
-
-TABLE_SUFFIXES = (".md", ".csv", ".json")
-
-
 def check_place(stem: Path) -> None:
     """Check that a table would overwrite nothing but a table.
 
@@ -44,7 +39,7 @@ def check_place(stem: Path) -> None:
             cannot be written.
     """
     check_folder(stem.parent, f"The output {stem}")
-    files = [stem.with_name(stem.name + suffix) for suffix in TABLE_SUFFIXES]
+    files = [stem.with_name(stem.name + suffix) for suffix in (".md", ".csv", ".json")]
     there = [str(file) for file in files if file.exists()]
     if 0 < len(there) < len(files):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""MTEB's tasks and benchmarks by name, and local copies of their datasets."""
+"""MTEB's tasks: by name, from local copies of their datasets, and in a model's languages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from mteb.abstasks import AbsTask
+import langcodes
 
 from st_static.dependencies import require_packages
+from st_static.hub import downloading, require_model
+from st_static.languages import primary_of
+from st_static.model.model_name import ModelName
+from st_static.model.stated_facts import FILES, read_stated_facts
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
 
 Kind = Literal["task", "benchmark"]
 
@@ -41,23 +47,17 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
     Raises:
         ValueError: There is no such benchmark or task; the message says the nearest names.
     """
-    if (benchmark is None) == (not tasks):
-        raise ValueError("Name either a benchmark or tasks.")
-    check_names("benchmark", [benchmark] if benchmark else [])
-    check_names("task", tasks or [])
+    kind: Kind = "task" if benchmark is None else "benchmark"
+    names = (tasks or []) if benchmark is None else [benchmark]
+    check_names(kind, names)
     import mteb
 
-    if benchmark is not None:
+    found: list[AbsTask] = []
+    for name in names:
         try:
-            return list(mteb.get_benchmark(benchmark).tasks)
+            found += [mteb.get_task(name)] if kind == "task" else mteb.get_benchmark(name).tasks
         except KeyError as error:
-            raise _unknown("benchmark", benchmark) from error
-    found = []
-    for name in tasks or ():
-        try:
-            found.append(mteb.get_task(name))
-        except KeyError as error:
-            raise _unknown("task", name) from error
+            raise _unknown(kind, name) from error
     return found
 
 
@@ -83,7 +83,7 @@ def _source(kind: Kind) -> str:
 
 
 def _unknown(kind: Kind, name: str) -> ValueError:
-    """What to say of an unknown name: the nearest ones, without regard to case."""
+    """The error of an unknown name: it says the nearest ones, without regard to case."""
     by_lower = {known.lower(): known for known in _NAMED.findall(_source(kind))}
     near = [known for known in sorted(by_lower, key=len) if name.lower() in known][:3]
     near += difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
@@ -120,20 +120,15 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
     Raises:
         ValueError: There is no copy of the task's dataset.
     """
-    folder = data / task.metadata.name
-    if not folder.is_dir():
-        raise ValueError(f"There is no local copy of the dataset: {folder} is not a folder.")
-    local = {**task.metadata.dataset, "path": str(folder), "revision": LOCAL_REVISION}
+    path = str(data / task.metadata.name)
+    if not Path(path).is_dir():
+        raise ValueError(f"There is no local copy of the dataset: {path} is not a folder.")
+    local = {**task.metadata.dataset, "path": path, "revision": LOCAL_REVISION}
     task.metadata = task.metadata.model_copy(update={"dataset": local})
     from mteb.abstasks import AbsTaskRetrieval
 
-    if not isinstance(task, AbsTaskRetrieval):
-        _keep_what_is_there(task, str(folder))
-    return task
-
-
-def _keep_what_is_there(task: AbsTask, path: str) -> None:
-    """Narrow a task to the subsets and splits that a copy of its dataset has."""
+    if isinstance(task, AbsTaskRetrieval):
+        return task
     from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset
 
     configs = get_dataset_config_names(path)
@@ -146,3 +141,74 @@ def _keep_what_is_there(task: AbsTask, path: str) -> None:
         subsets = [subset for subset in task.hf_subsets if subset in set(languages)]
     task.hf_subsets = subsets
     task.filter_eval_splits(splits)
+    return task
+
+
+def language_tag(code: str) -> str:
+    """The BCP 47 tag of a language, without script and region.
+
+    Args:
+        code: A tag, or a code as mteb writes it: of ISO 639-3, perhaps with a script.
+
+    Example:
+        >>> [language_tag(code) for code in ("jpn-Jpan", "cmn-Hans", "nob", "pt-BR")]
+        ['ja', 'zh', 'no', 'pt']
+    """
+    language, _, script = code.partition("-")
+    if script == "Code":  # mteb's programming languages, such as python-Code
+        return "code"
+    tag = primary_of(langcodes.standardize_tag(language, macro=True))
+    return "no" if tag in ("nb", "nn") else tag  # which are no macrolanguage to langcodes
+
+
+def languages_of_model(model: str) -> list[str]:
+    """The languages that a model is for.
+
+    Args:
+        model: Its name, as for `load_model`.
+
+    Returns:
+        Their tags, see `StatedFacts`; of a model on the Hub, what its repository states;
+        English of a recipe that states none. None of other peers, and of other models.
+
+    Raises:
+        ValueError: The model is not there, or the Hub cannot be asked.
+    """
+    name = ModelName.parse(model)
+    if not name.is_folder_or_id:
+        return []
+    place = name.folder_or_id()
+    folder = Path(place)
+    if not folder.exists():
+        from huggingface_hub import snapshot_download
+
+        is_cached = require_model(place) is not None
+        with downloading("model", place):
+            copy = snapshot_download(place, allow_patterns=[*FILES], local_files_only=is_cached)
+            folder = Path(copy)
+    stated = read_stated_facts(folder)
+    return list(stated.languages) or (["en"] if stated.has_recipe else [])
+
+
+def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:
+    """A task's subsets all of whose texts are in these languages, whatever script and region."""
+    if "multilingual" in languages:
+        return list(task.hf_subsets)
+    wanted = set(map(language_tag, languages))
+    codes = task.metadata.hf_subsets_to_langscripts
+    return [s for s in task.hf_subsets if wanted.issuperset(map(language_tag, codes[s]))]
+
+
+def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[str]:
+    """Narrow tasks to their subsets in some languages.
+
+    Returns:
+        The names of tasks that have no such subset, and stay as they were.
+    """
+    without = []
+    for task in tasks:
+        if subsets := subsets_in(task, languages):
+            task.filter_languages(None, hf_subsets=subsets)
+        else:
+            without.append(task.metadata.name)
+    return without

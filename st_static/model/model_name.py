@@ -6,7 +6,7 @@
 | `sentence-transformers:…`, `model2vec:…` | the same, and the library that is to load it |
 | `package:NAME/FOLDER` | a folder inside an installed Python package |
 | `wordllama:DIMENSION`, `glove:FILE` | see `st_static.model.resolve` |
-| `KIND:…` | another peer, see `st_static.evaluate.peers.registry` |
+| `KIND:…` | another peer, see `st_static.evaluate.models` |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from st_static.hub_access import require_model
+from st_static.hub import require_model
 
 PACKAGE = "package"
 _FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)

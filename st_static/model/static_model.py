@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import check_model_name
 from st_static.foreign_files import MOST_BYTES, read_as
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.model.head import Head
 from st_static.model.int8_table import Int8Table, Table
 from st_static.model.modules import (

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
 from st_static.cluster.processes import unblock_torch
-from st_static.hub_access import downloading, require_model
+from st_static.hub import downloading, require_model
 from st_static.model.modules import check_for_others
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged

@@ -16,8 +16,8 @@ from sentence_transformers import SentenceTransformer
 
 from st_static import FastEncoder
 from st_static.cli import main
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.models import load_model
+from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json
 from st_static.model.stated_facts import read_stated_facts
 from st_static.model.static_model import read_static_model

@@ -33,7 +33,7 @@ from st_static import (
 )
 from st_static.cli import main
 from st_static.dependencies import DependencyError
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model import int8_check, onnx_export
 from st_static.model.client_tokenizer import check_tokenizer

@@ -25,7 +25,7 @@ from st_static.distill.corpus.text_files import (
     text_bytes,
 )
 from st_static.distill.engines import Engine
-from st_static.hub_access import downloading, offline, require_dataset
+from st_static.hub import downloading, offline, require_dataset
 
 logger = logging.getLogger(__name__)
 

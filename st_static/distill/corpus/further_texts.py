@@ -10,6 +10,7 @@ with any seed, and for passages with the order of the corpus.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress
 from typing import NamedTuple
@@ -20,17 +21,87 @@ import xxhash
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
+from st_static.distill.corpus.config import SelectionConfig
 from st_static.distill.corpus.scripts import count_words, has_unspaced
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
 from st_static.model.tokenizer import has_pieces
 
-# So many times as many passages are drawn as are wanted: some reach the end of a shard, hold a
+logger = logging.getLogger(__name__)
+
+Fits = Callable[[pa.Array], NDArray[np.bool_]]
+
+# Three times as many passages are drawn as are wanted: some reach the end of a shard, hold a
 # sentence that is held out, or are longer than the teacher reads.
 _DRAWS = 3
 # Odd numbers, one for each kind of draw: further sentences are others than passages begin with.
 _PASSAGES, _FURTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+class PassagePlan(NamedTuple):
+    """Which runs of neighbouring sentences are passages.
+
+    Attributes:
+        words: Fewest and most words of a passage, as `count_words` counts them.
+        held_out_from: Sentences with this key or a larger one are held out.
+        languages: Tags of the corpus's languages; without any, it is English.
+        fits: Tells which of some passages the teacher reads to their end; picklable.
+    """
+
+    words: Sequence[int]
+    held_out_from: np.uint64
+    languages: Sequence[str]
+    fits: Fits | None = None
+
+
+def draw_further(
+    config: SelectionConfig,
+    shards: Shards,
+    taken: NDArray[np.int64],
+    selected: pa.ChunkedArray,
+    tokenizer: Tokenizer,
+    plan: PassagePlan,
+) -> dict[str, list[str]]:
+    """Draw the further texts that a recipe asks for; warn where there are few.
+
+    Args:
+        config: How many, as shares of the selected sentences.
+        shards: All sentences.
+        taken: Numbers of the sentences that are selected or held out.
+        selected: The selected sentences.
+        tokenizer: The student's tokenizer.
+        plan: Which runs of sentences are passages.
+
+    Returns:
+        Sentences (`further`), `spans` and `passages`.
+    """
+    kinds = {
+        "further": "other sentences in the corpus",
+        "spans": "different ones in as many sentences",
+        "passages": "of selection.passage_words that the teacher reads to their end",
+    }
+    wanted = {name: round(getattr(config, name) * len(selected)) for name in kinds}
+    texts: dict[str, list[str]] = {name: [] for name in kinds}
+    if n := wanted["further"]:
+        numbers = draw_sentences(shards, np.unique(taken), n)
+        texts["further"] = shards.read(numbers, "further sentences")["text"].to_pylist()
+    if n := wanted["spans"]:
+        texts["spans"] = draw_spans(selected.to_pylist(), n, config.span_words, tokenizer)
+    if n := wanted["passages"]:
+        texts["passages"] = choose(draw_passages(shards, n, plan), n)
+    for name, kind in kinds.items():
+        # A few are always missing.
+        if 2 * len(texts[name]) < wanted[name]:
+            logger.warning(
+                "selection.%s asks for %s, but there are only %s %s. The model learns less of such "
+                "texts than the recipe says: give more text, or change the option.",
+                name,
+                f"{wanted[name]:,}",
+                f"{len(texts[name]):,}",
+                kind,
+            )
+    return texts
 
 
 def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -92,25 +163,6 @@ def _span(
     return text[offsets[starts[first]][0] : offsets[stops[first + length - 1] - 1][1]].strip()
 
 
-Fits = Callable[[pa.Array], NDArray[np.bool_]]
-
-
-class PassagePlan(NamedTuple):
-    """Which runs of neighbouring sentences are passages.
-
-    Attributes:
-        words: Fewest and most words of a passage, as `count_words` counts them.
-        held_out_from: Sentences with this key or a larger one are held out.
-        languages: Tags of the corpus's languages; without any, it is English.
-        fits: Tells which of some passages the teacher reads to their end; picklable.
-    """
-
-    words: Sequence[int]
-    held_out_from: np.uint64
-    languages: Sequence[str]
-    fits: Fits | None = None
-
-
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
     """Runs of neighbouring sentences of the corpus, without those that are held out.
 
@@ -125,7 +177,7 @@ def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
     rehash = functools.partial(_rehash, factor=_PASSAGES)
     _, numbers = shards.smallest(_DRAWS * n, rehash, "passages")
     draw = functools.partial(_passages_of_shard, plan=plan)
-    return list(chain.from_iterable(shards.map_rows(draw, np.sort(numbers), "passages")))
+    return list(chain.from_iterable(shards.map(draw, "passages", np.sort(numbers))))
 
 
 def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:

@@ -25,7 +25,7 @@ from st_static.distill.corpus.config import VocabularyConfig
 from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
-from st_static.distill.corpus.word_counts import counted_words
+from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures, digest
@@ -42,12 +42,10 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 
 logger = logging.getLogger(__name__)
 
-# Of a sample: more text finds few other pieces, but takes the trainer proportionally longer.
+# Of the sample, for each piece: more text finds few other pieces, but takes the trainer
+# proportionally longer.
 _CHARACTERS_PER_PIECE = 100
 _FEWEST_CHARACTERS = 1_000_000
-# A sample is found by the characters in bins of so many bits of the key.
-_BITS = 12
-_BINS = 1 << _BITS
 _LONGEST_PIECE = 16
 # Pieces end where a Japanese word usually does, and never join a number to what is counted.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
@@ -58,50 +56,95 @@ _SPACED = f"^{WORD_BEGIN}{_LETTER}"
 _SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
+def learn_pieces(
+    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
+) -> dict[str, float]:
+    """Learn the pieces and frequent words of a corpus, with the logarithms of their probabilities.
+
+    Args:
+        folder: Where the counts of shards go meanwhile.
+        shards: The sentence shards.
+        config: Size, least count and normalisation.
+        engine: What runs the parts.
+    """
+    n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
+    sample, share = sample_texts(Shards(shards, engine), n_characters)
+    logger.info(
+        "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
+        f"{len(sample):,}",
+    )
+    start, texts = time.perf_counter(), sample.to_pylist()
+    pieces = train_pieces(texts, config.size, config.normalization)
+    seconds = duration(time.perf_counter() - start)
+    logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
+    ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
+    words = frequent_words(folder, shards, config, engine)
+    return add_words(pieces, words, len(ids_of(texts).values) / share)
+
+
+def write_piece_vocabulary(
+    folder: Path,
+    shards: Sequence[Path],
+    teacher: Tokenizer,
+    pieces: Mapping[str, float],
+    config: VocabularyConfig,
+    engine: Engine,
+) -> Figures:
+    """The stage: keep the pieces that the corpus uses, and make the student's tokenizer of them.
+
+    Args:
+        folder: Where the stage's files go.
+        shards: The sentence shards.
+        teacher: The teacher's tokenizer, which is kept beside the student's.
+        pieces: Pieces with the logarithms of their probabilities; see `learn_pieces`.
+        config: Size, least count and normalisation.
+        engine: What runs the parts.
+
+    Returns:
+        How many pieces and tokens there are.
+
+    Raises:
+        ValueError: The corpus uses none of the pieces.
+    """
+    tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
+    counts = count_pieces(folder, shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
+    words = choose_used(pieces, counts, config)
+    scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
+    student = build_piece_tokenizer(scored, config.normalization)
+    write_tokenizers(folder, words, student, teacher)
+    return {
+        "learnt_pieces": len(pieces),
+        "words": len(words),
+        "smallest_count": words["count"][-1].as_py(),
+        "tokens": student.get_vocab_size(),
+    }
+
+
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
-    """A fair sample of the sentences: those with the smallest keys, the same however it is cut.
+    """Draw a fair sample of the sentences: those with the smallest keys, however the corpus is cut.
 
     Args:
         shards: All sentences.
-        n_characters: How many characters the sample has at most, all but one sentence.
+        n_characters: The most characters that the sample has.
 
     Returns:
         The sample, and its share of the corpus's characters.
     """
-    histogram = sum(shards.map(_characters_by_key, "characters"), np.zeros(_BINS, np.int64))
-    enough = np.searchsorted(np.cumsum(histogram), n_characters, side="right")
-    last = functools.partial(_lengths_by_key, bins=int(enough) + 1)
-    parts = list(shards.map(last, "sample"))
-    keys, numbers, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((numbers, keys))
-    total = np.cumsum(lengths[order])
-    n_sentences = int(np.searchsorted(total, n_characters, side="right"))
-    share = float(total[n_sentences - 1] / histogram.sum()) if n_sentences else 0.0
-    return shards.read(numbers[order[:n_sentences]], "sample")["text"], share
+    total = sum(shards.map(_count_characters, "characters"))
+    # Keys are hashes, so that the sentences with the smallest ones are about as long as all others.
+    n_sentences = 1.1 * min(1.0, n_characters / max(total, 1)) * shards.n_sentences + 100
+    while True:
+        _, numbers = shards.smallest(math.ceil(n_sentences), np.positive, "sample")
+        texts = shards.read(numbers, "sample")["text"]
+        ends = np.cumsum(pc.utf8_length(texts).to_numpy())
+        n = int(np.searchsorted(ends, n_characters, side="right"))
+        if n < len(texts) or len(texts) == shards.n_sentences:
+            return texts[:n], float(ends[n - 1] / total) if n else 0.0
+        n_sentences *= 2
 
 
-def _characters_by_key(shard: Shard) -> NDArray[np.int64]:
-    """The characters of a shard's sentences, added up by the first bits of their keys, [bins]."""
-    table = shard.read()
-    lengths = pc.utf8_length(table["text"]).to_numpy()
-    found: NDArray[np.int64] = np.zeros(_BINS, np.int64)
-    np.add.at(found, _bins(table["key"].to_numpy()), lengths)
-    return found
-
-
-def _lengths_by_key(
-    shard: Shard, bins: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
-    """Keys, numbers and characters of the sentences in the first bins."""
-    table = shard.read()
-    keys = table["key"].to_numpy()
-    rows = np.flatnonzero(_bins(keys) < bins)
-    lengths = pc.utf8_length(table["text"].take(pa.array(rows))).to_numpy()
-    return keys[rows], rows + shard.first, lengths
-
-
-def _bins(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return (keys >> np.uint64(64 - _BITS)).astype(np.int64)
+def _count_characters(shard: Shard) -> int:
+    return pc.sum(pc.utf8_length(shard.read()["text"])).as_py() or 0
 
 
 def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
@@ -132,21 +175,16 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
 def frequent_words(
     folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
 ) -> dict[str, int]:
-    """Words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
+    """Find words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
 
     The trainer looks for strings that several different words share, and so misses a frequent
-    word that is part of no other.
-
-    Args:
-        folder: Where the counts of shards go meanwhile.
-        shards: The sentence shards.
-        config: Size, least count and normalisation.
-        engine: What runs the parts.
+    word that is part of no other. Arguments as for `learn_pieces`.
     """
+    words = COUNTS_SCHEMA.empty_table()
     with counted_words(shards, engine, folder, config.normalization, _LETTER) as counts:
         find = functools.partial(_frequent_words, config=config)
-        parts = map_shards(find, counts, engine, "frequent words", len(counts))
-        words = most_frequent(parts, config.size)
+        for part in map_shards(find, counts, engine, "frequent words", len(counts)):
+            words = most_frequent([words, part], config.size)
     return dict(zip(words["text"].to_pylist(), words["count"].to_pylist(), strict=True))
 
 
@@ -194,15 +232,8 @@ def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
 def count_pieces(
     folder: Path, shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine
 ) -> NDArray[np.int64]:
-    """How often each token occurs in the corpus, [V].
-
-    Args:
-        folder: Where the tokenizer is meanwhile.
-        shards: The sentence shards.
-        tokenizer: It.
-        engine: What runs the parts.
-    """
-    # A worker that has loaded one from a file of the same name may count with it.
+    """Count the occurrences of each token in the corpus, [V]; the folder holds the tokenizer."""
+    # The digest in its name, since workers remember tokenizers by their files' names.
     file = folder / f"learnt-{digest(tokenizer.to_str())}.json"
     tokenizer.save(str(file))
     count = functools.partial(_count_shard, tokenizer=file)
@@ -215,7 +246,7 @@ def count_pieces(
 
 
 def _count_shard(shard: Path, tokenizer: Path) -> tuple[NDArray[np.int64], int]:
-    """How often each token occurs in a shard, and how many sentences it has."""
+    """Count the occurrences of each token in a shard, and its sentences."""
     ids_of, texts = _load(tokenizer), read_table(shard)["text"].combine_chunks()
     counts = np.bincount(ids_of(texts).values, minlength=ids_of.tokenizer.get_vocab_size())
     return counts, len(texts)
@@ -223,72 +254,7 @@ def _count_shard(shard: Path, tokenizer: Path) -> tuple[NDArray[np.int64], int]:
 
 @functools.lru_cache(maxsize=1)
 def _load(tokenizer: Path) -> FastTokenizer:
-    """A tokenizer, once in a process."""
     return FastTokenizer(Tokenizer.from_file(str(tokenizer)))
-
-
-def write_piece_vocabulary(
-    folder: Path,
-    shards: Sequence[Path],
-    teacher: Tokenizer,
-    pieces: Mapping[str, float],
-    config: VocabularyConfig,
-    engine: Engine,
-) -> Figures:
-    """The stage: keep the pieces that the corpus uses, and make the student's tokenizer of them.
-
-    Args:
-        folder: Where the stage's files go.
-        shards: The sentence shards.
-        teacher: The teacher's tokenizer, which is kept beside the student's.
-        pieces: Pieces with the logarithms of their probabilities; see `learn_pieces`.
-        config: Size, least count and normalisation.
-        engine: What runs the parts.
-
-    Returns:
-        How many pieces and tokens there are.
-
-    Raises:
-        ValueError: The corpus uses none of the pieces.
-    """
-    tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
-    counts = count_pieces(folder, shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
-    words = choose_used(pieces, counts, config)
-    scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
-    student = build_piece_tokenizer(scored, config.normalization)
-    write_tokenizers(folder, words, student, teacher)
-    return {
-        "learnt_pieces": len(pieces),
-        "words": len(words),
-        "smallest_count": words["count"][-1].as_py(),
-        "tokens": student.get_vocab_size(),
-    }
-
-
-def learn_pieces(
-    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
-) -> dict[str, float]:
-    """The pieces and frequent words of a corpus, with the logarithms of their probabilities.
-
-    Args:
-        folder: Where the counts of shards go meanwhile.
-        shards: The sentence shards.
-        config: Size, least count and normalisation.
-        engine: What runs the parts.
-    """
-    n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
-    sample, share = sample_texts(Shards(shards, engine), n_characters)
-    logger.info(
-        "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
-        f"{len(sample):,}",
-    )
-    start, texts = time.perf_counter(), sample.to_pylist()
-    pieces = train_pieces(texts, config.size, config.normalization)
-    seconds = duration(time.perf_counter() - start)
-    logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
-    ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
-    words = frequent_words(folder, shards, config, engine)
-    return add_words(pieces, words, len(ids_of(texts).values) / share)
 
 
 def choose_used(

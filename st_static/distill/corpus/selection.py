@@ -2,15 +2,20 @@
 
 The paper samples N sentences per word (section 2.1). Here a word takes its N shortest candidates,
 which cost the teacher least, and words share sentences, which saves it whole passes.
+
+A word's candidates are a fair sample of its sentences: those whose key, a hash, lies under the
+word's threshold. So each shard is summarised alone, summaries are merged by concatenation, and the
+result does not depend on how the corpus was cut or ordered.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,43 +23,30 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.corpus.candidates import (
-    CandidatePlan,
-    Pairs,
-    held_out,
-    key_thresholds,
-    largest_candidates,
-    merge_candidates,
-    read_range,
-    word_ranges,
-    write_candidates,
-)
 from st_static.distill.corpus.config import SelectionConfig
-from st_static.distill.corpus.finders import FinderFiles, load_finder
-from st_static.distill.corpus.further_texts import (
-    Fits,
-    PassagePlan,
-    choose,
-    draw_passages,
-    draw_sentences,
-    draw_spans,
-)
+from st_static.distill.corpus.further_texts import PassagePlan, draw_further
 from st_static.distill.corpus.sentences import sentence_key
-from st_static.distill.corpus.shards import Shards
+from st_static.distill.corpus.shards import (
+    Shards,
+    Task,
+    read_parts,
+    write_missing,
+    write_parts,
+)
 from st_static.distill.engines import Engine
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
-from st_static.files import write_table
+from st_static.files import read_table, write_table
+from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization, build_tokenizer, has_pieces
+from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.ragged import offsets_of
+from st_static.tokens.ragged import Ragged, offsets_of
 
-logger = logging.getLogger(__name__)
-
+# Pairs that are merged at a time, at 24 bytes each and about as much again for sorting.
+PAIRS_PER_RANGE = 2_000_000
 # Batches are cut from this order, and what is in a batch decides how its vectors round. The key
 # keeps sentences of equal length from following the order of the corpus.
 _ORDER = [("length", "ascending"), ("key", "ascending")]
-
-CountTokens = Callable[[pa.Array], NDArray[np.int32]]
 
 
 def write_selection(
@@ -83,136 +75,342 @@ def write_selection(
     """
     shards = Shards(work.sentence_shards(), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
-    ranges = _write_ranges(folder, work, shards, held_out_from, config)
-    pairs = select((read_range(file)[0] for file in reversed(ranges)), config)
-    count = functools.partial(_count_tokens, file=work.teacher_tokenizer_file)
-    table = gather_selected(pairs, held_out_numbers, shards, count)
-    further = _FurtherTexts(config, len(table) - len(held_out_numbers), count)
-    fits = functools.partial(_fits, max_tokens=max_tokens, files=_finder_files(work))
-    texts = {
-        "further": further.sentences(shards, np.append(pairs.sentence, held_out_numbers)),
-        "spans": further.spans(table, work.tokenizer),
-        "passages": further.passages(shards, held_out_from, languages, fits),
-    }
-    write_table(folder / SELECTED_FILE, _in_order([table, *texts.values()]))
-    n_candidates = sum(read_range(file)[1] for file in ranges)
+
+    counts, wanted = work.words["count"].to_numpy(), config.max_candidates
+    # By shard, and by range.
+    require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
+    plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
+    files = FinderFiles(work.words_file, work.tokenizer_file, work.teacher_tokenizer_file)
+    bounds = word_ranges(counts, wanted)
+    ranges = write_candidates(shards, folder, files, plan, bounds, wanted)
+    n_candidates = sum(len(read_table(file)) for file in ranges)
+
+    pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
+    teacher = load_finder(files).teacher
+    selected = gather_selected(pairs, held_out_numbers, shards, teacher)
+    n_sentences = len(selected) - len(held_out_numbers)
+
+    passages = PassagePlan(
+        config.passage_words,
+        held_out_from,
+        languages,
+        functools.partial(_fits, max_tokens=max_tokens, files=files),
+    )
+    taken = np.append(pairs.sentence, held_out_numbers)
+    chosen = selected.filter(pc.invert(selected["held_out"]))["text"]
+    further = draw_further(config, shards, taken, chosen, work.tokenizer, passages)
+    rows = [_further_rows(texts, teacher) for texts in further.values()]
+    write_table(folder / SELECTED_FILE, pa.concat_tables([selected, *rows]).sort_by(_ORDER))
     for file in ranges:
         file.unlink()
     return {
         "candidates": n_candidates,
         "pairs": len(pairs.word),
-        "sentences": further.n_sentences,
-        "sentences_per_pair": round(further.n_sentences / max(len(pairs.word), 1), 4),
+        "sentences": n_sentences,
+        "sentences_per_pair": round(n_sentences / max(len(pairs.word), 1), 4),
         "naive_passes": len(work.words) * config.sentences_per_word,
         "held_out": len(held_out_numbers),
-        **{name: len(rows) for name, rows in texts.items()},
+        **{name: len(texts) for name, texts in further.items()},
     }
 
 
-def _write_ranges(
-    folder: Path,
-    work: WorkDirectory,
-    shards: Shards,
-    held_out_from: np.uint64,
-    config: SelectionConfig,
-) -> list[Path]:
-    """Leave the candidates of each range of words in a file, the most frequent words first."""
-    counts, wanted = work.words["count"].to_numpy(), config.max_candidates
-    # By shard, and by range.
-    require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
-    plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
-    ranges = word_ranges(counts, wanted)
-    files = write_candidates(shards, folder, _finder_files(work), plan, ranges)
-    return merge_candidates(files, folder, len(ranges) - 1, wanted, shards.engine)
+def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
+    """Find the sentences with the n largest keys, which are held out.
 
+    Returns:
+        The key from which on sentences are held out, and their numbers, ascending.
 
-def _finder_files(work: WorkDirectory) -> FinderFiles:
-    return FinderFiles(work.words_file, work.tokenizer_file, work.teacher_tokenizer_file)
-
-
-def _in_order(tables: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables).sort_by(_ORDER)
-
-
-def _count_tokens(texts: pa.Array, file: Path) -> NDArray[np.int32]:
-    """Count the tokens of texts by the tokenizer in a file."""
-    return _load_tokenizer(file)(texts).lengths.astype(np.int32)
-
-
-@functools.lru_cache(maxsize=1)
-def _load_tokenizer(file: Path) -> FastTokenizer:
-    return FastTokenizer(Tokenizer.from_file(str(file)))
+    Raises:
+        ValueError: That would leave less than half of the sentences.
+    """
+    if 2 * n > shards.n_sentences:
+        raise ValueError(
+            f"selection.held_out = {n} needs a corpus of at least {2 * n} sentences, but it has "
+            f"{shards.n_sentences}. Give more text, or hold out fewer."
+        )
+    # Keys are hashes: the largest are a random sample, the same in whatever order the text comes.
+    inverted, numbers = shards.smallest(n, np.invert, "held-out sentences")
+    return ~inverted[-1], np.sort(numbers)
 
 
 def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:
-    """Which texts the teacher reads to their end."""
+    """Tell which texts the teacher reads to their end."""
     if max_tokens is None:
         return np.ones(len(texts), np.bool_)
     # Workers that found candidates have this one loaded.
     return load_finder(files).teacher(texts).lengths <= max_tokens
 
 
-class _FurtherTexts:
-    """Texts as rows of the table of selected sentences, chosen for no word."""
-
-    def __init__(self, config: SelectionConfig, n_sentences: int, count: CountTokens) -> None:
-        self.config, self.n_sentences, self.count = config, n_sentences, count
-
-    def sentences(self, shards: Shards, taken: NDArray[np.int64]) -> pa.Table:
-        """Sentences of the corpus that are neither selected nor held out: `taken`, by number."""
-        n = round(self.config.further * self.n_sentences)
-        if not n:
-            return self._rows([])
-        numbers = draw_sentences(shards, np.unique(taken), n)
-        _warn_of_few("further", len(numbers), n, "other sentences in the corpus")
-        return self._rows(shards.read(numbers, "further sentences")["text"].to_pylist())
-
-    def spans(self, selected: pa.Table, tokenizer: Tokenizer) -> pa.Table:
-        """Spans of the selected sentences that are not held out."""
-        n = round(self.config.spans * self.n_sentences)
-        if not n:
-            return self._rows([])
-        texts = selected.filter(pc.invert(selected["held_out"]))["text"].to_pylist()
-        spans = draw_spans(texts, n, self.config.span_words, tokenizer)
-        _warn_of_few("spans", len(spans), n, "different ones in as many sentences")
-        return self._rows(spans)
-
-    def passages(
-        self, shards: Shards, held_out_from: np.uint64, languages: Sequence[str], fits: Fits
-    ) -> pa.Table:
-        """Passages of the corpus that the teacher reads to their end."""
-        n = round(self.config.passages * self.n_sentences)
-        plan = PassagePlan(self.config.passage_words, held_out_from, languages, fits)
-        passages = choose(draw_passages(shards, n, plan), n)
-        reason = "of selection.passage_words that the teacher reads to their end"
-        _warn_of_few("passages", len(passages), n, reason)
-        return self._rows(passages)
-
-    def _rows(self, texts: list[str]) -> pa.Table:
-        column = pa.array(texts, pa.string())
-        return pa.table(
-            [
-                column,
-                pa.array(np.fromiter(map(sentence_key, texts), np.uint64, len(texts))),
-                pa.array(self.count(column)),
-                pa.array([[]] * len(texts), pa.list_(pa.int32())),
-                pa.array(np.zeros(len(texts), dtype=np.bool_)),
-            ],
-            names=["text", "key", "length", "words", "held_out"],
-        )
+# -- finding words -----------------------------------------------------------------------
 
 
-def _warn_of_few(name: str, found: int, wanted: int, kind: str) -> None:
-    """Warn if not half of the texts that a recipe wants are there; a few are always missing."""
-    if 2 * found < wanted:
-        logger.warning(
-            "selection.%s asks for %s, but there are only %s %s. The model learns less of such "
-            "texts than the recipe says: give more text, or change the option.",
-            name,
-            f"{wanted:,}",
-            f"{found:,}",
-            kind,
-        )
+class FinderFiles(NamedTuple):
+    """What a finder is loaded from.
+
+    Attributes:
+        words: The vocabulary.
+        student: The student's tokenizer.
+        teacher: The teacher's tokenizer.
+    """
+
+    words: Path
+    student: Path
+    teacher: Path
+
+
+@functools.lru_cache(maxsize=1)
+def load_finder(files: FinderFiles) -> WordFinder:
+    """Load a finder, once in a process, so that what nanotoken remembers outlives a shard."""
+    student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
+    if not has_pieces(student):  # the pieces of unknown words are not looked for
+        words = read_table(files.words)["text"].to_pylist()
+        student = build_tokenizer(words, normalization=Normalization.of(student))
+    return WordFinder(student, teacher)
+
+
+class WordFinder:
+    """Finds a student's words, or pieces, in sentences, and counts the teacher's tokens.
+
+    Args:
+        student: The student's tokenizer of words alone, or of pieces.
+        teacher: The teacher's, without truncation and padding.
+    """
+
+    def __init__(self, student: Tokenizer, teacher: Tokenizer) -> None:
+        self._student, self.teacher = FastTokenizer(student), FastTokenizer(teacher)
+
+    def __call__(self, texts: pa.Array) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
+        """Look at sentences [B].
+
+        Returns:
+            The ids of each sentence's vocabulary words, repetitions included, [B rows]; its teacher
+            tokens, [B]; and its words: those between spaces, or its pieces, [B].
+        """
+        ids = self._student(texts)
+        words = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        n_words = words.lengths
+        if not has_pieces(self._student.tokenizer):
+            n_words = arrow.numbers(pc.count_substring(texts, " ")).astype(np.int64) + 1
+        return words, self.teacher(texts).lengths, n_words
+
+
+# -- candidates --------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """(word, sentence) pairs: the candidates of words, or those that were selected.
+
+    Attributes:
+        word: Token id of the word, [P].
+        sentence: Number of the sentence in the whole corpus, [P].
+        length: The sentence's teacher tokens, [P].
+        key: The sentence's key, [P].
+    """
+
+    word: NDArray[np.int32]
+    sentence: NDArray[np.int64]
+    length: NDArray[np.int32]
+    key: NDArray[np.uint64]
+
+    def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
+        """The given pairs, in the given order."""
+        word, sentence, length, key = self
+        return Pairs(word[index], sentence[index], length[index], key[index])
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Where each word's pairs begin and end, if they are sorted by word."""
+        changes = np.flatnonzero(np.diff(self.word, prepend=-1, append=-1))
+        return list(pairwise(changes.tolist()))
+
+    @classmethod
+    def read(cls, file: Path) -> Pairs:
+        """Map the candidates of a range of words into memory, as `order_candidates` leaves them."""
+        return cls(*(column.to_numpy() for column in read_table(file).columns))
+
+    @staticmethod
+    def concatenate(parts: Iterable[Pairs]) -> Pairs:
+        """All pairs of the parts."""
+        return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class CandidatePlan:
+    """Which sentences are candidates; the same for every shard.
+
+    Attributes:
+        thresholds: For each word, the largest key of a candidate, [V].
+        held_out_from: Sentences with this key or a larger one are held out.
+        min_words: Fewest words, or pieces, of a candidate.
+    """
+
+    thresholds: NDArray[np.uint64]
+    held_out_from: np.uint64
+    min_words: int
+
+
+def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
+    """For each word, the largest key of a sentence in the word's fair sample, [V].
+
+    Keys are hashes, so of a word's sentences about `max_candidates` and five standard deviations
+    more lie under its threshold: `order_candidates` takes those with the smallest keys. Words
+    with fewer take all. The sample of a word that often stands several times in a sentence is
+    smaller, since occurrences are what is counted.
+
+    Args:
+        counts: Occurrences of each word in the corpus, [V].
+        max_candidates: Size of the sample.
+    """
+    every = np.iinfo(np.uint64).max
+    # How many of n keys lie under a share p of all is binomial: its standard deviation is at most
+    # sqrt(n p). With five of them on top, about one word in a million gets a sample too small.
+    wanted = max_candidates + 5 * np.sqrt(max_candidates)
+    # Below 1 even where the count is smaller, so that the conversion below never overflows; float64
+    # rounds a threshold by at most 2^-53 of itself, and the same on every machine.
+    shares = wanted / np.maximum(counts, wanted + 1)
+    return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
+
+
+def largest_candidates(counts: NDArray[np.int64], max_candidates: int) -> int:
+    """Bytes that all summaries together take at most; arguments as `key_thresholds`."""
+    pairs = _most_pairs(counts, max_candidates).sum()
+    return int(pairs) * sum(np.dtype(t).itemsize for t in (np.int32, np.int64, np.int32, np.uint64))
+
+
+def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.float64]:
+    """How many sentences each word has under its threshold at most, [V]."""
+    most: NDArray[np.float64] = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates))
+    return most
+
+
+def word_ranges(
+    counts: NDArray[np.int64], max_candidates: int, max_pairs: int = PAIRS_PER_RANGE
+) -> NDArray[np.int64]:
+    """Ranges of words that are merged at a time: the first token id of each, and the end of all.
+
+    Args:
+        counts: Occurrences of each word in the corpus, [V].
+        max_candidates: Size of a word's sample.
+        max_pairs: About how many pairs a range has at most.
+    """
+    last = np.cumsum(_most_pairs(counts, max_candidates))
+    starts = np.flatnonzero(np.diff(last // max_pairs, prepend=-1))
+    return np.append(starts, len(counts)) + len(SPECIAL_TOKENS)
+
+
+def find_candidates(
+    texts: pa.Array,
+    keys: NDArray[np.uint64],
+    first_sentence: int,
+    finder: WordFinder,
+    plan: CandidatePlan,
+) -> Pairs:
+    """Summarise one shard: its candidate pairs, sorted by word.
+
+    Args:
+        texts: The shard's sentences, [S].
+        keys: Their keys, [S].
+        first_sentence: The number of the first of them in the whole corpus.
+        finder: Finds words and counts teacher tokens.
+        plan: Which sentences are candidates.
+    """
+    words, lengths, n_words = finder(texts)
+    usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
+    rows = words.row_of_value
+    kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
+    # One pair for each word of a sentence, however often it stands there: (word, row) as one
+    # number, sorted, without repetitions. That is the order by word that merging needs.
+    distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
+    distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
+    word, rows = np.divmod(distinct, max(len(keys), 1))
+    return Pairs(
+        word=word.astype(np.int32),
+        sentence=rows + first_sentence,
+        length=lengths[rows].astype(np.int32),
+        key=keys[rows],
+    )
+
+
+def write_candidates(
+    shards: Shards,
+    folder: Path,
+    files: FinderFiles,
+    plan: CandidatePlan,
+    bounds: NDArray[np.int64],
+    max_candidates: int,
+) -> list[Path]:
+    """Find all candidates, by shard, and merge them by range of words.
+
+    Args:
+        shards: All sentences.
+        folder: Where they go; files that are there are kept.
+        files: What finds words.
+        plan: Which sentences are candidates.
+        bounds: The ranges, as `word_ranges` gives them.
+        max_candidates: Size of a word's sample.
+
+    Returns:
+        A file for each range, the most frequent words first, for `Pairs.read`.
+    """
+    sources = zip(shards.files, shards.first[:-1].tolist(), strict=True)
+    found = [
+        Task(source, folder / f"candidates-of-shard-{number:05d}.arrow")
+        for number, source in enumerate(sources)
+    ]
+    find = functools.partial(_find_in_shard, files=files, plan=plan, bounds=bounds)
+    write_missing(find, found, shards.engine, "candidates", int)
+    ranges = [
+        Task(number, folder / f"candidates-of-range-{number:05d}.arrow")
+        for number in range(len(bounds) - 1)
+    ]
+    merge = functools.partial(
+        _merge_range, files=[task.file for task in found], max_candidates=max_candidates
+    )
+    write_missing(merge, ranges, shards.engine, "merged candidates")
+    return [task.file for task in ranges]
+
+
+def _find_in_shard(
+    task: Task[tuple[Path, int]],
+    files: FinderFiles,
+    plan: CandidatePlan,
+    bounds: NDArray[np.int64],
+) -> int:
+    """Write the candidates of a shard by range of words; count its sentences."""
+    shard, first = task.source
+    table = read_table(shard)
+    texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
+    pairs = find_candidates(texts, keys, first, load_finder(files), plan)
+    write_parts(task.file, pa.table(pairs._asdict()), np.searchsorted(pairs.word, bounds))
+    return len(table)
+
+
+def _merge_range(task: Task[int], files: Sequence[Path], max_candidates: int) -> None:
+    table = pa.concat_tables(read_parts(files, task.source))
+    pairs = order_candidates(Pairs(*(c.to_numpy() for c in table.columns)), max_candidates)
+    write_table(task.file, pa.table(pairs._asdict()))
+
+
+def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
+    """Each word's candidates with the smallest keys, sorted by word, then length, then key.
+
+    Args:
+        pairs: Candidates, in any order.
+        max_candidates: How many a word has at most.
+    """
+    pairs = pairs.take(np.argsort(pairs.word, kind="stable"))
+    order = [np.empty(0, np.int64)]
+    for start, stop in pairs.runs():
+        kept = np.arange(start, stop)
+        # The threshold let in a few more; those with the smallest keys are again a fair sample.
+        if len(kept) > max_candidates:
+            kept = start + np.argpartition(pairs.key[start:stop], max_candidates)[:max_candidates]
+        # Equals by key, which no two sentences share, so that the order of the corpus does not
+        # decide.
+        order.append(kept[np.lexsort((pairs.key[kept], pairs.length[kept]))])
+    return pairs.take(np.concatenate(order))
+
+
+# -- choosing ----------------------------------------------------------------------------
 
 
 def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
@@ -280,7 +478,7 @@ def gather_selected(
     pairs: Pairs,
     held_out: NDArray[np.int64],
     shards: Shards,
-    count_tokens: CountTokens,
+    teacher: FastTokenizer,
 ) -> pa.Table:
     """Collect the selected and the held-out sentences, sorted by length.
 
@@ -288,7 +486,7 @@ def gather_selected(
         pairs: The selected pairs.
         held_out: Numbers of the held-out sentences.
         shards: All sentences.
-        count_tokens: Counts the teacher tokens of texts.
+        teacher: The teacher's tokenizer.
 
     Returns:
         Columns `text`, `key`, `length` (teacher tokens, without special ones), `words` (token
@@ -300,13 +498,28 @@ def gather_selected(
     offsets = offsets_of(np.concatenate([counts, np.zeros(len(held_out), dtype=np.int64)]))
     words = pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(pairs.word[order]))
     sentences = shards.read(numbers, "selected sentences")
-    held_out_lengths = count_tokens(sentences["text"][len(chosen) :].combine_chunks())
+    held_out_texts = sentences["text"][len(chosen) :].combine_chunks()
+    lengths = [pairs.length[first], teacher(held_out_texts).lengths.astype(np.int32)]
     table = pa.table(
         {
             **{name: sentences[name] for name in sentences.column_names},
-            "length": np.concatenate([pairs.length[first], held_out_lengths]),
+            "length": np.concatenate(lengths),
             "words": words,
             "held_out": np.arange(len(numbers)) >= len(chosen),
         }
     )
-    return _in_order([table])
+    return table.sort_by(_ORDER)
+
+
+def _further_rows(texts: list[str], teacher: FastTokenizer) -> pa.Table:
+    """Make texts rows of the table of selected sentences, chosen for no word."""
+    column = pa.array(texts, pa.string())
+    return pa.table(
+        {
+            "text": column,
+            "key": pa.array(map(sentence_key, texts), pa.uint64()),
+            "length": teacher(column).lengths.astype(np.int32),
+            "words": pa.array([[]] * len(texts), pa.list_(pa.int32())),
+            "held_out": np.zeros(len(texts), np.bool_),
+        }
+    )

@@ -1,43 +1,56 @@
-"""Documents to distinct sentences, in shards."""
+"""Documents to distinct sentences, in shards.
+
+A corpus is read in parts: files, or blocks of documents. Workers cut a part into blocks, split
+their documents into sentences and keep those that look like prose. When all parts are read, the
+keys of all blocks are merged by ranges, so that no process holds all of them. Then each block
+becomes a shard without what an earlier block has, too.
+
+No folder is listed, since a network's file system may show too few of the files that other machines
+wrote: `blocks/part-PART.json` says how many blocks a part has, and `blocks.json`, which stays, how
+many shards there are.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.blocks import (
-    BlockList,
-    are_listed,
-    block_path,
-    has_part,
-    list_blocks,
-    shard_path,
-    temporary_folder,
-    write_block,
-    write_part_end,
-)
 from st_static.distill.corpus.config import SentencesConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.parts import Part, file_parts, in_blocks, in_shares, read_parts
-from st_static.distill.corpus.repetitions import SCHEMA, write_distinct
 from st_static.distill.corpus.scripts import count_words, share_of_letters
+from st_static.distill.corpus.shards import Task, write_missing
 from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs
+from st_static.distill.corpus.text_files import read_files, text_bytes
 from st_static.distill.engines import Engine, map_shards
-from st_static.distill.stages import Figures
-from st_static.files import look_again, read_json
+from st_static.distill.stages import Figures, require_disk
+from st_static.files import look_again, read_json, read_table, write_json, write_table
 from st_static.languages import is_english
 
+SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
 BLOCK_CHARACTERS = 8_000_000
-_MOST_BLOCKS = 8192  # about; of more text, blocks are larger
+KEYS_PER_RANGE = 2**24  # merging them takes about 0.7 GB of memory
+
+_MOST_BLOCKS = 8192  # about; the blocks of a larger corpus are larger
 _SPLIT_AT_ONCE = 1_000_000  # characters
+# A part that is more than this of a worker's work is shared, so that no worker is idle for long at
+# the end. Each share reads all of the part: smaller ones would cost more than they save.
+_LARGEST_SHARE = 0.5
+_COUNTS = b"counts"  # in the metadata of blocks and shards: sentences read, dropped and kept
+
+
+# -- documents to sentences --------------------------------------------------------------
 
 
 def sentence_key(text: str) -> int:
@@ -64,20 +77,11 @@ def split_sentences(
         lower_cased = are_lower_cased(documents)
     paragraphs, flags = [], []
     for document, is_lower_cased in zip(documents, lower_cased.tolist(), strict=True):
-        for line in _as_text(document).split("\n"):
+        for line in document.encode("utf-8", "replace").decode().split("\n"):
             if paragraph := " ".join(line.replace("\x00", " ").split()):
                 paragraphs.append(paragraph)
                 flags.append(is_lower_cased)
     return split_paragraphs(paragraphs, languages, flags)
-
-
-def _as_text(document: str) -> str:
-    """The document without halves of surrogate pairs, which UTF-8 cannot spell."""
-    try:
-        document.encode()
-    except UnicodeEncodeError:
-        return document.encode("utf-8", "replace").decode()
-    return document
 
 
 def filter_sentences(
@@ -125,18 +129,14 @@ def split_block(
     return pa.concat_tables(tables).combine_chunks(), counts
 
 
+# -- the stage ---------------------------------------------------------------------------
+
+
 def sentence_shards(folder: Path) -> list[Path]:
     """The shards of a sentence folder, in order."""
     look_again(folder)
-    return [shard_path(folder, number) for number in range(len(BlockList.read(folder).files))]
-
-
-def disk_bytes(corpus: Corpus) -> int:
-    """About how much disk `write_sentences` takes at most; 0 where that is not known.
-
-    Blocks hold the text with its keys in order, and shards take their places one by one.
-    """
-    return corpus.text_bytes() * 5 // 4
+    n_shards = len(read_json(folder / "blocks.json")["files"])
+    return [folder / f"sentences-{number:05d}.arrow" for number in range(n_shards)]
 
 
 def write_sentences(
@@ -146,7 +146,7 @@ def write_sentences(
     engine: Engine,
     languages: Sequence[str] = (),
 ) -> Figures:
-    """Split, filter and deduplicate documents into shards of distinct sentences.
+    """The stage: split, filter and deduplicate documents into shards of distinct sentences.
 
     What an interrupted run left is kept and not computed again.
 
@@ -162,87 +162,304 @@ def write_sentences(
         How many sentences were read, dropped (by reason) and kept, and how many characters.
 
     Raises:
-        ValueError: No sentence is left, or a file cannot be read.
+        ValueError: No sentence is left, a file cannot be read, or the disk is too small.
     """
-    if are_listed(folder):
-        blocks = BlockList.read(folder)
-    else:
-        temporary_folder(folder).mkdir(exist_ok=True)
-        split = functools.partial(_split_part, folder=folder, config=config, languages=languages)
-        blocks = list_blocks(folder, _split_corpus(split, documents, folder, engine))
-    if isinstance(documents, Corpus):
-        for file in blocks.undecodable:
-            documents.add_undecodable(file)
-    write_distinct(folder, blocks, engine)
-    # A network's file system may hold back files that a worker has just closed.
-    shutil.rmtree(temporary_folder(folder), ignore_errors=True)
-    return _total(folder, languages)
+    blocks = folder / "blocks"
+    if not (folder / "blocks.json").exists():
+        if isinstance(documents, Corpus):
+            # Blocks hold the text with its keys in order, and shards take their places one by one.
+            require_disk(folder, documents.text_bytes() * 5 // 4, "The sentences of the corpus")
+        blocks.mkdir(exist_ok=True)
+        split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
+        n_parts = 0
+        if isinstance(documents, Corpus) and documents.is_divisible:
+            size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
+            parts = file_parts(documents, size)
+            n_parts = len(parts)
+            shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
+            results = map_shards(split, shares, engine, "sentences", len(shares), int)
+        else:
 
+            def unread() -> Iterator[Part]:
+                nonlocal n_parts  # all are read, also those that are split already
+                for part in read_parts(documents):
+                    n_parts = part.number + 1
+                    if not _is_split(blocks, part):
+                        yield part
 
-def _split_corpus(
-    split: Callable[[Part], int], documents: Iterable[str], folder: Path, engine: Engine
-) -> int:
-    """Split those parts of a corpus that are not split yet; count all parts."""
-    if isinstance(documents, Corpus) and documents.is_divisible:
-        size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
-        parts = file_parts(documents, size)
-        missing = [part for part in parts if not has_part(folder, part)]
-        shares: Sequence[Part] = in_shares(missing, engine.n_workers)
-        for _ in map_shards(split, shares, engine, "sentences", len(shares), int):
+            results = map_shards(split, unread(), engine, "sentences", None, int)
+        for _ in results:
             pass
-        return len(parts)
-    n_parts = 0
+        _list_blocks(blocks, n_parts)
+    listed = read_json(folder / "blocks.json")
+    if isinstance(documents, Corpus):
+        for file in listed["undecodable"]:
+            documents.add_undecodable(file)
 
-    def unread() -> Iterator[Part]:
-        """The parts that are not split yet; all are read here."""
-        nonlocal n_parts
-        for part in read_parts(documents, BLOCK_CHARACTERS):
-            n_parts += 1
-            if not has_part(folder, part):
-                yield part
+    files = [blocks / name for name in listed["files"]]
+    shards = list(map(Task, enumerate(files), sentence_shards(folder)))
+    if not all(shard.file.exists() for shard in shards):
+        n_ranges = max(1, math.ceil(listed["n_keys"] / KEYS_PER_RANGE))
+        ranges = [Task(n, blocks / f"repeated-{n:05d}.arrow") for n in range(n_ranges)]
+        merge = functools.partial(_write_repeated, blocks=files, n_ranges=n_ranges)
+        write_missing(merge, ranges, engine, "repetitions", int)
+        write = functools.partial(_write_shard, ranges=[task.file for task in ranges])
+        write_missing(write, shards, engine, "distinct sentences", int)
+    # A network's file system may hold back files that a worker has just closed.
+    shutil.rmtree(blocks, ignore_errors=True)
 
-    for _ in map_shards(split, unread(), engine, "sentences", None, int):
-        pass
-    return n_parts
-
-
-def _split_part(part: Part, folder: Path, config: SentencesConfig, languages: Sequence[str]) -> int:
-    """Write the blocks of a part that are missing; count the sentences read."""
-    n_read = 0
-    for number, documents in part.blocks():
-        path = block_path(folder, part.number, number)
-        if not path.exists():
-            table, counts = split_block(documents, config, languages)
-            write_block(path, table, counts)
-            n_read += counts["read"]
-    if part.share == 0:
-        write_part_end(folder, part)
-    return n_read
+    total: Counter[str] = Counter()
+    for shard in shards:
+        total.update(_counts_of(shard.file))
+    if not total["kept"]:
+        raise _no_sentence(total, languages)
+    return dict(total)
 
 
-def _dropped(total: Counter[str]) -> str:
-    """What became of the sentences, in words."""
+def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
     reasons = {
         "too_short": "of too few words",
         "too_long": "of too many words",
         "few_letters": "with too few letters",
     }
-    said = [f"{total[key]:,} {text}" for key, text in reasons.items() if total[key]]
-    return f"of {total['read']:,}, {', '.join(said)}" if said else "it is empty"
+    dropped = [f"{total[key]:,} {text}" for key, text in reasons.items() if total[key]]
+    fate = f"of {total['read']:,}, {', '.join(dropped)}" if dropped else "it is empty"
+    hints = ["Check corpus.* and sentences.*"]
+    if total["too_long"]:
+        hints.append("text without marks such as . and ? needs a sentence a line")
+    if is_english(languages):
+        hints.append("text that is not English needs --language")
+    return ValueError(
+        f"The corpus has no sentence that passes the filter: {fate}. {'; '.join(hints)}."
+    )
 
 
-def _total(folder: Path, languages: Sequence[str]) -> Figures:
-    total: Counter[str] = Counter()
-    for path in sentence_shards(folder):
-        total.update(read_json(path.with_suffix(".json")))
-    if not total["kept"]:
-        hints = ["Check corpus.* and sentences.*"]
-        if total["too_long"]:
-            hints.append("text without marks such as . and ? needs a sentence a line")
-        if is_english(languages):
-            hints.append("text that is not English needs --language")
-        raise ValueError(
-            f"The corpus has no sentence that passes the filter: {_dropped(total)}. "
-            f"{'; '.join(hints)}."
-        )
-    return dict(total)
+# -- a corpus in parts -------------------------------------------------------------------
+
+
+@dataclass
+class Part:
+    """Some neighbouring documents of a corpus, for a worker that cuts its share of the blocks.
+
+    Where a block ends depends on neither the shares nor their number.
+
+    Args:
+        number: Its place in the corpus.
+        n_characters: About how many characters a block has.
+        files: The files that hold the documents.
+        column: Column or key that holds the text, in .jsonl or .parquet.
+        n_bytes: About how much text the files hold.
+        documents: The documents, if they are read already.
+        undecodable: Paths of files read so far that are not UTF-8.
+        share: Which share this is.
+        n_shares: How many workers read this part; each takes every `n_shares`-th block.
+    """
+
+    number: int
+    n_characters: int
+    files: list[Path] = field(default_factory=list)
+    column: str = ""
+    n_bytes: int = 0
+    documents: list[str] = field(default_factory=list)
+    undecodable: set[str] = field(default_factory=set)
+    share: int = 0
+    n_shares: int = 1
+
+    def __str__(self) -> str:
+        if not self.files:
+            return f"block {self.number} of the corpus"
+        last = f" to {self.files[-1]}" if len(self.files) > 1 else ""
+        return f"{self.files[0]}{last} (share {self.share + 1} of {self.n_shares})"
+
+    def blocks(self) -> Iterator[list[str]]:
+        """Read all blocks of the part, whichever share this is.
+
+        Raises:
+            ValueError: A file is damaged, or has no such column.
+        """
+        documents: Iterable[str] = self.documents
+        if self.files:
+            documents = read_files(self.files, self.column, self.undecodable.add)
+        return in_blocks(documents, self.n_characters)
+
+
+def in_blocks(documents: Iterable[str], n_characters: int) -> Iterator[list[str]]:
+    """Group documents into blocks of about `n_characters`."""
+    block: list[str] = []
+    size = 0
+    for document in documents:
+        block.append(document)
+        size += len(document)
+        if size >= n_characters:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def read_parts(documents: Iterable[str]) -> Iterator[Part]:
+    """Read a corpus, or any documents, here; each block of them is a part."""
+    for number, block in enumerate(in_blocks(documents, BLOCK_CHARACTERS)):
+        undecodable = set(documents.undecodable) if isinstance(documents, Corpus) else set()
+        yield Part(number, BLOCK_CHARACTERS, documents=block, undecodable=undecodable)
+
+
+def file_parts(corpus: Corpus, n_characters: int) -> list[Part]:
+    """Cut a corpus of files into parts that workers read: large files alone, small ones together.
+
+    Args:
+        corpus: The corpus, which `is_divisible`.
+        n_characters: About how many characters a block has.
+    """
+    parts: list[Part] = []
+    for file in corpus.files:
+        n_bytes = text_bytes(file)
+        if not parts or parts[-1].n_bytes + n_bytes > n_characters:
+            parts.append(Part(len(parts), n_characters, column=corpus.config.text_column))
+        parts[-1].files.append(file)
+        parts[-1].n_bytes += n_bytes
+    return parts
+
+
+def in_shares(parts: Sequence[Part], n_workers: int) -> list[Part]:
+    """Divide large parts among workers; the largest shares come first.
+
+    Args:
+        parts: The parts to read.
+        n_workers: How many read at the same time.
+    """
+    largest = _LARGEST_SHARE * sum(part.n_bytes for part in parts) / n_workers
+    shares = []
+    for part in parts:
+        n_blocks = math.ceil(part.n_bytes / part.n_characters)
+        wanted = math.ceil(part.n_bytes / largest) if largest else 1
+        n_shares = max(1, min(wanted, n_blocks, n_workers))
+        shares += [replace(part, share=i, n_shares=n_shares) for i in range(n_shares)]
+    return sorted(shares, key=lambda part: -part.n_bytes / part.n_shares)
+
+
+# -- blocks and shards -------------------------------------------------------------------
+
+
+def _block(blocks: Path, part: int, number: int) -> Path:
+    return blocks / f"block-{part:05d}-{number:05d}.arrow"
+
+
+def _part_end(blocks: Path, part: int) -> Path:
+    return blocks / f"part-{part:05d}.json"
+
+
+def _is_split(blocks: Path, part: Part) -> bool:
+    end = _part_end(blocks, part.number)
+    return end.exists() and all(
+        _block(blocks, part.number, number).exists() for number in range(read_json(end)["blocks"])
+    )
+
+
+def _counts_of(file: Path) -> Counter[str]:
+    return Counter(json.loads(read_table(file).schema.metadata[_COUNTS]))
+
+
+def _write_counted(file: Path, table: pa.Table, counts: Counter[str]) -> None:
+    write_table(file, table.replace_schema_metadata({_COUNTS: json.dumps(counts)}))
+
+
+def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Sequence[str]) -> int:
+    """Write the missing blocks of a share, without repetitions; count the sentences read."""
+    n_read = n_blocks = 0
+    for documents in part.blocks():
+        file = _block(blocks, part.number, n_blocks)
+        if n_blocks % part.n_shares == part.share and not file.exists():
+            table, counts = split_block(documents, config, languages)
+            keys, rows = np.unique(table["key"].to_numpy(), return_index=True)
+            kept = np.sort(rows)
+            counts["repeated"] = len(table) - len(kept)
+            columns = {
+                "text": table["text"].take(pa.array(kept)),
+                "sorted_key": keys,
+                "row": np.searchsorted(kept, rows).astype(np.uint32),
+            }
+            _write_counted(file, pa.table(columns), counts)
+            n_read += counts["read"]
+        n_blocks += 1
+    if part.share == 0 and not _part_end(blocks, part.number).exists():
+        end = {"blocks": n_blocks, "undecodable": sorted(part.undecodable)}
+        write_json(_part_end(blocks, part.number), end)
+    return n_read
+
+
+def _list_blocks(blocks: Path, n_parts: int) -> None:
+    """Write `blocks.json`, now that all parts are read."""
+    look_again(blocks)
+    files: list[Path] = []
+    undecodable: set[str] = set()
+    for part in range(n_parts):
+        end = read_json(_part_end(blocks, part))
+        files += [_block(blocks, part, number) for number in range(end["blocks"])]
+        undecodable.update(end["undecodable"])
+    listed = {
+        "files": [file.name for file in files],
+        "n_keys": sum(len(read_table(file)) for file in files),
+        "undecodable": sorted(undecodable),
+    }
+    write_json(blocks.with_name("blocks.json"), listed)
+
+
+def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> int:
+    """Write the rows of each block whose keys, in one range of all, an earlier block has, too.
+
+    Returns:
+        How many keys the range has.
+    """
+    first, last = (np.uint64((task.source + i) * 2**64 // n_ranges - i) for i in (0, 1))
+    keys, rows = [], []
+    for file in blocks:
+        # Not `combine_chunks`, which copies: a range is a small part of every block.
+        block = read_table(file)
+        sorted_keys = block["sorted_key"].to_numpy()
+        start = np.searchsorted(sorted_keys, first)
+        end = np.searchsorted(sorted_keys, last, side="right")
+        # Copies, so that the file is not mapped any longer.
+        keys.append(sorted_keys[start:end].copy())
+        rows.append(block["row"].to_numpy()[start:end].copy())
+    repeated = are_repeated(np.concatenate(keys))
+    ends = np.cumsum([0, *map(len, keys)])
+    n_before = np.concatenate([[0], np.cumsum(repeated)])
+    lists = pa.ListArray.from_arrays(
+        pa.array(n_before[ends], pa.int32()), pa.array(np.concatenate(rows)[repeated])
+    )
+    write_table(task.file, pa.table({"rows": lists}))
+    return len(repeated)
+
+
+def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Tell which keys [K] are there at an earlier place, too; booleans [K]."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    repeated = np.zeros(len(keys), np.bool_)
+    repeated[order[1:]] = ordered[1:] == ordered[:-1]
+    return repeated
+
+
+def _write_shard(task: Task[tuple[int, Path]], ranges: Sequence[Path]) -> int:
+    """Write a block without repetitions as a shard, and remove it; count what is kept."""
+    number, file = task.source
+    try:
+        block = read_table(file)
+    except FileNotFoundError:
+        if task.file.exists():  # a worker that was thought to be dead has written it
+            return _counts_of(task.file)["kept"]
+        raise
+    rows = block["row"].to_numpy()
+    keys = np.empty(len(rows), np.uint64)
+    keys[rows] = block["sorted_key"].to_numpy()
+    new = np.ones(len(keys), np.bool_)
+    for path in ranges:
+        new[read_table(path)["rows"][number].values.to_numpy()] = False
+    table = pa.table([block["text"].filter(pa.array(new)), pa.array(keys[new])], schema=SCHEMA)
+    counts = _counts_of(file)
+    counts.update(repeated=len(new) - len(table), kept=len(table))
+    counts.update(characters=pc.sum(pc.utf8_length(table["text"])).as_py() or 0)
+    _write_counted(task.file, table, counts)
+    file.unlink(missing_ok=True)
+    return len(table)

@@ -1,25 +1,30 @@
-"""The sentences of a corpus by their numbers: workers read the shards, and send what was asked."""
+"""Sentences in shards, and files that workers write: what all corpus stages share.
+
+Workers read the shards and send only what was asked for. What they write for a shard has a part for
+each range of what it is merged by, such as words: a range is read from all files and merged alone,
+so that no process holds the whole.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.distill.engines import Engine, map_shards
-from st_static.files import read_table
+from st_static.files import atomic, look_again, read_table
 from st_static.tokens.ragged import offsets_of
 
+Source = TypeVar("Source")
 Result = TypeVar("Result")
 Hash = Callable[[NDArray[np.uint64]], NDArray[np.uint64]]
 
-_LARGEST = 2**64 - 1
-_NONE = np.empty(0, np.int64)
+_LARGEST_HASH = 2**64 - 1
 
 
 class Shard(NamedTuple):
@@ -29,8 +34,7 @@ class Shard(NamedTuple):
         file: Columns `text` and `key`.
         number: Its place among the shards.
         first: The number of its first sentence in the whole corpus.
-        rows: Some of its sentences, counted from its first, ascending; what they are for, the
-            worker's function says.
+        rows: The sentences that are asked for, ascending, counted from its first.
     """
 
     file: Path
@@ -42,26 +46,12 @@ class Shard(NamedTuple):
         return str(self.file)
 
     def read(self) -> pa.Table:
-        """Its sentences."""
+        """Map its sentences into memory."""
         return read_table(self.file)
 
 
-class _Smallest(NamedTuple):
-    """Sentences of one shard that have small hashes.
-
-    Attributes:
-        hashes: The hashes, [n].
-        numbers: The sentences' numbers in the whole corpus, [n].
-        n_sentences: How many sentences the shard has.
-    """
-
-    hashes: NDArray[np.uint64]
-    numbers: NDArray[np.int64]
-    n_sentences: int
-
-
 class Shards:
-    """All sentences of a corpus.
+    """All sentences of a corpus, which have numbers in its order.
 
     Args:
         files: The sentence shards, in the order of the corpus.
@@ -79,96 +69,154 @@ class Shards:
         """How many sentences there are."""
         return int(self.first[-1])
 
-    def __iter__(self) -> Iterator[Shard]:
-        """The shards, without rows."""
-        return iter(self._with_rows(_NONE))
-
-    def map(self, function: Callable[[Shard], Result], label: str) -> Iterator[Result]:
-        """Apply a picklable function to all shards; the results come in any order."""
-        items = list(self)
-        return map_shards(function, items, self.engine, label, len(items))
-
-    def map_rows(
-        self, function: Callable[[Shard], Result], numbers: NDArray[np.int64], label: str
+    def map(
+        self,
+        function: Callable[[Shard], Result],
+        label: str,
+        numbers: NDArray[np.int64] | None = None,
     ) -> list[Result]:
-        """Apply a picklable function to the shards of some sentences.
+        """Apply a picklable function to shards.
 
         Args:
             function: It finds the sentences in `Shard.rows`.
-            numbers: Theirs, ascending.
             label: What the progress bar says.
+            numbers: Sentences, ascending: shards without any are left out. None is all shards,
+                without rows.
 
         Returns:
             The results in the order of the shards.
         """
-        items = [shard for shard in self._with_rows(numbers) if len(shard.rows)]
+        wanted = np.empty(0, np.int64) if numbers is None else numbers
+        cuts = np.searchsorted(wanted, self.first)
+        shards = [
+            Shard(file, i, int(self.first[i]), wanted[cuts[i] : cuts[i + 1]] - self.first[i])
+            for i, file in enumerate(self.files)
+        ]
+        if numbers is not None:
+            shards = [shard for shard in shards if len(shard.rows)]
         call = functools.partial(_numbered, function=function)
-        found = dict(map_shards(call, items, self.engine, label, len(items)))
-        return [found[shard.number] for shard in items]
+        found = dict(map_shards(call, shards, self.engine, label, len(shards)))
+        return [found[shard.number] for shard in shards]
 
     def read(self, numbers: NDArray[np.int64], label: str) -> pa.Table:
-        """The sentences with the given numbers, in that order: columns `text` and `key`."""
+        """Read the sentences with the given numbers, in that order: columns `text` and `key`."""
         order = np.argsort(numbers, kind="stable")
-        parts = self.map_rows(_take_rows, numbers[order], label)
-        empty = next(iter(self)).read().schema.empty_table()
+        parts = self.map(_take_rows, label, numbers[order])
+        empty = read_table(self.files[0]).schema.empty_table()
         return pa.concat_tables([empty, *parts]).take(np.argsort(order, kind="stable"))
 
     def smallest(
-        self, n: int, hash_of: Hash, label: str, without: NDArray[np.int64] = _NONE
+        self, n: int, hash_of: Hash, label: str, without: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The sentences with the smallest hashes.
+        """Find the sentences with the smallest hashes.
 
         Args:
             n: How many, at least 1. If several have the n-th smallest hash, there are more.
             hash_of: A picklable function of keys, [S].
             label: What the progress bar says.
-            without: Numbers of sentences that are left out, ascending.
+            without: Numbers of sentences that are left out.
 
         Returns:
             Their hashes, ascending, and their numbers.
         """
-        n_left = self.n_sentences - len(without)
+        n_left = self.n_sentences - (0 if without is None else len(without))
         n = min(n, n_left)
-        # Hashes are evenly spread: so many lie under this bound, but in one case of many millions.
-        bound = min(_LARGEST, int((n + 10 * n**0.5 + 10) / max(n_left, 1) * 2**64))
+        # Hashes are evenly spread: fewer lie under this bound once in many millions of cases.
+        bound = min(_LARGEST_HASH, int((n + 10 * n**0.5 + 10) / max(n_left, 1) * 2**64))
         while True:
-            find = functools.partial(_find_smallest, hash_of=hash_of, bound=bound)
-            shards = self._with_rows(without)
-            found = map_shards(
-                find, shards, self.engine, label, len(shards), lambda part: part.n_sentences
-            )
-            parts = list(found)
-            hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
-            numbers = np.concatenate([_NONE, *(part.numbers for part in parts)])
+            find = functools.partial(_find_smaller, hash_of=hash_of, bound=bound)
+            none = np.empty(0, np.uint64), np.empty(0, np.int64)
+            parts = zip(none, *self.map(find, label), strict=True)
+            hashes, numbers = (np.concatenate(column) for column in parts)
+            if without is not None:
+                left = ~np.isin(numbers, without)
+                hashes, numbers = hashes[left], numbers[left]
             if len(hashes) >= n:
                 break
-            bound = min(_LARGEST, 2 * bound)
+            bound = min(_LARGEST_HASH, 2 * bound)
         order = np.lexsort((numbers, hashes))
         hashes, numbers = hashes[order], numbers[order]
         n = int(np.searchsorted(hashes, hashes[n - 1], side="right")) if n else 0
         return hashes[:n], numbers[:n]
-
-    def _with_rows(self, numbers: NDArray[np.int64]) -> list[Shard]:
-        """The shards, each with those of ascending numbers that it holds."""
-        cuts = np.searchsorted(numbers, self.first)
-        return [
-            Shard(file, i, int(self.first[i]), numbers[cuts[i] : cuts[i + 1]] - self.first[i])
-            for i, file in enumerate(self.files)
-        ]
 
 
 def _numbered(shard: Shard, function: Callable[[Shard], Result]) -> tuple[int, Result]:
     return shard.number, function(shard)
 
 
-def _find_smallest(shard: Shard, hash_of: Hash, bound: int) -> _Smallest:
-    """The sentences with hashes of at most `bound`, without those in `rows`."""
-    hashes = hash_of(shard.read()["key"].to_numpy())
-    found = hashes <= np.uint64(bound)
-    found[shard.rows] = False
-    rows = np.flatnonzero(found)
-    return _Smallest(hashes[rows], rows + shard.first, len(hashes))
-
-
 def _take_rows(shard: Shard) -> pa.Table:
     return shard.read().take(shard.rows)
+
+
+def _find_smaller(
+    shard: Shard, hash_of: Hash, bound: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The hashes of at most `bound` and the numbers of their sentences."""
+    hashes = hash_of(shard.read()["key"].to_numpy())
+    rows = np.flatnonzero(hashes <= np.uint64(bound))
+    return hashes[rows], rows + shard.first
+
+
+class Task(NamedTuple, Generic[Source]):
+    """A file for a worker to write; errors name it.
+
+    Attributes:
+        source: What it is made of.
+        file: Where to.
+    """
+
+    source: Source
+    file: Path
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+
+def write_missing(
+    write: Callable[[Task[Source]], Result],
+    tasks: Sequence[Task[Source]],
+    engine: Engine,
+    label: str,
+    sentences: Callable[[Result], int] | None = None,
+) -> None:
+    """Write files of one folder, except those that an interrupted run left.
+
+    Args:
+        write: A picklable function that writes one atomically.
+        tasks: The files.
+        engine: What runs it.
+        label: What the progress bar says.
+        sentences: As `map_shards` takes it.
+    """
+    missing = [task for task in tasks if not task.file.exists()]
+    for _ in map_shards(write, missing, engine, label, len(missing), sentences):
+        pass
+    if missing:
+        look_again(missing[0].file.parent)
+
+
+def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
+    """Write a table atomically, as an Arrow IPC file with a record batch for each part.
+
+    Args:
+        path: The file.
+        table: Its rows, one part after the other, [n].
+        bounds: Where each part begins and the last one ends, [parts + 1].
+    """
+    table = table.combine_chunks()
+    empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+    with (
+        atomic(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            part = table.slice(start, stop - start).to_batches()
+            writer.write_batch(part[0] if part else empty)
+
+
+def read_parts(paths: Sequence[Path], number: int) -> Iterator[pa.Table]:
+    """Read the part with the given number of each file, and nothing else of the files."""
+    for path in paths:
+        with pa.OSFile(str(path)) as file:
+            yield pa.Table.from_batches([pa.ipc.open_file(file).get_batch(number)])

@@ -1,8 +1,9 @@
 """Paragraphs to sentences, by the rules of their language.
 
-BlingFire splits English, but not before a small letter. sentencex splits
-lower-cased English and has rules for other languages; it splits at the marks of all scripts (`。`,
-`؟`, `।`, …), and knows the abbreviations and ordinals of some forty languages.
+BlingFire splits English, but not before a small letter. sentencex splits lower-cased English and
+has rules for other languages: it splits at the marks of all scripts (`。`, `؟`, `।`, …), and knows
+the abbreviations and ordinals of some forty languages. py3langid tells whether the text is in the
+language that the recipe says.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 import logging
 import re
 import string
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from ctypes import create_string_buffer, string_at
-from itertools import groupby
+from itertools import chain, groupby
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import sentencex
 from blingfire import blingfire
 from numpy.typing import NDArray
+from py3langid import classify, rank
 
 from st_static.distill.corpus.scripts import fit_languages
-from st_static.languages import has_spaces, is_english, primary_of
+from st_static.distill.corpus.shards import Shard, Shards
+from st_static.distill.engines import Engine
+from st_static.languages import has_spaces, is_english, languages_of, primary_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +45,18 @@ _MORE_ENDS = re.compile(
 )
 # sentencex takes time that grows with the square of the text's length.
 _WINDOW = 1_000
+# Where the language of a corpus is checked: places, and the sentences at each.
+_PLACES, _SENTENCES = 100, 10
+_CLEAR_MAJORITY = 2 / 3
+# Languages that are hard to tell apart, under one tag and another.
+_ALIKE = (
+    {"ar", "ary", "arz"},
+    {"bs", "hr", "sr"},
+    {"fil", "tl"},
+    {"id", "ms"},
+    {"lzh", "wuu", "yue", "zh"},
+    {"nb", "nn", "no"},
+)
 # English has a capital every 20 to 100 letters; lower-cased text may still have a few.
 _LETTERS_PER_CAPITAL = 500
 # In so many letters without a capital it is missing, even where the texts around have capitals.
@@ -155,3 +173,54 @@ def _split_english(paragraphs: Sequence[str]) -> list[str]:
         # The count includes a closing zero byte; -1 says that the text could not be split.
         parts.append(string_at(buffer, written - 1) if 0 < written <= size else paragraph)
     return b"\n".join(parts).decode().split("\n") if parts else []
+
+
+def warn_of_other_language(
+    shards: Sequence[Path], language: str | list[str] | None, engine: Engine
+) -> None:
+    """Warn where a clear majority of the text is in one language that the recipe does not name.
+
+    py3langid looks at 100 places of the text, which hashes choose. At each it is given ten
+    sentences that follow one another, since one alone is often too short to tell. Where two
+    thirds of the places are in one other language, that is a clear majority.
+
+    Args:
+        shards: The kept sentences: files with columns `text` and `key`.
+        language: The recipe's; None is English. Nothing is said of `multilingual` text, nor
+            where a language is named that py3langid does not know.
+        engine: What reads the shards.
+    """
+    tags = languages_of(language)
+    known = {label for label, _ in rank("")}
+    accepted = {"zxx"}  # which stands for no language at all, such as numbers
+    for tag in tags or ["en"]:
+        name = "en" if tag == "code" else primary_of(tag)
+        labels = known & next((group for group in _ALIKE if name in group), {name})
+        if not labels:
+            return
+        accepted |= labels
+    corpus = Shards(shards, engine)
+    _, numbers = corpus.smallest(_PLACES, np.positive, "language")
+    numbers = np.sort(numbers[:_PLACES])
+    texts = list(chain.from_iterable(corpus.map(_join_runs, "language", numbers)))
+    if not texts:
+        return
+    found, places = Counter(classify(text)[0] for text in texts).most_common(1)[0]
+    if found in accepted or places < _CLEAR_MAJORITY * len(texts):
+        return
+    logger.warning(
+        "The recipe %s, but %d of %d places in the text look like another language, %s. If that is "
+        "right, give the recipe's language: --language %s.",
+        f"names the language {' and '.join(tags)}"
+        if language
+        else "names no language, which stands for English",
+        places,
+        len(texts),
+        found,
+        found,
+    )
+
+
+def _join_runs(shard: Shard) -> list[str]:
+    texts = shard.read()["text"]
+    return [" ".join(texts.slice(row, _SENTENCES).to_pylist()) for row in shard.rows.tolist()]

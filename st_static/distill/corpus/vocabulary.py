@@ -1,12 +1,12 @@
 """Word counts to a vocabulary: the V most frequent words, and the student's tokenizer.
 
-Of the counts' files, which may hold many millions of words, only summaries come together.
+The files of counts may hold many millions of words; only summaries of them come together.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +15,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from st_static.distill.corpus.config import VocabularyConfig
-from st_static.distill.corpus.word_counts import (
-    CHUNKS_AT_A_TIME,
-    COUNTS_SCHEMA,
-    counted_words,
-)
+from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures
 from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
@@ -35,12 +31,10 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 # Words that are kept beyond V. Arrow fills up the last 64 bytes of a column with what follows in
 # memory, if anything does: so it always does, in whatever order the words came together.
 _SPARE = 64
-# For the time of the stage: the tokenizer that tells which pieces are used.
-_SPELLING_FILE = "spelling.json"
 
 
-class Seen(NamedTuple):
-    """What the driver learns of a corpus's words, or of some of them.
+class Summary(NamedTuple):
+    """What the driver learns of the words of one file.
 
     Attributes:
         n_words: How many different ones there are.
@@ -52,77 +46,6 @@ class Seen(NamedTuple):
     n_words: int
     frequent: pa.Table
     characters: list[str]
-
-    @staticmethod
-    def of(counts: pa.Table, config: VocabularyConfig) -> Seen:
-        """Summarise counts: columns `text` and `count`."""
-        characters = single_characters(counts["text"].to_pylist())
-        return Seen(len(counts), _frequent(counts, config), characters)
-
-
-def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
-    """The most frequent words of a stream of counts of different words.
-
-    Returns:
-        Columns `text` and `count`, at most `size` rows, the most frequent word first, equals in
-        alphabetical order.
-    """
-    kept, waiting = COUNTS_SCHEMA.empty_table(), list[pa.Table]()
-    for table in counts:
-        waiting.append(table)
-        if sum(map(len, waiting)) > max(size, CHUNKS_AT_A_TIME):
-            kept, waiting = _sorted([kept, *waiting])[:size], []
-    return _sorted([kept, *waiting])[:size]
-
-
-def _sorted(counts: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables(counts).sort_by([("count", "descending"), ("text", "ascending")])
-
-
-def _frequent(counts: pa.Table, config: VocabularyConfig) -> pa.Table:
-    """The words that have enough occurrences, and a meaning to the student."""
-    counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
-    spoken = [
-        len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
-        for word in counts["text"].to_pylist()
-    ]
-    return most_frequent([counts.filter(pa.array(spoken, pa.bool_()))], config.size + _SPARE)
-
-
-def choose_words(
-    counts: pa.Table, config: VocabularyConfig, n_words: int | None = None
-) -> pa.Table:
-    """Keep the V most frequent words with at least `min_count` occurrences.
-
-    Words of punctuation only are left out, since their rows are zero, and those of more characters
-    than the tokenizer looks at.
-
-    Args:
-        counts: Columns `text` and `count`: all words, or those that `Seen` holds.
-        config: Size and least count.
-        n_words: How many different words the corpus has; by default those in `counts`.
-
-    Returns:
-        Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
-
-    Raises:
-        ValueError: There are fewer than V such words.
-    """
-    words = _frequent(counts, config)[: config.size]
-    if not len(words):
-        raise ValueError(
-            f"No word of the corpus occurs at least {config.min_count} times "
-            f"(vocabulary.min_count), of {n_words or len(counts)} distinct words. Give more text, "
-            "or lower vocabulary.min_count."
-        )
-    if len(words) < config.size:
-        raise ValueError(
-            f"vocabulary.size is {config.size}, but the corpus offers only {len(words)} words that "
-            f"occur at least {config.min_count} times (vocabulary.min_count). Set vocabulary.size "
-            f"to at most {len(words)}, lower vocabulary.min_count, or give more text; what is "
-            "already computed stays."
-        )
-    return words
 
 
 def write_vocabulary(
@@ -150,72 +73,106 @@ def write_vocabulary(
         ValueError: The corpus offers too few words, or the disk is too small.
     """
     with counted_words(shards, engine, folder, config.normalization) as counts:
-        seen = see_words(counts, config, engine)
-        words = choose_words(seen.frequent, config, seen.n_words)
+        n_words, frequent, characters = 0, COUNTS_SCHEMA.empty_table(), set[str]()
+        summarise = functools.partial(_summarise, config=config)
+        for part in map_shards(summarise, counts, engine, "frequent words", len(counts)):
+            n_words += part.n_words
+            frequent = most_frequent([frequent, part.frequent], config.size + _SPARE)
+            characters.update(part.characters)
+        words = choose_words(frequent, config, n_words)
+
+        def used_by(tokenizer: Tokenizer) -> set[int]:
+            file = folder / "spelling.json"
+            tokenizer.save(str(file))
+            spell = functools.partial(_spell_file, tokenizer=file)
+            parts = map_shards(spell, counts, engine, "used pieces", len(counts))
+            used = set[int]().union(*parts)
+            file.unlink()
+            return used
+
         vocabulary = words["text"].to_pylist()
-        used = functools.partial(_used_tokens, counts=counts, engine=engine, folder=folder)
-        chosen = choose_pieces(vocabulary, pieces, seen.characters, used, config)
+        chosen = choose_pieces(vocabulary, pieces, _in_order(characters), used_by, config)
         tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
         write_tokenizers(folder, words, tokenizer, teacher)
     return {
-        "distinct_words": seen.n_words,
+        "distinct_words": n_words,
         "words": len(words),
         "smallest_count": words["count"][-1].as_py(),
         "tokens": tokenizer.get_vocab_size(),
     }
 
 
-def see_words(counts: Sequence[Path], config: VocabularyConfig, engine: Engine) -> Seen:
-    """Summarise the files of all words with their counts."""
-    n_words, characters = 0, set[str]()
-
-    def frequent() -> Iterator[pa.Table]:
-        nonlocal n_words
-        summarise = functools.partial(_see_file, config=config)
-        for part in map_shards(summarise, counts, engine, "frequent words", len(counts)):
-            n_words += part.n_words
-            characters.update(part.characters)
-            yield part.frequent
-
-    words = most_frequent(frequent(), config.size + _SPARE)
-    return Seen(n_words, words, _in_order(characters))
-
-
-def _see_file(file: Path, config: VocabularyConfig) -> Seen:
-    return Seen.of(read_table(file), config)
-
-
-def _used_tokens(
-    tokenizer: Tokenizer, counts: Sequence[Path], engine: Engine, folder: Path
-) -> set[int]:
-    """The tokens that a tokenizer spells the words of all files with."""
-    file = folder / _SPELLING_FILE
-    tokenizer.save(str(file))
-    spell = functools.partial(_spell_file, tokenizer=file)
-    parts = map_shards(spell, counts, engine, "used pieces", len(counts))
-    used = set[int]().union(*parts)
-    file.unlink()
-    return used
+def _summarise(file: Path, config: VocabularyConfig) -> Summary:
+    counts = read_table(file)
+    characters = single_characters(counts["text"].to_pylist())
+    return Summary(len(counts), _eligible(counts, config, config.size + _SPARE), characters)
 
 
 def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
     return tokens_of(Tokenizer.from_file(str(tokenizer)), read_table(counts)["text"])
 
 
-def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
-    """The ids that a tokenizer spells words with."""
-    ids_of, used = FastTokenizer(tokenizer), set[int]()
-    for start in range(0, len(words), CHUNKS_AT_A_TIME):
-        part = words.slice(start, CHUNKS_AT_A_TIME).combine_chunks()
-        used.update(np.unique(ids_of(part).values).tolist())
-    return used
+# -- words -------------------------------------------------------------------------------
 
 
-def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
-    """Leave a vocabulary, and the tokenizers of student and teacher, in the stage's folder."""
-    write_table(folder / WORDS_FILE, words)
-    student.save(str(folder / TOKENIZER_FILE))
-    teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
+def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
+    """Choose the most frequent of different words with their counts.
+
+    Returns:
+        Columns `text` and `count`, at most `size` rows, the most frequent word first, equals in
+        alphabetical order.
+    """
+    order = [("count", "descending"), ("text", "ascending")]
+    return pa.concat_tables(counts).sort_by(order)[:size]
+
+
+def _eligible(counts: pa.Table, config: VocabularyConfig, size: int) -> pa.Table:
+    """The most frequent words that have enough occurrences, and a meaning to the student."""
+    counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
+    spoken = [
+        len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
+        for word in counts["text"].to_pylist()
+    ]
+    return most_frequent([counts.filter(pa.array(spoken, pa.bool_()))], size)
+
+
+def choose_words(
+    counts: pa.Table, config: VocabularyConfig, n_words: int | None = None
+) -> pa.Table:
+    """Keep the V most frequent words with at least `min_count` occurrences.
+
+    Words of punctuation only are left out, since their rows are zero, and those of more characters
+    than the tokenizer looks at.
+
+    Args:
+        counts: Columns `text` and `count`: all words, or the most frequent ones.
+        config: Size and least count.
+        n_words: How many different words the corpus has; by default those in `counts`.
+
+    Returns:
+        Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
+
+    Raises:
+        ValueError: There are fewer than V such words.
+    """
+    words = _eligible(counts, config, config.size)
+    if not len(words):
+        raise ValueError(
+            f"No word of the corpus occurs at least {config.min_count} times "
+            f"(vocabulary.min_count), of {n_words or len(counts)} distinct words. Give more text, "
+            "or lower vocabulary.min_count."
+        )
+    if len(words) < config.size:
+        raise ValueError(
+            f"vocabulary.size is {config.size}, but the corpus offers only {len(words)} words that "
+            f"occur at least {config.min_count} times (vocabulary.min_count). Set vocabulary.size "
+            f"to at most {len(words)}, lower vocabulary.min_count, or give more text; what is "
+            "already computed stays."
+        )
+    return words
+
+
+# -- what spells other words -------------------------------------------------------------
 
 
 def single_characters(words: Iterable[str]) -> list[str]:
@@ -281,3 +238,19 @@ def _spell_out(piece: str) -> list[str]:
     text = piece.removeprefix(CONTINUATION)
     spelled = [CONTINUATION + character for character in text]
     return spelled if piece.startswith(CONTINUATION) else [text[0], *spelled[1:]]
+
+
+def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
+    """The ids that a tokenizer spells words with."""
+    ids_of, used = FastTokenizer(tokenizer), set[int]()
+    for start in range(0, len(words), ROWS_AT_A_TIME):
+        part = words.slice(start, ROWS_AT_A_TIME).combine_chunks()
+        used.update(np.unique(ids_of(part).values).tolist())
+    return used
+
+
+def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
+    """Leave a vocabulary, and the tokenizers of student and teacher, in the stage's folder."""
+    write_table(folder / WORDS_FILE, words)
+    student.save(str(folder / TOKENIZER_FILE))
+    teacher.save(str(folder / TEACHER_TOKENIZER_FILE))

@@ -1,7 +1,7 @@
 """Sentences to counts of their words.
 
-Each shard's counts are a partial summary, and merging them is associative and commutative. They
-are merged by ranges of a hash, so that no process holds the words of the whole corpus.
+Each shard's words are counted alone, then merged by ranges of a hash, so that no process holds the
+words of the whole corpus.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
-from numpy.typing import NDArray
 
-from st_static.distill.corpus.ranges import read_parts, write_missing, write_parts
+from st_static.distill.corpus.shards import Task, read_parts, write_missing, write_parts
 from st_static.distill.engines import Engine
 from st_static.distill.stages import require_disk
 from st_static.files import read_table, write_table
@@ -27,22 +26,26 @@ from st_static.texts import arrow
 from st_static.tokens.ragged import offsets_of
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
-CHUNKS_AT_A_TIME = 100_000
+ROWS_AT_A_TIME = 100_000
 # Of sentence shards, for each range: what is merged at a time is about a gigabyte. Of a small
 # corpus ranges are smaller, up to a number that gives some processors work.
 _BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 64_000_000, 8
-# What is written meanwhile, as a share of the sentences; most of it are the shards' chunks.
+# Bytes that are written meanwhile, as a share of the sentences; most are the shards' counts.
 _SHARE_OF_SENTENCES = 0.5
 
 
 def count_words(
-    texts: Sequence[str] | pa.Array, normalization: Normalization = ENGLISH
+    texts: Sequence[str] | pa.Array,
+    normalization: Normalization = ENGLISH,
+    pattern: str | None = None,
 ) -> pa.Table:
     """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
 
     Args:
         texts: The texts.
         normalization: What becomes of them before they are split.
+        pattern: A regular expression; what stands between two spaces and does not match it anywhere
+            is left out.
 
     Returns:
         Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
@@ -51,57 +54,41 @@ def count_words(
         >>> count_words(["To be or not to be"]).to_pydict()
         {'text': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
     """
-    return words_of_chunks(count_chunks(texts), normalization)
-
-
-def count_chunks(texts: Sequence[str] | pa.Array, pattern: str | None = None) -> pa.Table:
-    """Count the chunks between spaces; each distinct one is then split into words only once.
-
-    Args:
-        texts: The texts.
-        pattern: A regular expression that chunks are to match somewhere; by default all count.
-
-    Returns:
-        Columns `text` (the chunk) and `count`, one row per chunk.
-    """
     array = texts.cast(pa.large_string()) if isinstance(texts, pa.Array) else arrow.strings(texts)
     end, space = arrow.strings(["", " "])
     _, data = arrow.bytes_of_strings(pc.binary_join_element_wise(array, end, space))
-    # The chunks as they stand in the texts, with the spaces at their ends: nothing is copied.
+    # Chunks between spaces, with the spaces at their ends: nothing is copied. Each distinct one is
+    # then split into words only once.
     bounds = np.append(0, np.flatnonzero(data == ord(" ")) + 1)
     distinct, counts = arrow.strings_of_bytes(bounds, data).value_counts().flatten()
     chunks = pc.ascii_rtrim(distinct, " ").cast(pa.string())
-    table = pa.table([chunks, counts], schema=COUNTS_SCHEMA)
-    return table.filter(pc.match_substring_regex(table["text"], pattern)) if pattern else table
-
-
-def words_of_chunks(chunks: pa.Table, normalization: Normalization) -> pa.Table:
-    """Turn counts of chunks into counts of words."""
-    words = split_all_words(chunks["text"].combine_chunks(), normalization)
-    counts = chunks["count"].to_numpy()[pc.list_parent_indices(words).to_numpy()]
+    if pattern:
+        matching = pc.match_substring_regex(chunks, pattern)
+        chunks, counts = chunks.filter(matching), counts.filter(matching)
+    words = split_all_words(chunks, normalization)
+    counts = counts.take(pc.list_parent_indices(words))
     return merge_counts([pa.table([words.flatten(), counts], schema=COUNTS_SCHEMA)])
 
 
 def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
     """Add up partial counts."""
-    table = pa.concat_tables([COUNTS_SCHEMA.empty_table(), *partials])
-    merged = table.group_by("text", use_threads=False).aggregate([("count", "sum")])
-    return pa.table([merged["text"], merged["count_sum"]], schema=COUNTS_SCHEMA)
+    merged, waiting = COUNTS_SCHEMA.empty_table(), list[pa.Table]()
 
+    def add_up() -> pa.Table:
+        table = pa.concat_tables([merged, *waiting]).group_by("text", use_threads=False)
+        sums = table.aggregate([("count", "sum")])
+        return pa.table([sums["text"], sums["count_sum"]], schema=COUNTS_SCHEMA)
 
-def _merge_stream(partials: Iterable[pa.Table]) -> pa.Table:
-    merged = COUNTS_SCHEMA.empty_table()
-    waiting: list[pa.Table] = []
     for partial in partials:
         waiting.append(partial)
         # Merging when as much waits as is merged keeps the work linear.
-        if sum(map(len, waiting)) > max(len(merged), CHUNKS_AT_A_TIME):
-            merged, waiting = merge_counts([merged, *waiting]), []
-    return merge_counts([merged, *waiting])
+        if sum(map(len, waiting)) > max(len(merged), ROWS_AT_A_TIME):
+            merged, waiting = add_up(), []
+    return add_up()
 
 
 def n_ranges_of(shards: Iterable[Path]) -> int:
-    """How many ranges the words of a corpus are merged in: it depends on the corpus alone."""
+    """Give the number of ranges that words are merged in: it depends on the corpus alone."""
     size = sum(shard.stat().st_size for shard in shards)
     small = min(_SMALL_RANGES, math.ceil(size / _BYTES_PER_SMALL_RANGE))
     return max(1, small, math.ceil(size / _BYTES_PER_RANGE))
@@ -123,7 +110,7 @@ def counted_words(
         folder: Where the counts go; those that an interrupted run left are kept, and all are
             removed when the block ends without an error.
         normalization: What becomes of a text before it is split.
-        pattern: A regular expression; chunks between spaces that do not match it are left out.
+        pattern: As for `count_words`.
 
     Yields:
         Files with columns `text` (the word) and `count`; each word is in one file, in one row.
@@ -134,61 +121,36 @@ def counted_words(
     needed = _SHARE_OF_SENTENCES * sum(shard.stat().st_size for shard in shards)
     require_disk(folder, int(needed), "Counting words")
     n_ranges = n_ranges_of(shards)
-    chunks = [folder / f"chunks-of-shard-{number:05d}.arrow" for number in range(len(shards))]
-    words = [folder / f"words-of-range-{number:05d}.arrow" for number in range(n_ranges)]
-    counts = [folder / f"counts-of-range-{number:05d}.arrow" for number in range(n_ranges)]
-    if not all(file.exists() for file in counts):  # else a kill came while they were removed
-        write = functools.partial(_write_chunks, pattern=pattern, n_ranges=n_ranges)
-        write_missing(write, list(zip(shards, chunks, strict=True)), engine, "word counts", int)
-        split = functools.partial(
-            _split_chunks, files=chunks, normalization=normalization, n_ranges=n_ranges
+    words = [Task(s, folder / f"words-of-shard-{n:05d}.arrow") for n, s in enumerate(shards)]
+    counts = [Task(n, folder / f"counts-of-range-{n:05d}.arrow") for n in range(n_ranges)]
+    if not all(task.file.exists() for task in counts):  # else a kill came while they were removed
+        count = functools.partial(
+            _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
         )
-        write_missing(split, list(enumerate(words)), engine, "words")
-        merge = functools.partial(_merge_words, files=words)
-        write_missing(merge, list(enumerate(counts)), engine, "merged words")
-    yield counts
-    for file in [*chunks, *words, *counts]:
+        write_missing(count, words, engine, "word counts", int)
+        merge = functools.partial(_merge_range, files=[task.file for task in words])
+        write_missing(merge, counts, engine, "merged words")
+    yield [task.file for task in counts]
+    for file in [task.file for task in words] + [task.file for task in counts]:
         file.unlink(missing_ok=True)
 
 
-def _write_chunks(item: tuple[Path, Path], pattern: str | None, n_ranges: int) -> int:
-    """Write the chunks of a shard by range; count its sentences."""
-    shard, file = item
-    texts = read_table(shard)["text"].combine_chunks()
-    _write_ranges(file, count_chunks(texts, pattern), n_ranges)
+def _count_shard(
+    task: Task[Path], normalization: Normalization, pattern: str | None, n_ranges: int
+) -> int:
+    """Write the words of a shard by the range of their hashes; count its sentences."""
+    texts = read_table(task.source)["text"].combine_chunks()
+    counts = count_words(texts, normalization, pattern)
+    encoded = counts["text"].cast(pa.binary()).to_pylist()
+    hashes = np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), np.uint64, len(encoded))
+    ranges = (hashes % np.uint64(n_ranges)).astype(np.int64)
+    bounds = offsets_of(np.bincount(ranges, minlength=n_ranges))
+    write_parts(task.file, counts.take(np.argsort(ranges, kind="stable")), bounds)
     return len(texts)
 
 
-def _split_chunks(
-    item: tuple[int, Path], files: Sequence[Path], normalization: Normalization, n_ranges: int
-) -> None:
-    """Merge the chunks of a range, and write their words by the words' own ranges."""
-    number, file = item
-    chunks = _merge_stream(read_parts(files, number)).combine_chunks()
-    starts = range(0, len(chunks), CHUNKS_AT_A_TIME)
-    parts = (chunks.slice(start, CHUNKS_AT_A_TIME) for start in starts)
-    words = _merge_stream(words_of_chunks(part, normalization) for part in parts)
-    _write_ranges(file, words, n_ranges)
-
-
-def _merge_words(item: tuple[int, Path], files: Sequence[Path]) -> None:
-    number, file = item
-    write_table(file, _merge_stream(read_parts(files, number)).combine_chunks())
-
-
-def _write_ranges(file: Path, counts: pa.Table, n_ranges: int) -> None:
-    """Write counts by the range of their texts' hashes."""
-    if n_ranges == 1:  # nothing to tell apart
-        write_parts(file, counts, np.array([0, len(counts)]))
-        return
-    ranges = _hashes(counts["text"]) % np.uint64(n_ranges)
-    bounds = offsets_of(np.bincount(ranges.astype(np.int64), minlength=n_ranges))
-    write_parts(file, counts.take(np.argsort(ranges, kind="stable")), bounds)
-
-
-def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
-    encoded = texts.cast(pa.binary()).to_pylist()
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), np.uint64, len(encoded))
+def _merge_range(task: Task[int], files: Sequence[Path]) -> None:
+    write_table(task.file, merge_counts(read_parts(files, task.source)).combine_chunks())
 
 
 def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:

@@ -15,7 +15,7 @@ from st_static.distill.corpus.text_files import find_files, reading
 from st_static.distill.pairs.config import COLUMNS, PairsConfig, check_number
 from st_static.distill.progress import bar
 from st_static.encode.file_names import decompressed, split_name
-from st_static.hub_access import require_dataset
+from st_static.hub import require_dataset
 
 Row = tuple[str, Any]  # a place, for messages, and what stands there
 

@@ -16,9 +16,8 @@ from st_static.distill.sentence_pca import SentencePCA
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.task_languages import choose_subsets
-from st_static.evaluate.tasks import find_tasks
+from st_static.evaluate.models import EvaluatedModel
+from st_static.evaluate.tasks import choose_subsets, find_tasks
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import sentence_means
 

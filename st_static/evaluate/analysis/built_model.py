@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.work_directory import Selected, WorkDirectory
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.tasks import languages_of_model
 from st_static.foreign_files import read_object
 from st_static.model.head import Head
 from st_static.model.modules import RECORD_FILE, TOKENIZER_FILE, table_folder

@@ -14,7 +14,7 @@ from sentence_transformers.base.modules import Transformer
 from st_static.distill.teacher import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.analysis.socm import mean_socm
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 from st_static.model.vectors import has_vector
 from st_static.tokens.ragged import Ragged
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from st_static.evaluate.load_model import require_named
+from st_static.evaluate.models import require_named
 from st_static.evaluate.tasks import check_data, check_names
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION
-from st_static.hub_access import check_repo_id
+from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
 from st_static.model.notes import CARD_FILE, read_notes
 from st_static.model.record import read_record

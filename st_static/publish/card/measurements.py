@@ -18,8 +18,7 @@ from st_static.distill.teacher import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import as_evaluated, load_model
+from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
 from st_static.evaluate.speed import (
     FAST,
     MODEL2VEC,

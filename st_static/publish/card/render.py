@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from st_static.distill.loss import CITATION
 from st_static.evaluate.speed import is_believable
-from st_static.evaluate.task_languages import language_tag
+from st_static.evaluate.tasks import language_tag
 from st_static.examples import NOT_SUITED, SUITED, examples_for
 from st_static.languages import is_english, recorded_languages
 from st_static.model.model_name import PACKAGE, ModelName

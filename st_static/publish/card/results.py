@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import mteb
 
 from st_static.dependencies import private_name
-from st_static.evaluate.compare import compare
-from st_static.evaluate.published import find_published, read_published, sources_of
 from st_static.evaluate.scores import (
     CountedParts,
     ModelScores,
+    compare,
     counted_parts,
+    find_published,
+    read_published,
     read_result,
     read_results,
+    sources_of,
 )
 from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.publish.card.facts import ResultEntry

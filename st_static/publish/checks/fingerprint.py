@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from st_static.evaluate.evaluated_model import hash_files
+from st_static.evaluate.models import hash_files
 from st_static.model.export import own_files
 from st_static.model.modules import RECORD_FILE, TABLE_FILE, TOKENIZER_FILE
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,40 +67,35 @@ def load_fresh(
     """
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
-        cache_folder = cache_folder or empty / "hub"
-        options: dict[str, Any] = {"cache_folder": str(cache_folder), "token": token}
-        options |= {"revision": revision, "trust_remote_code": trust_remote_code}
+        options = {
+            "cache_folder": str(cache_folder or empty / "hub"),
+            "token": token,
+            "revision": revision,
+            "trust_remote_code": trust_remote_code,
+        }
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
-        # Nothing is asked of the Hub for a folder, except by code of its own.
-        is_offline = Path(model).is_dir() and not trust_remote_code
+        environment = {**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        environment |= {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
+        if Path(model).is_dir() and not trust_remote_code:
+            environment["HF_HUB_OFFLINE"] = "1"  # only code of its own asks the Hub for a folder
         # -P, since the program's folder holds modules that are none for everybody. The token
         # goes through stdin: arguments can be read by all.
         process = subprocess.run(
             [sys.executable, "-P", load_alone.__file__],
             input=json.dumps(request),
-            env=_environment(empty, is_offline),
+            env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
         if process.returncode:
-            reason = _last_line(process, token)
-            raise ValueError(f"{model} does not load with sentence-transformers alone: {reason}.")
+            [*_, reason] = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
+            reason = reason.replace(token, "***") if token else reason
+            raise ValueError(
+                f"{model} does not load with sentence-transformers alone: {reason.rstrip('.')}."
+            )
         vectors: NDArray[np.floating] = np.load(output, allow_pickle=False)
         return vectors
-
-
-def _environment(empty: Path, is_offline: bool) -> dict[str, str]:
-    """The environment of a process whose caches are in an empty folder."""
-    caches = {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
-    offline = {"HF_HUB_OFFLINE": "1"} if is_offline else {}
-    return {**os.environ, **caches, **offline, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-
-
-def _last_line(process: subprocess.CompletedProcess[str], token: str | None) -> str:
-    """The last line that a process wrote to stderr, which names the error; never the token."""
-    lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
-    return (lines[-1].replace(token, "***") if token else lines[-1]).rstrip(".")
 
 
 def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], repo_id: str) -> None:
@@ -110,17 +104,11 @@ def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], re
     Raises:
         ValueError: It does not.
     """
-    if local.shape == published.shape and np.allclose(
-        local, published, rtol=0, atol=1e-6, equal_nan=True
-    ):
-        return
-    raise ValueError(
-        f"{repo_id} gives other vectors than the folder here: {_difference(local, published)}"
-    )
-
-
-def _difference(local: NDArray[np.floating], published: NDArray[np.floating]) -> str:
     if local.shape != published.shape:
-        return f"expected the shape {local.shape}, but got {published.shape}."
-    differ = ~np.isclose(local, published, rtol=0, atol=1e-6, equal_nan=True).all(axis=1)
-    return f"{int(differ.sum())} of {len(local)} texts differ."
+        difference = f"expected the shape {local.shape}, but got {published.shape}."
+    else:
+        same = np.isclose(local, published, rtol=0, atol=1e-6, equal_nan=True).all(axis=1)
+        if same.all():
+            return
+        difference = f"{int((~same).sum())} of {len(local)} texts differ."
+    raise ValueError(f"{repo_id} gives other vectors than the folder here: {difference}")

@@ -1,33 +1,31 @@
-"""Publishing a model's folder on the Hugging Face Hub."""
+"""Publishing a model's folder on the Hugging Face Hub, and with it a page on which it runs."""
 
 from __future__ import annotations
 
 import logging
 import string
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import OfflineModeIsEnabled
-from numpy.typing import NDArray
+from huggingface_hub import get_token
 
 from st_static.arguments import as_path, check_type
-from st_static.files import temporary_folder
-from st_static.hub_access import check_repo_id, whole_path
+from st_static.demo.model_files import FACTS_FILE, is_facts
+from st_static.demo.write_demo import write_demo
+from st_static.files import atomic, temporary_folder
+from st_static.foreign_files import read_bounded
+from st_static.hub import check_repo_id, whole_path
+from st_static.model.notes import CARD_FILE, NOTES_END
 from st_static.publish.checks.folder import ModelFile, check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.repository import MAIN, Repository, Upload, UploadError
-from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
+from st_static.publish.hub.repository import LOGIN, MAIN, Repository
 
 logger = logging.getLogger(__name__)
 
-_LOGIN = (
-    "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write "
-    "(https://huggingface.co/settings/tokens)."
-)
+_FOLDERS_OF_DEMOS = ("js/", "model/", "vendor/")
+"""Folders of a Space in which all files are the demo's; another version may have others."""
+_NEW_SPACE = {".gitattributes", "README.md", "index.html", "style.css"}
+"""What the Hub may put into a new Space."""
 
 
 @dataclass(frozen=True)
@@ -89,75 +87,100 @@ def publish(
     check_request(repo_id, revision, create_pr, tag)
     files = check_folder(folder, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    local = _Vectors.of_folder(folder, allow_remote_code)
+    logger.info("Loading %s with sentence-transformers alone", folder)
+    texts = sample_texts(folder)
+    vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
-    with explained(repo_id):
-        repository = Repository(HfApi(token=token), repo_id)
-        upload = _upload(repository, folder, files, private, revision, create_pr, tag)
-    logger.info("Downloading %s at %s, and comparing it", repo_id, upload.commit[:12])
+    logger.info("Uploading %d files to %s", len(files), repo_id)
+    repository = Repository(repo_id, token)
+    message = f"Upload {folder.resolve().name}"
+    done = repository.upload(folder, message, private, revision or MAIN, create_pr, tag)
+    logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
     try:
         with temporary_folder() as cache:
-            with explained(repo_id):
-                repository.check_served(folder, files, upload.commit, cache)
-            local.compare(repo_id, upload.commit, token, cache)
+            repository.check_served(folder, [file.path for file in files], done.commit, cache)
+            served = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
+        check_equal(vectors, served, repo_id)
     except ValueError as error:
         raise ValueError(
             f"{error} The files were uploaded, but do not rely on them. Publish again to check "
             "them once more; if that does not help, look at what else is in the repository."
         ) from error
     if tag:
-        with explained(repo_id):
-            repository.tag(tag, upload.commit)
-    return Published(repo_id, files, upload.url, upload.commit, upload.is_new, tag)
+        repository.tag(tag, done.commit)
+    return Published(repo_id, files, done.url, done.commit, done.is_new, tag)
 
 
-@dataclass(frozen=True)
-class _Vectors:
-    """What a folder gives for some texts, with sentence-transformers alone."""
+def publish_with_demo(
+    folder: str | Path,
+    repo_id: str,
+    private: bool = False,
+    tag: str | None = None,
+    dry_run: bool = False,
+    allow_remote_code: bool = False,
+    token: str | None = None,
+) -> tuple[Published, Published]:
+    """Publish a model, and then, as the Space ORG/NAME-demo, a page on which it runs.
 
-    texts: list[str]
-    vectors: NDArray[np.floating]
-    allow_remote_code: bool
+    The model's card gets a line that links to the page, in the folder, too, unless it has it.
+    For the arguments and errors see `publish`.
 
-    @classmethod
-    def of_folder(cls, folder: Path, allow_remote_code: bool) -> _Vectors:
-        """Encode texts with the model in a folder."""
-        texts = sample_texts(folder)
-        logger.info("Loading %s with sentence-transformers alone", folder)
-        vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
-        return cls(texts, vectors, allow_remote_code)
+    Returns:
+        What was published of the model, and of its demo.
 
-    def compare(self, repo_id: str, commit: str, token: str | None, cache: Path) -> None:
-        """Check that a commit on the Hub, which is in the cache, gives the same.
-
-        Raises:
-            ValueError: It does not load, or gives other vectors.
-        """
-        remote_code = self.allow_remote_code
-        published = load_fresh(repo_id, self.texts, commit, token, remote_code, cache)
-        check_equal(self.vectors, published, repo_id)
-
-
-def _upload(
-    repository: Repository,
-    folder: Path,
-    files: list[ModelFile],
-    private: bool,
-    revision: str | None,
-    create_pr: bool,
-    tag: str | None,
-) -> Upload:
-    """Make the repository hold the folder's files; for the arguments see `publish`."""
-    author = retried(repository.api.whoami)["name"]
-    repository.create(private)
-    if tag:
-        _check_tag(repository, tag, folder, files)
-    logger.info("Uploading %d files to %s", len(files), repository.repo_id)
-    message = f"Upload {folder.resolve().name}"
-    if create_pr:
-        return repository.propose(folder, files, message, author)
-    return repository.commit(folder, files, message, revision or MAIN)
+    Raises:
+        ValueError: The model cannot run in a browser, or the Space holds something else; nothing
+            was uploaded.
+    """
+    folder = as_path(folder, "the model's folder")
+    space_id = f"{repo_id}-demo"
+    check_request(repo_id, tag=tag)
+    check_request(space_id)
+    check_folder(folder, allow_remote_code, repo_id)
+    token = None if dry_run else find_token(token)
+    space = Repository(space_id, token, "space", lambda path: path.startswith(_FOLDERS_OF_DEMOS))
+    with temporary_folder() as temporary:
+        page = temporary / "demo"
+        names = write_demo(folder, page, hub_id=repo_id)
+        files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
+        if not dry_run:
+            there = space.files()
+            is_demo = FACTS_FILE in there and is_facts(
+                space.download(FACTS_FILE, temporary / "cache").read_bytes()
+            )
+            if not is_demo and there - _NEW_SPACE:
+                raise ValueError(
+                    f"The Space {space_id} holds something that is not a demo of st_static (it has "
+                    f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without "
+                    "--demo. Nothing was uploaded."
+                )
+            # Behind the user's notes, or at the card's end.
+            card = read_bounded(folder / CARD_FILE).decode()
+            if f"({space.url})" not in card:
+                line = (
+                    f"[Try it in your browser]({space.url}): compare texts, search, and look for "
+                    "nearest words."
+                )
+                before, marker, after = card.partition(NOTES_END)
+                begun = f"{before}{marker}" if marker else card.rstrip()
+                with atomic(folder / CARD_FILE) as file:
+                    file.write_bytes(f"{begun}\n\n{line}{after or chr(10)}".encode())
+        model = publish(
+            folder,
+            repo_id,
+            private,
+            tag=tag,
+            dry_run=dry_run,
+            allow_remote_code=allow_remote_code,
+            token=token,
+        )
+        if dry_run:
+            return model, Published(space_id, files)
+        logger.info("Uploading %d files to the Space %s", len(files), space_id)
+        is_private = Repository(repo_id, token).is_private()
+        done = space.upload(page, f"Upload the demo of {repo_id}", is_private)
+        return model, Published(space_id, files, done.url, done.commit, done.is_new)
 
 
 def check_request(
@@ -190,38 +213,11 @@ def find_token(token: str | None = None) -> str:
         raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
     token = token or get_token()
     if not token:
-        raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {_LOGIN}")
+        raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {LOGIN}")
     # Libraries below repeat a header that cannot be sent in their messages.
     if set(token) - set(string.ascii_letters + string.digits + string.punctuation):
         raise ValueError(
             f"The token holds characters that no token has: white space, or letters beyond a-z. "
-            f"{_LOGIN}"
+            f"{LOGIN}"
         )
     return token
-
-
-def _check_tag(repository: Repository, tag: str, folder: Path, files: list[ModelFile]) -> None:
-    """Check, before anything is uploaded, that a tag is free or at the same files."""
-    commit = retried(repository.tags).get(tag)
-    if commit and retried(lambda: repository.changes(folder, files, commit)):
-        raise ValueError(
-            f"The tag {tag} of {repository.repo_id} is there, at other files. Choose another, or "
-            "delete it on the Hub. Nothing was uploaded."
-        )
-
-
-@contextmanager
-def explained(repo_id: str) -> Iterator[None]:
-    """Turn errors of the client into ones that say what to do."""
-    try:
-        yield
-    except OfflineModeIsEnabled as error:
-        raise ValueError("HF_HUB_OFFLINE is set. Unset it to publish.") from error
-    except HUB_ERRORS as error:
-        reason = reason_of(error)
-        if is_refusal(error):
-            raise ValueError(f"The token may not write to {repo_id}. {reason}. {_LOGIN}") from error
-        raise UploadError(
-            f"Publishing {repo_id} failed. {reason}. Publish again: what has arrived is not sent "
-            "again, and a commit holds all files or is not made."
-        ) from error

@@ -1,55 +1,52 @@
-"""A repository on the Hub, of a model or its demo: what is in it, and changing it in one commit."""
+"""A repository on the Hub, of a model or its demo: changed in one commit, whatever goes wrong.
+
+huggingface_hub compares files by their hashes, sends large ones once, and refuses a commit whose
+parent is no longer the end of its branch. What it does not do is done here. It does not ask again
+where the Hub is out of order or the answer to a commit was lost; then all is looked at anew, since
+the commit may be there. It opens a second pull request where the answer to the first was lost. It
+does not remove what an earlier version of the model had. And it downloads files without comparing
+their content with what was sent.
+"""
 
 from __future__ import annotations
 
+import filecmp
 import glob
-import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
-from huggingface_hub import (
-    CommitOperationAdd,
-    CommitOperationDelete,
-    HfApi,
-    get_session,
-    hf_hub_url,
-    hf_raise_for_status,
+import httpx2
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
 )
-from huggingface_hub.constants import HF_HUB_DOWNLOAD_TIMEOUT
-from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
-from huggingface_hub.hf_api import ModelInfo, RepoFile, SpaceInfo
-from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
-from st_static.publish.checks.folder import ModelFile, is_written_here
-from st_static.publish.hub.retry import HUB_ERRORS, is_refusal, reason_of, retried
+from st_static.hub import client_error, symptom
+from st_static.publish.checks.folder import is_written_here
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 MAIN = "main"
+LOGIN = (
+    "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write "
+    "(https://huggingface.co/settings/tokens)."
+)
+# As huggingface_hub does where it retries by itself.
+_WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
+# Somebody else's commit (409, 412) is built on.
+_PASSING = {408, 409, 412, 429, 500, 502, 503, 504}
 
 
-class UploadError(OSError):
-    """The Hub did not take the model."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How a repository differs from a folder.
-
-    Attributes:
-        changed: Paths of files that are new or other.
-        stale: Paths of files that an earlier version of the model had, and this one has not.
-    """
-
-    changed: list[str]
-    stale: list[str]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.stale)
-
-
-@dataclass(frozen=True)
-class Upload:
+class Upload(NamedTuple):
     """A commit that holds a folder's files.
 
     Attributes:
@@ -66,287 +63,244 @@ class Upload:
 class Repository:
     """A repository of a model, or of a page: a static Space.
 
-    Changes are asked for again after errors that pass, where huggingface_hub does not do so by
-    itself.
-
     Args:
-        api: The client, with its token.
         repo_id: ORG/NAME.
+        token: The Hub's token.
         kind: What it is a repository of.
         is_own: Whether a path in it is one that st_static writes, which it may delete.
     """
 
     def __init__(
         self,
-        api: HfApi,
         repo_id: str,
+        token: str | None,
         kind: Literal["model", "space"] = "model",
         is_own: Callable[[str], bool] = is_written_here,
     ) -> None:
-        self.api = api
         self.repo_id = repo_id
+        self._api = HfApi(token=token)
         self._kind = kind
         self._is_own = is_own
 
     @property
     def url(self) -> str:
         """The repository's address."""
-        return f"{self.api.endpoint}/{'spaces/' * (self._kind == 'space')}{self.repo_id}"
+        return f"{self._api.endpoint}/{'spaces/' * (self._kind == 'space')}{self.repo_id}"
 
-    def create(self, private: bool) -> None:
-        """Create the repository where there is none.
-
-        Raises:
-            ValueError: It is to be private, and is there and public.
-        """
-        visibility = True if private else None  # None is what the organisation has chosen
-        sdk = "static" if self._kind == "space" else None
-        retried(
-            lambda: self.api.create_repo(
-                self.repo_id,
-                private=visibility,
-                repo_type=self._kind,
-                exist_ok=True,
-                space_sdk=sdk,
-            )
-        )
-        if private and not retried(lambda: self._info(MAIN)).private:
-            raise ValueError(
-                f"{self.repo_id} is there and public, but you asked for a private repository. Make "
-                "it private in its settings on the Hub, or publish without --private."
-            )
-
-    def head(self, revision: str) -> str:
-        """The commit at the end of a branch or pull request."""
-        sha = self._info(revision).sha
-        if sha is None:
-            raise UploadError(f"The Hub names no commit of {self.repo_id} at {revision}.")
-        return sha
-
-    def _info(self, revision: str) -> ModelInfo | SpaceInfo:
-        if self._kind == "space":
-            return self.api.space_info(self.repo_id, revision=revision)
-        return self.api.model_info(self.repo_id, revision=revision)
-
-    def files(self) -> set[str]:
-        """The paths of the files on main; none where there is no repository."""
-        try:
-            entries = self.api.list_repo_tree(self.repo_id, recursive=True, repo_type=self._kind)
-            return {entry.path for entry in entries if isinstance(entry, RepoFile)}
-        except RepositoryNotFoundError:
-            return set()
-
-    def content(self, path: str) -> bytes:
-        """The content of a file on main."""
-        url = hf_hub_url(self.repo_id, path, repo_type=self._kind, endpoint=self.api.endpoint)
-        headers = build_hf_headers(token=self.api.token)
-        response = get_session().get(url, headers=headers, timeout=HF_HUB_DOWNLOAD_TIMEOUT)
-        hf_raise_for_status(response)
-        return response.content
-
-    def tags(self) -> dict[str, str]:
-        """The commit of each tag."""
-        refs = self.api.list_repo_refs(self.repo_id, repo_type=self._kind)
-        return {tag.name: tag.target_commit for tag in refs.tags}
-
-    def tag(self, name: str, commit: str) -> None:
-        """Tag a commit."""
-        retried(
-            lambda: self.api.create_tag(
-                self.repo_id, tag=name, revision=commit, repo_type=self._kind, exist_ok=True
-            )
-        )
-
-    def changes(self, folder: Path, files: Iterable[ModelFile], commit: str) -> Changes:
-        """Compare a commit with a folder, by the sizes and hashes of files."""
-        entries = self.api.list_repo_tree(
-            self.repo_id, recursive=True, revision=commit, repo_type=self._kind
-        )
-        there = {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
-        here = {file.path: file for file in files}
-        changed = [
-            path
-            for path, file in here.items()
-            if path not in there or not _is_same(folder / path, file, there[path])
-        ]
-        stale = [path for path in there if path not in here and self._is_own(path)]
-        return Changes(changed, sorted(stale))
-
-    def commit(
-        self, folder: Path, files: list[ModelFile], message: str, branch: str = MAIN
+    def upload(
+        self,
+        folder: Path,
+        message: str,
+        private: bool = False,
+        branch: str = MAIN,
+        create_pr: bool = False,
+        tag: str | None = None,
     ) -> Upload:
-        """Make a branch hold the folder's files, in one commit; none if it holds them already.
+        """Make a branch hold a folder's files, in one commit; none if it holds them already.
 
         Files that st_static does not write stay as they are, `.gitattributes` for one.
 
         Args:
             folder: The model, or the page.
-            files: Its files.
-            message: The commit's title.
+            message: The title of the commit or pull request.
+            private: Whether a repository that is created is private.
             branch: The branch; created at the end of main where there is none.
-
-        Returns:
-            The commit that holds the files.
+            create_pr: Whether to open a pull request that makes the branch hold them instead.
+            tag: A tag that must be free, or at the same files.
 
         Raises:
-            UploadError: A file's content did not arrive.
-            HUB_ERRORS: The Hub takes no commit.
+            ValueError: The token may not write, the repository is public and was to be private, or
+                the tag is at other files.
+            OSError: The Hub does not take the files.
         """
-        if branch != MAIN:
-            retried(
-                lambda: self.api.create_branch(
-                    self.repo_id, branch=branch, repo_type=self._kind, exist_ok=True
-                )
+        known: set[str] = set()  # the commits that were there before
+
+        def attempt() -> Upload:
+            """Look at all of it, and do what is left to do."""
+            repo_id, kind, api = self.repo_id, self._kind, self._api
+            # None is the visibility that the organisation has chosen.
+            sdk, visibility = ("static" if kind == "space" else None), (private or None)
+            api.create_repo(
+                repo_id, private=visibility, repo_type=kind, exist_ok=True, space_sdk=sdk
             )
-        first = retried(lambda: self.head(branch))
+            if private and not api.repo_info(repo_id, repo_type=kind).private:
+                raise ValueError(
+                    f"{repo_id} is there and public, but you asked for a private repository. Make "
+                    "it private in its settings on the Hub, or publish without --private."
+                )
+            if branch != MAIN:
+                api.create_branch(repo_id, branch=branch, repo_type=kind, exist_ok=True)
+            refs = api.list_repo_refs(repo_id, repo_type=kind, include_pull_requests=create_pr)
+            for ref in refs.tags:
+                if ref.name == tag and self._changes(folder, ref.target_commit):
+                    raise ValueError(
+                        f"The tag {tag} of {repo_id} is there, at other files. Choose another, or "
+                        "delete it on the Hub. Nothing was uploaded."
+                    )
+            [parent] = [ref.target_commit for ref in refs.branches if ref.name == branch]
+            places = {parent: self.url}
+            if create_pr:
+                mine = api.get_repo_discussions(
+                    repo_id,
+                    author=api.whoami()["name"],
+                    discussion_type="pull_request",
+                    discussion_status="open",
+                    repo_type=kind,
+                )
+                urls = {pull.git_reference: pull.url for pull in mine}
+                pulls = refs.pull_requests or []
+                places |= {p.target_commit: urls[p.ref] for p in pulls if p.ref in urls}
+            known.update(() if known else places)
+            for commit, url in places.items():
+                if not self._changes(folder, commit):
+                    return Upload(commit, url, commit not in known)
+            done = api.create_commit(
+                repo_id,
+                self._changes(folder, parent),
+                commit_message=message,
+                revision=branch,
+                parent_commit=parent,
+                create_pr=create_pr,
+                repo_type=kind,
+            )
+            return Upload(done.oid, done.pr_url or self.url, True)
 
-        def attempt() -> str:
-            """The commit that holds the files; a new one if there is none yet."""
-            # From the start each time: if only the answer got lost, the commit is there already.
-            parent = self.head(branch)
-            changes = self.changes(folder, files, parent)
-            if not changes:
-                return parent
-            return self._send(folder, changes, message, parent, branch)[0]
+        return self._asked(attempt)
 
-        commit = retried(attempt, conflicts=True)
-        return Upload(commit, self.url, commit != first)
+    def _changes(
+        self, folder: Path, commit: str
+    ) -> list[CommitOperationAdd | CommitOperationDelete]:
+        """What makes a commit's files those of the folder."""
+        found = self._api.verify_repo_checksums(
+            self.repo_id, repo_type=self._kind, revision=commit, local_dir=folder
+        )
+        changed = [*found.extra_paths, *(mismatch["path"] for mismatch in found.mismatches)]
+        stale = filter(self._is_own, found.missing_paths)
+        return [
+            *(CommitOperationAdd(path, folder / path) for path in changed),
+            *(CommitOperationDelete(path, is_folder=False) for path in stale),
+        ]
 
-    def check_served(self, folder: Path, files: list[ModelFile], commit: str, cache: Path) -> None:
+    def check_served(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:
         """Download a commit's files, and check that their content is what was sent.
-
-        The Hub compares hashes as content arrives, and clients only sizes as they download it.
 
         Args:
             folder: The model, or the page.
-            files: Its files.
+            files: Paths of its files.
             commit: The commit that holds them.
             cache: Where they are downloaded to, as the Hub's cache; none of them may be there.
 
         Raises:
-            ValueError: A file has another SHA-256 than in the folder.
-            HUB_ERRORS: The Hub does not give one.
+            ValueError: A file has other content than in the folder.
+            OSError: The Hub does not give one.
         """
-
-        def download() -> str:
-            """The folder of the commit in the cache."""
-            try:
-                return self.api.snapshot_download(
-                    self.repo_id,
-                    repo_type=self._kind,
-                    revision=commit,
-                    cache_dir=cache,
-                    allow_patterns=[glob.escape(file.path) for file in files],
-                )
-            except LocalEntryNotFoundError as error:  # says nothing of what is the matter
-                raise error.__cause__ or error from None
-
-        snapshot = Path(retried(download))
-        other = [
-            file.path
-            for file in files
-            if _sha256(snapshot / file.path) != _sha256(folder / file.path)
-        ]
-        if other:
+        snapshot = self._asked(
+            lambda: self._api.snapshot_download(
+                self.repo_id,
+                repo_type=self._kind,
+                revision=commit,
+                cache_dir=cache,
+                allow_patterns=[glob.escape(file) for file in files],
+            )
+        )
+        _, other, missing = filecmp.cmpfiles(folder, snapshot, files, shallow=False)
+        if other or missing:
             raise ValueError(
-                f"{self.repo_id} serves other content than was sent: {', '.join(other)}."
+                f"{self.repo_id} serves other content than was sent: "
+                f"{', '.join([*other, *missing])}."
             )
 
-    def propose(self, folder: Path, files: list[ModelFile], message: str, author: str) -> Upload:
-        """Open a pull request that makes main hold the folder's files.
+    def tag(self, name: str, commit: str) -> None:
+        """Tag a commit."""
+        self._asked(
+            lambda: self._api.create_tag(
+                self.repo_id, tag=name, revision=commit, repo_type=self._kind, exist_ok=True
+            )
+        )
+
+    def is_private(self) -> bool:
+        """Whether only its members see it."""
+        info = self._asked(lambda: self._api.repo_info(self.repo_id, repo_type=self._kind))
+        return bool(info.private)
+
+    def files(self) -> set[str]:
+        """The paths of the files on main; none where there is no repository."""
+
+        def listed() -> set[str]:
+            try:
+                return set(self._api.list_repo_files(self.repo_id, repo_type=self._kind))
+            except RepositoryNotFoundError:
+                return set()
+
+        return self._asked(listed)
+
+    def download(self, path: str, cache: Path) -> Path:
+        """Download a file of main into a folder, as the Hub's cache."""
+        file: str = self._asked(
+            lambda: self._api.hf_hub_download(
+                self.repo_id, path, repo_type=self._kind, cache_dir=cache
+            )
+        )
+        return Path(file)
+
+    def _asked(self, call: Callable[[], Result]) -> Result:
+        """Call, and call again after an error that may pass.
 
         Args:
-            folder: The model, or the page.
-            files: Its files.
-            message: The pull request's title.
-            author: Who asks; their open pull requests are looked through for the same files.
-
-        Returns:
-            The commit that holds the files: of the pull request, or of main if that holds them.
+            call: Asks the Hub; harmless where it was done before and only the answer got lost.
 
         Raises:
-            UploadError: A file's content did not arrive.
-            HUB_ERRORS: The Hub takes no commit.
+            ValueError: The token may not do what is asked, or HF_HUB_OFFLINE is set.
+            OSError: The error does not pass, or comes a sixth time.
         """
-        known = {url for url, _ in retried(lambda: self._pulls(author))}
+        for wait in (*_WAITS, None):
+            try:
+                return call()
+            except OfflineModeIsEnabled as error:
+                raise ValueError("HF_HUB_OFFLINE is set. Unset it to publish.") from error
+            except RuntimeError as error:  # about a large file, after several tries
+                cause = client_error(error.__cause__) if error.__cause__ else None
+                said = symptom(cause) if cause else f"did not get a file ({error})"
+                raise self._failed(said) from error
+            except Exception as error:
+                # Some answers are read before their status is looked at, and a server before the
+                # Hub that is out of order answers with HTML.
+                is_page = isinstance(error, json.JSONDecodeError)
+                cause = error if is_page else client_error(error)
+                if cause is None:
+                    raise
+                if isinstance(cause, HfHubHTTPError) and cause.response.status_code in (401, 403):
+                    raise ValueError(
+                        f"The token may not write to {self.repo_id}. The Hub {symptom(cause)}. "
+                        f"{LOGIN}"
+                    ) from error
+                if wait is None or not _may_pass(cause):
+                    raise self._failed(symptom(cause)) from error
+                seconds = _seconds_asked_for(cause, wait)
+                logger.warning("The Hub %s. Trying again in %g s.", symptom(cause), seconds)
+                time.sleep(seconds)
+        raise AssertionError("the last wait is None")
 
-        def attempt() -> Upload:
-            """The pull request that holds the files; a new one if there is none yet."""
-            parent = self.head(MAIN)
-            changes = self.changes(folder, files, parent)
-            if not changes:
-                return Upload(parent, self.url, False)
-            for url, commit in self._pulls(author):
-                if not self.changes(folder, files, commit):
-                    return Upload(commit, url, url not in known)
-            commit, pull = self._send(folder, changes, message, parent, MAIN, create_pr=True)
-            return Upload(commit, pull or self.url, True)
-
-        return retried(attempt)
-
-    def _pulls(self, author: str) -> list[tuple[str, str]]:
-        """Address and commit of an author's open pull requests."""
-        pulls = self.api.get_repo_discussions(
-            self.repo_id,
-            author=author,
-            discussion_type="pull_request",
-            discussion_status="open",
-            repo_type=self._kind,
+    def _failed(self, symptom: str) -> OSError:
+        return OSError(
+            f"Publishing {self.repo_id} failed: the Hub {symptom}. Publish again: what has arrived "
+            "is not sent again, and a commit holds all files or is not made."
         )
-        return [(pull.url, self.head(pull.git_reference or MAIN)) for pull in pulls]
-
-    def _send(
-        self,
-        folder: Path,
-        changes: Changes,
-        message: str,
-        parent: str,
-        revision: str,
-        create_pr: bool = False,
-    ) -> tuple[str, str | None]:
-        """Upload what has changed, then commit it in one request; the commit and a PR's address."""
-        added = [CommitOperationAdd(path, folder / path) for path in changes.changed]
-        deleted = [CommitOperationDelete(path, is_folder=False) for path in changes.stale]
-        try:
-            self.api.preupload_lfs_files(
-                self.repo_id,
-                added,
-                revision=revision,
-                create_pr=create_pr,
-                free_memory=False,
-                repo_type=self._kind,
-            )
-        except (*HUB_ERRORS, RuntimeError) as error:
-            if is_refusal(error):
-                raise
-            # huggingface_hub has tried several times; nothing has been committed.
-            reason = reason_of(error.__cause__ or error)
-            raise UploadError(
-                f"The files did not reach {self.repo_id}: {reason}. Nothing was changed there; "
-                "publish again later, and files that have arrived are not sent again."
-            ) from error
-        info = self.api.create_commit(
-            self.repo_id,
-            [*added, *deleted],
-            commit_message=message,
-            revision=revision,
-            parent_commit=parent,
-            create_pr=create_pr,
-            repo_type=self._kind,
-        )
-        return info.oid, info.pr_url
 
 
-def _is_same(path: Path, file: ModelFile, there: RepoFile) -> bool:
-    """Whether a file's content is that on the Hub, which gives git's hash or, of LFS, sha256."""
-    if file.size != there.size:
-        return False
-    if there.lfs is not None:
-        return _sha256(path) == there.lfs.sha256
-    blob = b"blob %d\0" % file.size + path.read_bytes()
-    return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == there.blob_id
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code in _PASSING
+    broken = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)
+    return isinstance(error, (*broken, json.JSONDecodeError))
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+def _seconds_asked_for(error: Exception, otherwise: float) -> float:
+    """The seconds that the Hub asks to wait, if it does."""
+    if not isinstance(error, HfHubHTTPError):
+        return otherwise
+    limit = parse_ratelimit_headers(error.response.headers)
+    if limit is not None and limit.remaining == 0 and error.response.status_code == 429:
+        return float(limit.reset_in_seconds)
+    after = error.response.headers.get("Retry-After", "").strip()
+    return float(after) if after.isdigit() else otherwise

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.distill.config import CorpusConfig
+from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.parts import (
-    FilePart,
-    ReadPart,
-    file_parts,
-    in_blocks,
-    in_shares,
-    read_parts,
-)
+from st_static.distill.corpus.sentences import Part, file_parts, in_blocks, in_shares, read_parts
 
 texts = st.lists(st.text("ab", max_size=9), max_size=20)
 
@@ -29,9 +23,9 @@ def corpus_of(folder: Path, files: list[list[str]], **options: object) -> Corpus
     return Corpus(CorpusConfig(files=str(folder), **options))
 
 
-def sized(*n_bytes: int) -> list[FilePart]:
+def sized(*n_bytes: int) -> list[Part]:
     """Parts that hold so much text, in blocks of ten characters."""
-    return [FilePart(number, [], "text", 10, size) for number, size in enumerate(n_bytes)]
+    return [Part(number, 10, n_bytes=size) for number, size in enumerate(n_bytes)]
 
 
 @given(texts, st.integers(1, 30))
@@ -47,7 +41,7 @@ def test_parts_hold_every_document_in_order(files: list[list[str]], size: int) -
     with tempfile.TemporaryDirectory() as folder:
         corpus = corpus_of(Path(folder), files)
         parts = file_parts(corpus, size)
-        blocks = [block for part in parts for _, block in part.blocks()]
+        blocks = [block for part in parts for block in part.blocks()]
         assert [text for block in blocks for text in block] == list(corpus)
     assert [part.number for part in parts] == list(range(len(parts)))
     assert [file for part in parts for file in part.files] == corpus.files
@@ -55,21 +49,6 @@ def test_parts_hold_every_document_in_order(files: list[list[str]], size: int) -
     # No two neighbours would have gone into one.
     neighbours = itertools.pairwise(parts)
     assert all(a.n_bytes + b.n_bytes > size for a, b in neighbours if len(b.files) == 1)
-
-
-@given(texts, st.integers(1, 30), st.integers(1, 8))
-def test_shares_of_a_part_have_each_block_of_it_once(
-    lines: list[str], size: int, n_shares: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        files = corpus_of(Path(folder), [lines]).files
-        whole = FilePart(0, files, "text", size, 0)
-        expected = dict(whole.blocks())
-        shares = [FilePart(0, files, "text", size, 0, share, n_shares) for share in range(n_shares)]
-        found = [block for share in shares for block in share.blocks()]
-    assert len(found) == len(expected) == whole.n_blocks
-    assert dict(found) == expected
-    assert {share.n_blocks for share in shares} == {whole.n_blocks}
 
 
 def test_many_small_files_are_few_parts_and_a_large_one_is_alone(tmp_path: Path) -> None:
@@ -118,21 +97,24 @@ def test_files_that_are_not_utf8_are_known_at_the_end(
     corpus = corpus_of(tmp_path, [["a"], ["b"]])
     (tmp_path / "000.txt").write_bytes("Käse\n".encode("latin-1"))
     (part,) = file_parts(corpus, 100)
-    assert dict(part.blocks()) == {0: ["K\ufffdse\n", "b\n"]}
+    assert list(part.blocks()) == [["K\ufffdse\n", "b\n"]]
     assert part.undecodable == {str(tmp_path / "000.txt")}
     assert (caplog.messages, corpus.undecodable) == ([], set())
 
 
-def test_documents_that_are_read_here_are_a_part_each_block(tmp_path: Path) -> None:
+def test_documents_that_are_read_here_are_a_part_each_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus = corpus_of(tmp_path, [["aaaa", "bbbb"], ["cccc"]], max_documents=2)
     assert not corpus.is_divisible
-    parts = list(read_parts(corpus, 4))
-    assert [list(part.blocks()) for part in parts] == [[(0, ["aaaa\n"])], [(0, ["bbbb\n"])]]
-    assert [(part.number, part.n_blocks, part.share) for part in parts] == [(0, 1, 0), (1, 1, 0)]
+    monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 4)
+    parts = list(read_parts(corpus))
+    assert [list(part.blocks()) for part in parts] == [[["aaaa\n"]], [["bbbb\n"]]]
+    assert [part.number for part in parts] == [0, 1]
 
 
 def test_a_part_is_named_by_its_files_without_its_text(tmp_path: Path) -> None:
     files = corpus_of(tmp_path, [["secret"], [], []]).files
-    assert str(FilePart(0, files, "text", 9, 9)) == f"{files[0]} to {files[2]} (share 1 of 1)"
-    assert str(FilePart(0, files[:1], "text", 9, 9, 1, 4)) == f"{files[0]} (share 2 of 4)"
-    assert str(ReadPart(7, ["secret"], set())) == "block 7 of the corpus"
+    assert str(Part(0, 9, files)) == f"{files[0]} to {files[2]} (share 1 of 1)"
+    assert str(Part(0, 9, files[:1], share=1, n_shares=4)) == f"{files[0]} (share 2 of 4)"
+    assert str(Part(7, 9, documents=["secret"])) == "block 7 of the corpus"

@@ -2,7 +2,6 @@
 
 import gzip
 import random
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -11,18 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from st_static import files as files_module
 from st_static.distill.config import CorpusConfig, SentencesConfig
-from st_static.distill.corpus import repetitions, sentences
-from st_static.distill.corpus.blocks import Block, write_block
+from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.repetitions import are_repeated
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.sentences import are_repeated, sentence_shards, write_sentences
 from st_static.distill.engines import Processes
 from st_static.files import read_table
 
@@ -46,7 +42,7 @@ class AnyOrder:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks, and many ranges of keys."""
     monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 60)
-    monkeypatch.setattr(repetitions, "KEYS_PER_RANGE", 5)
+    monkeypatch.setattr(sentences, "KEYS_PER_RANGE", 5)
 
 
 def corpus_of(folder: Path, files: list[list[str]], **options: Any) -> Corpus:
@@ -81,16 +77,6 @@ def first_of_each(lines: Iterable[str]) -> list[str]:
             found.append(line)
         seen.add(line.lower())
     return found
-
-
-def test_reading_a_block_takes_no_memory(tmp_path: Path) -> None:
-    keys = np.arange(100_000, dtype=np.uint64)
-    texts = pa.array([""]).take(pa.array(np.zeros(len(keys), np.int64)))
-    write_block(tmp_path / "block", pa.table([texts, keys], schema=repetitions.SCHEMA), {})
-    before = pa.total_allocated_bytes()
-    block = Block.read(tmp_path / "block")
-    assert pa.total_allocated_bytes() - before < keys.nbytes // 2
-    assert block.sorted_keys.tolist() == keys.tolist()
 
 
 # -- the same for any workers ----------------------------------------------------------
@@ -146,10 +132,8 @@ def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path: Path) -
     (tmp_path / "out").mkdir()
     figures = write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3))
     shards = sentence_shards(tmp_path / "out")
-    names = [f"sentences-{number:05d}" for number in range(len(shards))]
-    assert sorted(contents(tmp_path / "out")) == sorted(
-        ["blocks.json", *(f"{name}.{kind}" for name in names for kind in ("arrow", "json"))]
-    )
+    names = [f"sentences-{number:05d}.arrow" for number in range(len(shards))]
+    assert sorted(contents(tmp_path / "out")) == ["blocks.json", *names]
     assert figures["read"] == sum(map(len, documents(6)))
     assert figures["repeated"] == 2 * 6 - 1
     assert figures["bytes"] == sum(map(len, corpus))
@@ -230,8 +214,6 @@ def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(
         with stop_after(monkeypatch, None) as rest:
             assert write_sentences(corpus, folder, CONFIG, AnyOrder(2, seed=1)) == figures
         assert contents(folder) == contents(tmp_path / "whole")
-        if first[-1].startswith("sentences-") and first[-1].endswith(".json"):
-            first.pop()  # a shard's counts are not whole without the shard
         assert sorted([*first, *rest]) == sorted(every)
 
 
@@ -327,10 +309,10 @@ def test_what_workers_get_says_what_it_is(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "corpus", documents(4))
     (tmp_path / "out").mkdir()
     write_sentences(corpus, tmp_path / "out", CONFIG, Telling(1))
-    part, key_range, block = said
+    part, *files = said
     assert part.startswith(str(tmp_path / "corpus"))
-    assert re.fullmatch(r"range 1 of \d+ of the sentences' keys", key_range)
-    assert block == str(tmp_path / "out/blocks/block-00000-00000.arrow")
+    names = ["blocks/repeated-00000.arrow", "sentences-00000.arrow"]
+    assert files == [str(tmp_path / "out" / name) for name in names]
 
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
@@ -353,7 +335,6 @@ def test_files_that_are_not_utf8_are_warned_of_once(
     assert [message.partition(" is not UTF-8")[0] for message in caplog.messages] == latin
     assert corpus.undecodable == set(latin)
     # A run that goes on does not read them again, and tells of them all the same.
-    (tmp_path / "out" / "sentences-00000.json").touch()
     resumed = Corpus(named)
     write_sentences(resumed, tmp_path / "out", CONFIG, Processes(workers))
     assert resumed.undecodable == set(latin)

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
-from st_static.distill.corpus import vocabulary
 from st_static.distill.corpus.vocabulary import (
     choose_pieces,
     choose_words,
     most_frequent,
-    see_words,
     single_characters,
     tokens_of,
     write_vocabulary,
@@ -99,33 +97,14 @@ def in_order(counts: dict[str, int]) -> list[tuple[str, int]]:
     st.integers(0, 20),
     st.randoms(use_true_random=False),
 )
-def test_the_most_frequent_of_a_stream_are_those_of_the_whole(
+def test_the_most_frequent_of_parts_are_those_of_the_whole(
     counts: dict[str, int], n_parts: int, size: int, rng: random.Random
 ) -> None:
     rows = list(counts.items())
     rng.shuffle(rows)
     parts = [table_of(dict(rows[number::n_parts])) for number in range(n_parts)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vocabulary, "CHUNKS_AT_A_TIME", 3)  # so that some are merged on the way
-        kept = most_frequent(iter(parts), size)
+    kept = most_frequent(parts, size)
     assert list(zip(*kept.to_pydict().values(), strict=True)) == in_order(counts)[:size]
-
-
-@pytest.mark.parametrize("n_files", [1, 2, 7])
-def test_what_is_seen_in_files_is_what_is_seen_in_one(tmp_path: Path, n_files: int) -> None:
-    counts = {f"w{number}ü": 1 + number % 9 for number in range(300)} | {"...": 90, "ab" * 60: 80}
-    rows = list(counts.items())
-    files = [tmp_path / f"{number}.arrow" for number in range(n_files)]
-    for number, file in enumerate(files):
-        write_table(file, table_of(dict(rows[number::n_files])))
-    seen = see_words(files, VocabularyConfig(size=20, min_count=3), Processes(1))
-    assert seen.n_words == 302
-    assert seen.characters == single_characters(counts)
-    assert seen.characters[-1].startswith("##")
-    spoken = {w: n for w, n in counts.items() if n >= 3 and w.startswith("w")}
-    found = list(zip(*seen.frequent.to_pydict().values(), strict=True))
-    assert 20 < len(found) < len(spoken)
-    assert found == in_order(spoken)[: len(found)]
 
 
 # -- the stage -------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def test_ranges_depend_on_the_size_of_the_corpus(
     assert n_ranges_of(shards) == 31
 
 
-@pytest.mark.parametrize("step", ["count_chunks", "words_of_chunks", "_merge_words"])
+@pytest.mark.parametrize("step", ["_count_shard", "_merge_range"])
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_counting_that_was_interrupted_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: int
@@ -177,7 +177,7 @@ def test_counting_that_was_interrupted_goes_on(
     shards = write_shards(tmp_path, texts)
     monkeypatch.setattr(word_counts, "n_ranges_of", lambda _: 3)
     calls = Counter[str]()
-    for name in ("count_chunks", "words_of_chunks", "_merge_words"):
+    for name in ("_count_shard", "_merge_range"):
         monkeypatch.setattr(
             word_counts, name, partial(interrupted, getattr(word_counts, name), name, calls)
         )
@@ -191,8 +191,7 @@ def test_counting_that_was_interrupted_goes_on(
         assert times == {file: file.stat().st_mtime_ns for file in times}
     assert found == reference_counts(text for part in texts for text in part)
     assert sorted(tmp_path.iterdir()) == shards
-    expected = {"count_chunks": 3, "words_of_chunks": 3, "_merge_words": 3}
-    assert calls == expected | {step: 3 - after}
+    assert calls == {"_count_shard": 3, "_merge_range": 3} | {step: 3 - after}
 
 
 def test_the_bar_tells_the_sentences_that_are_counted(tmp_path: Path, told: dict[str, str]) -> None:

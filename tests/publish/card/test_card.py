@@ -16,7 +16,7 @@ from small_build import model_bytes, small_config
 from st_static import export_onnx
 from st_static.cli import main
 from st_static.commands.build import parse_build
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish.card import figures

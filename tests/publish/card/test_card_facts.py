@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
 from st_static.cli import main
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.evaluate.speed import FAST, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START

@@ -10,9 +10,8 @@ import pytest
 from card_results import as_if_idle, facts_of, write_result
 
 from st_static.distill.work_directory import WorkDirectory
-from st_static.evaluate.evaluated_model import revision_of
-from st_static.evaluate.published import read_published
-from st_static.evaluate.scores import counted_parts, read_results
+from st_static.evaluate.models import revision_of
+from st_static.evaluate.scores import counted_parts, read_published, read_results
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages

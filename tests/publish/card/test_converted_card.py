@@ -7,7 +7,7 @@ from card_results import write_result
 from huggingface_hub import ModelCard
 
 from st_static.cli import main
-from st_static.evaluate.evaluated_model import revision_of
+from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.convert import Source, convert
 from st_static.model.notes import NOTES_START

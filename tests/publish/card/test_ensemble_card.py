@@ -13,8 +13,8 @@ from st_static.cli import main
 from st_static.ensemble import build_ensemble as ensemble_recipe
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.evaluate.evaluated_model import revision_of
-from st_static.evaluate.task_languages import languages_of_model
+from st_static.evaluate.models import revision_of
+from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json, write_json
 from st_static.model.export import export_model
 from st_static.model.notes import NOTES_START

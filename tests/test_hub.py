@@ -24,18 +24,16 @@ from hub_store import Blob, Repository, goes_to_lfs
 from small_build import save_tiny_teacher
 from transformers.utils import hub as transformers_hub
 
-from st_static import hub_request
+from st_static import hub as hub_module
 from st_static.cli import main
 from st_static.distill.config import CorpusConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.evaluated_model import EvaluatedModel
-from st_static.evaluate.load_model import load_model
-from st_static.evaluate.task_languages import languages_of_model
-from st_static.evaluate.tasks import find_tasks
-from st_static.hub_access import (
+from st_static.evaluate.models import EvaluatedModel, load_model
+from st_static.evaluate.tasks import find_tasks, languages_of_model
+from st_static.hub import (
     HubUnavailableError,
     looks_like_path,
     offline,
@@ -64,7 +62,7 @@ def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-    monkeypatch.setattr(hub_request, "_answers", {})
+    monkeypatch.setattr(hub_module, "_answers", {})
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
@@ -100,7 +98,7 @@ def go_away(hub: Hub) -> None:
     """Let the Hub be out of order from now on, some time after its last answer."""
     hub.requests.clear()
     hub.fail("", status=503, times=99)
-    hub_request._answers.clear()
+    hub_module._answers.clear()
 
 
 def static_model(folder: Path) -> Path:
@@ -158,7 +156,7 @@ def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
 ) -> None:
     url, connections = slow_server
     point_to(url, monkeypatch)
-    monkeypatch.setattr(hub_request, "_LIMIT", 0.3)
+    monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
     for require in (require_model, require_dataset):
         with pytest.raises(ValueError, match=r"does not answer within 0\.3 s, and the"):
             require("org/x")
@@ -168,13 +166,13 @@ def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
 def test_a_hub_that_never_answers(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         point_to(f"http://127.0.0.1:{server.getsockname()[1]}", monkeypatch)
-        monkeypatch.setattr(hub_request, "_LIMIT", 0.3)
+        monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
         with pytest.raises(ValueError, match=r"does not answer within 0\.3 s"):
             require_model("org/x")
 
 
 def test_ten_seconds_are_the_limit() -> None:
-    assert hub_request._LIMIT == 10
+    assert hub_module._LIMIT == 10
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 404])
@@ -193,7 +191,7 @@ def test_a_page_of_something_else_is_not_the_hub(hub: Hub) -> None:
 
 def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
     require_hub("org/new")
-    hub_request._answers.clear()
+    hub_module._answers.clear()
     hub.fail("GET", status=503)
     with pytest.raises(HubUnavailableError, match=r"answers 503 .*HF_ENDPOINT"):
         require_hub("org/new")
@@ -358,7 +356,7 @@ def test_a_name_that_looks_like_a_path_is_a_path(
 LOAD_FOLDERS = """
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
-from st_static.evaluate.load_model import load_model
+from st_static.evaluate.models import load_model
 load_model("models/ours")
 Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
 """
@@ -572,7 +570,7 @@ def test_a_task_whose_data_are_cached_runs_without_the_hub(
     result = json.loads((outcome.folder / "STS12.json").read_text())
     assert result["dataset_revision"] == dataset["revision"]
     # Its results are there now, so that nothing is asked for.
-    hub_request._answers.clear()
+    hub_module._answers.clear()
     assert run_tasks(plain_model(), two_tasks[1:], tmp_path).scores == outcome.scores
     assert len(hub.requests) == 1
 

@@ -11,14 +11,16 @@ import polars as pl
 import pytest
 
 from st_static.cli import main
-from st_static.evaluate.compare import S2S_TASKS, compare
-from st_static.evaluate.published import (
+from st_static.evaluate.scores import (
     PUBLISHED_FILE,
+    S2S_TASKS,
+    ModelScores,
+    compare,
     find_published,
     read_published,
+    read_results,
     sources_of,
 )
-from st_static.evaluate.scores import ModelScores, read_results
 from st_static.evaluate.tables import as_markdown, write_table
 
 UPDATE = Path(__file__).parents[2] / "benchmarks/update_published.py"

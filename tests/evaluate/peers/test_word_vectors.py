@@ -1,6 +1,6 @@
-"""Random LSTMs and echo state networks, against their recurrences in numpy, word by word."""
+"""SIF, random projections and random recurrent networks, against plain computations."""
 
-import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,20 +8,84 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from st_static.evaluate.peers import random_recurrent
-from st_static.evaluate.peers.random_recurrent import (
+from st_static.evaluate.peers import word_vectors
+from st_static.evaluate.peers.word_vectors import (
+    RandomProjection,
     RandomRecurrentEncoder,
+    SmoothInverseFrequency,
     echo_state_network,
     random_lstm,
 )
-from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.model.text_vectors import WordVectors
+
+ROWS = {"the": [1.0, 0, 0], "cat": [0, 2, 0], "sat": [0, 0, -3], "mat": [1, 1, 1]}
+TEXTS = ["The cat sat", "the unseen MAT", "", "nothing known", "cat cat mat"]
+
+
+@pytest.fixture
+def vectors():
+    return WordVectors(list(ROWS), np.array(list(ROWS.values())))
+
+
+def test_sif_is_a_weighted_mean_without_the_common_direction(vectors):
+    counts = {"the": 60, "cat": 30, "mat": 10}
+    sif = SmoothInverseFrequency(vectors, counts, TEXTS, a=0.01)
+    weights = {word: 0.01 / (0.01 + counts.get(word, 0) / 100) for word in ROWS}
+
+    def weighted(text):
+        words = [word for word in text.lower().split() if word in ROWS]
+        rows = [weights[word] * np.array(ROWS[word]) for word in words]
+        return np.mean(rows, axis=0) if rows else np.zeros(3)
+
+    means = np.array([weighted(text) for text in TEXTS])
+    values, directions = np.linalg.eigh(means.T @ means)
+    common = directions[:, values.argmax()]
+    expected = means - np.outer(means @ common, common)
+    np.testing.assert_allclose(sif.encode(TEXTS), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
+def test_random_projections_project_words_and_pool(vectors, pooling, relu):
+    borep = RandomProjection(vectors, dimension=50, pooling=pooling, relu=relu)
+    W = borep.projection  # noqa: N806
+    assert W.shape == (3, 50)
+    assert 0.4 < np.abs(W).max() <= 1 / np.sqrt(3)
+    for text, found in zip(TEXTS, borep.encode(TEXTS), strict=True):
+        words = [np.array(ROWS[word]) @ W for word in text.lower().split() if word in ROWS]
+        expected = getattr(np, pooling)(words, axis=0) if words else np.zeros(50)
+        np.testing.assert_allclose(found, expected.clip(0) if relu else expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
+def test_random_projections_leave_out_words_whose_row_is_zero(vectors, pooling):
+    """As that of the unknown word is in tables that have one."""
+    table = vectors.table.copy()
+    table[2] = 0
+    borep = RandomProjection(replace(vectors, table=table), dimension=50, pooling=pooling)
+    found = borep.encode(["the cat sat", "sat sat"])
+    np.testing.assert_allclose(found, borep.encode(["the cat", ""]), atol=1e-6)
+    assert found[0].min() < 0
+
+
+def test_another_seed_is_another_projection(vectors):
+    first, again, other = (RandomProjection(vectors, seed=seed).projection for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
 
 H = 5
 # The last word's row is one of zeros, as that of an unknown word is.
-WORDS = {"the": 0, "cat": 1, "sat": 2, "mat": 3, "zero": 4}
-TABLE = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-TABLE[4] = 0
-TEXTS = ["The cat sat", "", "mat", "unseen zero", "the zero cat unseen the mat sat", "sat cat the"]
+WORDS = WordVectors(["the", "cat", "sat", "mat", "zero"], np.zeros((5, 3), np.float32))
+WORDS.table[:4] = np.random.default_rng(0).normal(size=(4, 3))
+SENTENCES = [
+    "The cat sat",
+    "",
+    "mat",
+    "unseen zero",
+    "the zero cat unseen the mat sat",
+    "sat cat the",
+]
 NETWORKS = {"lstm": random_lstm, "esn": echo_state_network}
 
 
@@ -51,9 +115,10 @@ def esn_states(weights, words):
 
 
 def by_hand(kind, network, text, pooling):
-    words = [TABLE[WORDS[word]] for word in text.lower().split() if WORDS.get(word, 4) != 4]
-    if not words:
+    known = [WORDS.words.index(word) for word in text.lower().split() if word in WORDS.words[:4]]
+    if not known:
         return np.zeros(2 * H)
+    words = WORDS.table[known]
     run = {"lstm": lstm_states, "esn": esn_states}[kind]
     directions = {"l0": words, "l0_reverse": words[::-1]}
     sides = []
@@ -69,14 +134,8 @@ def by_hand(kind, network, text, pooling):
     return getattr(np, pooling)(states, axis=0)
 
 
-def tokenize(texts):
-    rows = [[WORDS[word] for word in text.lower().split() if word in WORDS] for text in texts]
-    values = np.array([*itertools.chain(*rows)], np.int32)
-    return Ragged(values, offsets_of(np.array([*map(len, rows)], int)))
-
-
 def encoder_of(network, pooling):
-    return RandomRecurrentEncoder(tokenize, TABLE, network, pooling)
+    return RandomRecurrentEncoder(WORDS.tokenize, WORDS.table, network, pooling)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
@@ -84,21 +143,21 @@ def encoder_of(network, pooling):
 def test_states_follow_the_recurrence_in_both_directions(kind, pooling):
     network = NETWORKS[kind](3, H)
     encoder = encoder_of(network, pooling)
-    expected = [by_hand(kind, network, text, pooling) for text in TEXTS]
+    expected = [by_hand(kind, network, text, pooling) for text in SENTENCES]
     assert encoder.dimension == 2 * H
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(SENTENCES), expected, atol=1e-6)
     assert np.abs(expected[0]).min() > 0.001
     assert not np.allclose(expected[0], expected[5], atol=1e-3)  # the order of words counts
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.lists(st.sampled_from([*WORDS, "unseen"]), max_size=9), max_size=20))
+@given(st.lists(st.lists(st.sampled_from([*WORDS.words, "unseen"]), max_size=9), max_size=20))
 def test_a_text_has_the_same_vector_in_any_batch(texts):
     texts = [" ".join(text) for text in texts]
     encoder = encoder_of(random_lstm(3, H), "max")
     alone = [encoder.encode([text])[0] for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(random_recurrent, "_BATCH_WORDS", 6)
+        patch.setattr(word_vectors, "_BATCH_WORDS", 6)
         together = encoder.encode(texts)
     assert together.shape == (len(texts), 2 * H)
     np.testing.assert_allclose(together, np.reshape(alone, (-1, 2 * H)), atol=1e-6)

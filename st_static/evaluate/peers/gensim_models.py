@@ -1,0 +1,212 @@
+"""Peers that need the package gensim: Sent2Vec's files, and Paragraph Vectors."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from st_static.dependencies import private_name
+from st_static.distill.corpus.word_counts import split_all_words
+from st_static.evaluate.peers import package_of_peer
+from st_static.model.text_vectors import WordVectors
+from st_static.model.tokenizer import Normalization
+from st_static.tokens.ragged import Ragged, offsets_of
+
+_MAGIC = 793712314  # of fastText's files
+_SENT2VEC = 4  # the header's kind of model; fastText's own are 1 to 3
+_HASH_FACTOR = np.uint64(116049371)
+
+_SEED = 0
+# The best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split.
+_SAMPLE = {"dbow": 1e-4, "dm": 1e-3}
+# Without word vectors trained beside those of texts, DBOW is far worse there.
+_OPTIONS = {
+    "vector_size": 300,
+    "window": 5,
+    "min_count": 5,
+    "negative": 5,
+    "epochs": 20,
+    "dbow_words": 1,
+}
+# A new text is short, and most of its frequent words are left out of each epoch.
+_EPOCHS_OF_NEW_TEXT = 100
+_TEXTS_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True)
+class Sent2Vec:
+    """Sent2Vec (Pagliardini et al. 2018): the mean over a text's words and word n-grams.
+
+    Attributes:
+        words: The words, with the whole table's first V rows.
+        table: Vectors of the words and of the buckets of n-grams, [V + buckets, D].
+        n: Longest n-gram, in words.
+    """
+
+    words: WordVectors
+    table: NDArray[np.float32]
+    n: int
+
+    def tokenize(self, texts: Sequence[str]) -> Ragged:
+        """Rows of each text's known words and of their n-grams, [B rows].
+
+        Words are found as `st_static.model.word_tokenizer` says; unknown ones are left out before
+        n-grams are formed.
+        """
+        words = self.words.tokenize(texts)
+        text = words.row_of_value
+        n_words = len(self.words.table)
+        buckets = np.uint64(max(1, len(self.table) - n_words))
+        rows, owners = [words.values.astype(np.int64)], [text]
+        hashed = words.values.astype(np.uint64)
+        for k in range(1, self.n):
+            # The hash of words i … i + k; 64-bit integers wrap around, as in C.
+            hashed = hashed[:-1] * _HASH_FACTOR + words.values[k:].astype(np.uint64)
+            within = text[k:] == text[: len(text) - min(k, len(text))]
+            rows.append(n_words + (hashed[within] % buckets).astype(np.int64))
+            owners.append(text[k:][within])
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        lengths = np.bincount(owner, minlength=len(texts))
+        return Ragged(np.concatenate(rows)[order].astype(np.int32), offsets_of(lengths))
+
+
+class _WholeReader(io.BufferedReader):
+    """Raises at the end of the file, where gensim would read on for ever."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read `size` bytes; EOFError if there are fewer."""
+        data = super().read(size)
+        if size is not None and len(data) < size:
+            raise EOFError
+        return data
+
+
+def read_sent2vec(file: Path) -> Sent2Vec:
+    """Read a binary model of Sent2Vec.
+
+    The format is fastText's, version 12: a header, the words, and one matrix with a row for each
+    word and, after them, a row for each bucket that n-grams of words are hashed into.
+
+    Raises:
+        ValueError: The file is missing or no model of Sent2Vec, or gensim is not installed.
+    """
+    with package_of_peer("sent2vec", "gensim"):
+        from gensim import models
+    # gensim's public loader drops words that it counts zero times, which would shift rows.
+    reader = private_name(models, "_fasttext_bin", "gensim 4.4")
+    if not file.is_file():
+        raise ValueError(f"There is no file {file}. Expected a binary model of Sent2Vec.")
+    with _WholeReader(io.FileIO(file)) as stream:
+        try:
+            if struct.unpack("<10i", stream.read(10 * 4))[::9] != (_MAGIC, _SENT2VEC):
+                raise ValueError(
+                    f"{file} is not a binary model of Sent2Vec. For text vectors: glove:FILE."
+                )
+            stream.seek(0)
+            model = reader.load(stream, full_model=False)
+        except (EOFError, AssertionError) as error:
+            raise ValueError(
+                f"{file} was cut off, or is not a binary model of Sent2Vec."
+            ) from error
+    table: NDArray[np.float32] = model.vectors_ngrams
+    return Sent2Vec(
+        WordVectors(list(model.raw_vocab), table[: model.nwords]), table, model.word_ngrams
+    )
+
+
+class ParagraphVectors:
+    """Paragraph Vectors (Le and Mikolov 2014), trained on given text by gensim's Doc2Vec.
+
+    They predict a text's words: alone (DBOW), or with the words around each (DM). Words are
+    lower-cased and split at white space and punctuation. gensim reads the first 10,000 known words
+    of a text.
+
+    Args:
+        texts: The texts to train on.
+        architecture: DBOW, with word vectors trained beside it, or DM with the mean of its inputs.
+        options: Options of gensim's Doc2Vec other than the defaults here.
+
+    Raises:
+        ValueError: gensim is not installed, or no word occurs often enough.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], architecture: Literal["dbow", "dm"], **options: Any
+    ) -> None:
+        with package_of_peer("doc2vec", "gensim"):
+            from gensim.models import doc2vec
+        is_dm = architecture == "dm"
+        self._update = doc2vec.train_document_dm if is_dm else doc2vec.train_document_dbow
+        # What gensim computes in: a sum of errors; of DM, also the mean of the inputs.
+        self._n_buffers = 2 if is_dm else 1
+        words = split_all_words(pa.array(texts, pa.string()), Normalization())
+        # Several workers would change the vectors from run to run.
+        fixed = {"dm": int(is_dm), "seed": _SEED, "workers": 1, "sample": _SAMPLE[architecture]}
+        self.model = doc2vec.Doc2Vec(**{**_OPTIONS, **fixed, **options})
+        epochs = self.model.epochs
+        with tqdm(total=(1 + epochs) * len(words), unit="text", disable=None) as progress:
+            documents = _Documents(words, doc2vec.TaggedDocument, progress)
+            self.model.build_vocab(documents)
+            if not len(self.model.wv):
+                raise ValueError(
+                    f"No word occurs {self.model.min_count} times in the {len(words)} texts. "
+                    "Expected more text."
+                )
+            self.model.train(documents, total_examples=len(words), epochs=epochs)
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.model.vector_size)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts [B] to vectors [B, D]; zero for a text without a known word.
+
+        gensim's `infer_vector` begins at random numbers that differ from one Python process to the
+        next, and in each call. Here a text begins at zero and always draws the same words.
+        """
+        words = split_all_words(pa.array(texts, pa.string()), Normalization())
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        lock = np.ones(1, dtype=np.float32)
+        for row, text in enumerate(words.to_pylist()):
+            self.model.random.seed(_SEED)
+            # gensim computes in these; what it makes itself, it frees too early.
+            buffers = [np.zeros(self.dimension, dtype=np.float32) for _ in range(self._n_buffers)]
+            # Only the text's own row is trained: the network stays as it is.
+            for rate in np.linspace(self.model.alpha, self.model.min_alpha, _EPOCHS_OF_NEW_TEXT):
+                self._update(
+                    self.model,
+                    text,
+                    [row],
+                    rate,
+                    *buffers,
+                    learn_words=False,
+                    learn_hidden=False,
+                    doctag_vectors=vectors,
+                    doctags_lockf=lock,
+                )
+        return vectors
+
+
+class _Documents:
+    """Training texts that gensim reads several times."""
+
+    def __init__(self, words: pa.ListArray, tagged: type, progress: tqdm[Any]) -> None:
+        self._words, self._tagged, self._progress = words, tagged, progress
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self._words), _TEXTS_AT_A_TIME):
+            part = self._words.slice(start, _TEXTS_AT_A_TIME).to_pylist()
+            for number, words in enumerate(part, start):
+                yield self._tagged(words, [number])
+            self._progress.update(len(part))

@@ -1,0 +1,205 @@
+"""Text vectors made of word vectors: SIF's weights, and floors with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+from st_static.model.text_vectors import WordVectors
+from st_static.model.vectors import has_vector, sentence_means
+from st_static.tokens.ragged import Ragged
+
+# Words of a batch, padding included: in 4,096 dimensions, their states fill 64 MB.
+_BATCH_WORDS = 4096
+
+
+class SmoothInverseFrequency:
+    """SIF (Arora et al. 2017): words weighted by a / (a + p(w)), the common direction removed.
+
+    Args:
+        vectors: Word vectors.
+        counts: How often each word occurs in a corpus; at least one does.
+        texts: A sample of the corpus with some of the words, from which the common direction is
+            taken.
+        a: The weight's parameter.
+    """
+
+    def __init__(
+        self,
+        vectors: WordVectors,
+        counts: Mapping[str, int],
+        texts: Sequence[str],
+        a: float = 1e-3,
+    ) -> None:
+        self.vectors = vectors
+        total = sum(counts.values())
+        p = np.array([counts.get(word, 0) / total for word in vectors.words], dtype=np.float32)
+        self.table = vectors.table * (a / (a + p))[:, None]
+        means = sentence_means(self.table, vectors.tokenize(texts))
+        # The first right singular vector, not centred (their algorithm 1).
+        self.common = np.linalg.svd(means, full_matrices=False)[2][0]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts [B] to vectors [B, D]."""
+        means = sentence_means(self.table, self.vectors.tokenize(texts))
+        vectors: NDArray[np.float32] = means - np.outer(means @ self.common, self.common)
+        return vectors
+
+
+@dataclass(frozen=True)
+class RandomProjection:
+    """Bag of random embedding projections (BOREP, Wieting and Kiela 2019): a floor.
+
+    Each word vector goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)].
+
+    Args:
+        vectors: Word vectors, of dimension d.
+        dimension: Output dimension D.
+        pooling: How a text's words are pooled: by `mean`, `max` or `sum`. The sum has the cosines
+            of the mean, but longer vectors for longer texts, which a classifier may use.
+        relu: Negative values of the pooled vector become 0.
+        seed: Seed of the matrix.
+    """
+
+    vectors: WordVectors
+    dimension: int = 4096
+    pooling: str = "mean"
+    relu: bool = False
+    seed: int = 0
+    projection: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        d = self.vectors.table.shape[1]
+        rng = np.random.default_rng(self.seed)
+        matrix = rng.uniform(-1 / np.sqrt(d), 1 / np.sqrt(d), (d, self.dimension))
+        object.__setattr__(self, "projection", matrix.astype(np.float32))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts [B] to vectors [B, D]; zero for a text without a known word."""
+        table = self.vectors.table
+        words = _known_words(table, self.vectors.tokenize(texts))
+        if self.pooling == "max":
+            pooled = np.zeros((len(texts), self.dimension), dtype=np.float32)
+            for row in np.flatnonzero(words.lengths):
+                ids = words.values[words.offsets[row] : words.offsets[row + 1]]
+                pooled[row] = (table[ids] @ self.projection).max(axis=0)
+        else:
+            # A mean commutes with the projection, and so does a sum.
+            pooled = sentence_means(table, words) @ self.projection
+            if self.pooling == "sum":
+                pooled *= words.lengths.astype(np.float32)[:, None]
+        return np.maximum(pooled, 0) if self.relu else pooled
+
+
+@dataclass(frozen=True)
+class RandomRecurrentEncoder:
+    """The mean or maximum of a random network's states over a text's known words: a floor.
+
+    It is one of those of Wieting and Kiela (2019).
+
+    Args:
+        tokenize: Texts [B] to rows of the table, [B rows].
+        table: Word vectors, [V, d]; a row of zeros is that of an unknown word, which is left out.
+        network: A bidirectional network from d to H dimensions in each direction.
+        pooling: How the states of both directions are pooled over a text's words.
+    """
+
+    tokenize: Callable[[Sequence[str]], Ragged]
+    table: NDArray[np.float32]
+    network: nn.RNNBase
+    pooling: Literal["mean", "max"]
+
+    @property
+    def dimension(self) -> int:
+        """2 H."""
+        return 2 * int(self.network.hidden_size)
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts [B] to vectors [B, 2 H]; zero for a text without a known word."""
+        words = _known_words(self.table, self.tokenize(texts))
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # Batches of similar lengths, the longest first; texts without words keep their zeros.
+        order = np.argsort(words.lengths, kind="stable")
+        order = order[words.lengths[order] > 0]
+        while len(order):
+            size = max(1, _BATCH_WORDS // int(words.lengths[order[-1]]))
+            rows, order = order[-size:], order[:-size]
+            batch = words.take(rows)
+            known = self.table[batch.values].astype(np.float32)
+            sequences = [torch.from_numpy(text) for text in np.split(known, batch.offsets[1:-1])]
+            # Packed, so that the way back begins at each text's own last word.
+            states = self.network(pack_sequence(sequences, enforce_sorted=False))[0]
+            padding = -torch.inf if self.pooling == "max" else 0.0
+            padded, lengths = pad_packed_sequence(states, batch_first=True, padding_value=padding)
+            is_max = self.pooling == "max"
+            pooled = padded.amax(dim=1) if is_max else padded.sum(dim=1) / lengths[:, None]
+            vectors[rows] = pooled.numpy()
+        return vectors
+
+
+def _known_words(table: NDArray[np.float32], ids: Ragged) -> Ragged:
+    return ids.filter(has_vector(table)[ids.values])
+
+
+def random_lstm(d: int, hidden: int = 2048, seed: int = 0) -> nn.LSTM:
+    """A bidirectional LSTM as it is before training.
+
+    As in the paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], which is what torch does.
+
+    Args:
+        d: Dimension of the word vectors.
+        hidden: H, that of the states of each direction.
+        seed: Seed of the weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.LSTM(d, hidden, bidirectional=True)
+
+
+def echo_state_network(
+    d: int,
+    hidden: int = 2048,
+    seed: int = 0,
+    input_scale: float = 0.1,
+    sparsity: float = 0.5,
+    spectral_radius: float = 0.7,
+) -> nn.RNN:
+    """A bidirectional echo state network: h_t = tanh(W_in x_t + W h_{t-1}), without biases.
+
+    The defaults are those of the command that the paper's authors print, whose radius of 1 becomes
+    about 0.7 when half of the recurrent weights are set to 0 after it. They tune ReLU or no
+    activation by task; tanh is that of Jaeger (2001).
+
+    Args:
+        d: Dimension of the word vectors.
+        hidden: H, that of the states of each direction.
+        seed: Seed of the weights.
+        input_scale: Input weights W_in are U[-input_scale, input_scale].
+        sparsity: Expected share of zeros among the recurrent weights W.
+        spectral_radius: Largest absolute eigenvalue of W; below 1, states forget the beginning.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        network = nn.RNN(d, hidden, bias=False, bidirectional=True)
+        for name, weights in network.named_parameters():
+            if name.startswith("weight_ih"):
+                weights.uniform_(-input_scale, input_scale)
+            else:
+                weights.uniform_(-0.5, 0.5).mul_(torch.rand_like(weights) >= sparsity)
+                weights.mul_(spectral_radius / torch.linalg.eigvals(weights).abs().max())
+    return network
+
+
+NETWORKS: dict[str, Callable[[int], nn.RNNBase]] = {
+    "random-lstm": random_lstm,
+    "esn": echo_state_network,
+}
+"""Each kind of network by its name."""

@@ -1,0 +1,402 @@
+"""Asking the Hugging Face Hub for models and datasets, and what its errors mean.
+
+Libraries that load from the Hub ask for each file, and again and again where no answer comes. So
+one request with a limit goes first. Where it fails, a copy in the cache is used instead, and the
+libraries are told not to ask.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from st_static.arguments import check_model_name
+
+RepoType = Literal["model", "dataset"]
+
+logger = logging.getLogger(__name__)
+
+_LIMIT = 10.0
+"""Seconds that the Hub has for its answer, looking up its name included."""
+_REMEMBERED = 60.0
+"""Seconds for which it is remembered what the Hub gives, and that it cannot be reached."""
+_answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
+_SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_REMEDY = (
+    "Check the connection and HF_ENDPOINT, or {download} where there is a connection, copy the "
+    "cache and set HF_HUB_OFFLINE=1"
+)
+
+
+class HubUnavailableError(ValueError):
+    """The Hub cannot be asked, and the cache does not have what was looked for.
+
+    Attributes:
+        cause: What was tried.
+    """
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}. {remedy}.")
+        self.cause = cause
+
+
+def require_model(
+    name: str,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_folder: str | Path | None = None,
+    otherwise: str = "name a local folder instead",
+) -> Path | None:
+    """Make sure that a model can be had, without loading it.
+
+    Args:
+        name: A folder, or an id on the Hub; what looks like a path is a path.
+        revision: Branch, tag or commit on the Hub.
+        token: The Hub's token; by default the one that was logged in with.
+        cache_folder: Where downloads are kept; by default the Hub's cache.
+        otherwise: What can be done without the Hub, for the message.
+
+    Returns:
+        The copy in the Hub's cache if it is to be used instead of asking the Hub; else None.
+
+    Raises:
+        ValueError: There is no such folder, it is a file, or the Hub does not give the model.
+        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
+    """
+    if Path(name).exists():
+        check_model_name(name)
+        return None
+    if looks_like_path(name):
+        raise ValueError(_no_folder(name))
+    return _require("model", name, revision, token, cache_folder, otherwise)
+
+
+def require_dataset(
+    name: str, revision: str | None = None, otherwise: str = "use local files instead"
+) -> Path | None:
+    """Make sure that a dataset can be had, without loading it.
+
+    Args:
+        name: A folder, or an id on the Hub.
+        revision: Branch, tag or commit on the Hub.
+        otherwise: What can be done without the Hub, for the message.
+
+    Returns:
+        The copy in the cache of the package `datasets` if it is to be used, inside `offline()`,
+        instead of asking the Hub; else None.
+
+    Raises:
+        ValueError: The Hub does not give the dataset.
+        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
+    """
+    if Path(name).exists():
+        return None
+    return _require("dataset", name, revision, None, None, otherwise)
+
+
+def require_hub(repo_id: str) -> None:
+    """Make sure that the Hub answers, whatever it says of a repository.
+
+    Raises:
+        HubUnavailableError: It cannot be asked.
+    """
+    from huggingface_hub import is_offline_mode
+
+    reason: str | None = "HF_HUB_OFFLINE is set"
+    if not is_offline_mode():
+        try:
+            reason = _ask("model", repo_id, None, None)
+        except ValueError:  # such as that there is none yet
+            reason = None
+    if reason:
+        raise HubUnavailableError(reason, "Check the connection, HF_ENDPOINT and HF_HUB_OFFLINE")
+
+
+def _require(
+    kind: RepoType,
+    name: str,
+    revision: str | None,
+    token: str | bool | None,
+    cache_folder: str | Path | None,
+    otherwise: str,
+) -> Path | None:
+    from huggingface_hub import is_offline_mode
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise ValueError(
+            f"{name!r} is neither a folder here nor an id on the Hub, such as ORG/NAME."
+        ) from None
+    is_offline = is_offline_mode()
+    reason = "HF_HUB_OFFLINE is set" if is_offline else _ask(kind, name, revision, token)
+    if reason is None:
+        return None
+    title = f"the {kind} {name!r}" + (f" at the revision {revision!r}" if revision else "")
+    if kind == "dataset":
+        copy, download = _cached_dataset(name, revision), "load it once"
+    else:
+        copy, download = _cached_model(name, revision, cache_folder), f"run `hf download {name}`"
+    if copy is None:
+        remedy = "Unset it" if is_offline else _REMEDY.format(download=download)
+        cause = f"{reason}, and {title} is neither a folder here nor in the cache"
+        raise HubUnavailableError(cause, f"{remedy}, or {otherwise}")
+    if not is_offline:
+        logger.warning(
+            "%s. Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked.",
+            *(reason, title),
+        )
+    return copy
+
+
+def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | None) -> str | None:
+    """Ask the Hub, unless it has just answered; None if it gives the repository, else why not."""
+    from huggingface_hub import HfApi, constants, get_token
+
+    question = (constants.ENDPOINT, kind, name, revision, hash((token, get_token())))
+    for key in (question[:1], question):
+        when, reason = _answers.get(key, (-_REMEMBERED, None))
+        if time.monotonic() - when < _REMEMBERED:
+            return reason
+    errors: list[Exception | None] = []
+
+    def request() -> None:
+        """Ask, and leave what was raised, or None, in `errors`."""
+        try:
+            HfApi(token=token).repo_info(name, revision=revision, repo_type=kind, timeout=_LIMIT)
+            errors.append(None)
+        except Exception as error:  # told to the caller
+            errors.append(error)
+
+    # In a thread, since no timeout covers all of a request.
+    thread = threading.Thread(target=request, daemon=True)
+    thread.start()
+    thread.join(_LIMIT)
+    error = errors[0] if errors else TimeoutError()
+    reason = _reason(error, kind, name, revision) if error else None
+    _answers[question[:1] if error else question] = time.monotonic(), reason
+    return reason
+
+
+def _cached_model(name: str, revision: str | None, cache_folder: str | Path | None) -> Path | None:
+    """The snapshot in the Hub's cache, if it is there."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            name,
+            revision=revision,
+            cache_dir=cache_folder,
+            allow_patterns=["config.json", "modules.json"],
+            local_files_only=True,
+        )
+    except LocalEntryNotFoundError:
+        return None
+    return Path(folder)
+
+
+def _cached_dataset(name: str, revision: str | None) -> Path | None:
+    """The folder of a dataset that was loaded before, if it is of that revision alone.
+
+    `datasets` takes the latest copy, of whatever revision.
+    """
+    import datasets.config
+    from datasets.naming import camelcase_to_snakecase
+
+    owner, _, short = name.rpartition("/")
+    folder = Path(datasets.config.HF_DATASETS_CACHE) / "___".join(
+        [*([owner] if owner else []), camelcase_to_snakecase(short)]
+    )
+    # CONFIGURATION/VERSION/REVISION
+    copies = {path.name for path in folder.glob("*/*/*") if path.is_dir()}
+    return folder if copies and (revision is None or copies == {revision}) else None
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Let no library ask the Hub inside the block, as with HF_HUB_OFFLINE=1.
+
+    It holds for the whole process: `datasets` has no other way to load from its cache alone.
+    """
+    import datasets.config
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def downloading(kind: RepoType, name: str, revision: str | None = None) -> Iterator[None]:
+    """Turn the failure of a download inside the block into a sentence, whichever library does it.
+
+    Libraries pass on the errors of their HTTP client, which are no OSError.
+
+    Args:
+        kind: What is downloaded.
+        name: Its id on the Hub, or a folder, for which nothing is downloaded.
+        revision: Branch, tag or commit on the Hub.
+
+    Raises:
+        ValueError: The Hub answers that it does not give it.
+        HubUnavailableError: The connection broke, or the Hub is out of order.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause = client_error(error)
+        if cause is None:
+            raise
+        reason = _reason(cause, kind, name, revision)
+        what = f"{reason}, and the {kind} {name!r} was not downloaded"
+        raise HubUnavailableError(what, "Try again: files that have arrived are kept") from None
+
+
+def client_error(error: BaseException) -> Exception | None:
+    """The HTTP client's error that an error is or comes from, if there is one."""
+    import httpx2
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    if isinstance(error, httpx2.HTTPError):
+        return error
+    came_from = error.__cause__ or error.__context__
+    found = client_error(came_from) if came_from else None
+    # Clients look for files that need not be there: not every answer of the Hub is the reason.
+    is_reason = isinstance(found, httpx2.TransportError) or isinstance(
+        error, LocalEntryNotFoundError
+    )
+    return found if is_reason else None
+
+
+def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
+    """Why the Hub does not give a repository, from what was raised when it was asked.
+
+    Raises:
+        ValueError: The Hub answers that it does not give it, now and later.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    where = f"{name!r} is not a folder here, and the Hub at {constants.ENDPOINT}"
+    refusal = ""
+    if isinstance(error, GatedRepoError):
+        refusal = (
+            f"The {kind} {name!r} is gated: ask for access on the Hub, then run `hf auth login`."
+        )
+    elif isinstance(error, RepositoryNotFoundError):
+        refusal = (
+            f"{where} has no {kind} of that name, or it is private. Check the name; for a private "
+            "one, run `hf auth login`."
+        )
+    elif isinstance(error, RevisionNotFoundError):
+        refusal = (
+            f"The {kind} {name!r} has no revision {revision!r} on the Hub at {constants.ENDPOINT}."
+        )
+    elif isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+        refusal = (
+            f"{where} does not give it to you ({error.response.status_code}): the token is not "
+            "valid for it. Run `hf auth login`, or set HF_TOKEN."
+        )
+    if refusal:
+        raise ValueError(refusal) from None  # whose traceback is long
+    return f"The Hugging Face Hub at {constants.ENDPOINT} {symptom(error)}"
+
+
+def symptom(error: Exception) -> str:
+    """What an error says of the Hub, in a few words that follow its name; never an address.
+
+    The address of a large file's upload is signed, and nobody else's business.
+    """
+    import httpx2
+    from huggingface_hub.errors import HfHubHTTPError
+
+    said = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, HfHubHTTPError):
+        answer = f"answers {error.response.status_code} {error.response.reason_phrase}".rstrip()
+        message = " ".join((error.server_message or "").split()).rstrip(".")
+        return f"{answer}: {message}" if message else answer
+    if isinstance(error, (TimeoutError, httpx2.TimeoutException)):
+        return f"does not answer within {_LIMIT:g} s"
+    if isinstance(error, (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)):
+        return f"breaks off the connection ({said})"
+    if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, OSError)):
+        return f"cannot be reached ({said})"
+    if isinstance(error, (json.JSONDecodeError, KeyError, TypeError)):  # a page of something else
+        return "gives an answer that is not the Hub's"
+    raise error
+
+
+def check_repo_id(repo_id: str) -> None:
+    """Check that a name is that of a repository, with the organisation or user that it belongs to.
+
+    Raises:
+        ValueError: It is not.
+    """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    expected = f"Expected the repository as ORG/NAME, but got {repo_id!r}"
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(f"{expected}: {error}") from None
+    if "/" not in repo_id:
+        raise ValueError(f"{expected}.")
+
+
+def whole_path(name: str | Path) -> str:
+    """A folder by its whole path; another name as it is.
+
+    Given `models/mine`, which could be an id, sentence-transformers asks the Hub who made it, and
+    waits without a limit.
+    """
+    return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
+
+
+def looks_like_path(name: str) -> bool:
+    """Whether a name can only be that of a local folder, or begins with one that is here.
+
+    Example:
+        >>> [looks_like_path(name) for name in ("./model", "a/b/c", "model/", "org/model")]
+        [True, True, True, False]
+    """
+    separators = {"/", os.sep}
+    if name.startswith((".", "~")) or Path(name).is_absolute() or name[-1:] in separators:
+        return True
+    parts = Path(name).parts
+    return len(parts) > 2 or (len(parts) == 2 and Path(parts[0]).is_dir())
+
+
+def _no_folder(name: str) -> str:
+    """That a path leads nowhere, with the nearest folder beside it."""
+    path = Path(name)
+    parent = path.parent
+    beside = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    if near:
+        hint = f" Did you mean {parent / near[0]}?"
+    elif _SPELT_LIKE_AN_ID.fullmatch(name) and parent.is_dir():
+        hint = f" As there is a folder {parent} here, this is not taken for a Hub id."
+    else:
+        hint = ""
+    return f"There is no folder {name}.{hint}"
