@@ -240,6 +240,7 @@ def test_extras_are_of_modules_that_are_there() -> None:
 
 # Private names of Python's own library and of torch; `private_name` guards those of others.
 PRIVATE_NAMES = {
+    "_exit": "os: public; ends the process at once",
     "_actions": "argparse: what a parser takes; jsonargparse builds on it, too",
     "_asdict": "typing.NamedTuple: public, the underscore keeps it apart from fields",
     "_indices": "torch: the indices of a sparse tensor that is not coalesced",
