@@ -55,9 +55,9 @@ class Ablation:
         model = BuiltModel(Path(config.output), Path(config.work_dir))
         self.tokenizer, self.words = model.tokenizer, model.words
         self.extracted: Floats = model.tables["extraction"]
-        self.selected, self.vectors = model.selected, model.teacher_vectors
-        self.held_out = np.flatnonzero(model.is_held_out)
-        self.train = model.for_words
+        self.selected, self.vectors = model.work.selected, model.work.sentence_vectors
+        self.held_out = np.flatnonzero(model.work.is_held_out)
+        self.train = model.work.for_words
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids = self.tokenize(self.tokenizer)
         self.n_remove, _ = resolve_components(

@@ -65,10 +65,12 @@ def train(
     model: BuiltModel, center: bool, sharp: float | None, config: DistillationConfig
 ) -> NDArray[np.float32]:
     """The table after training towards one target."""
-    held_out = np.flatnonzero(model.is_held_out)
-    target = Target.fit(model.teacher_vectors, model.for_words, center)
+    held_out = np.flatnonzero(model.work.is_held_out)
+    target = Target.fit(model.work.sentence_vectors, model.work.for_words, center)
     data = TrainingData(
-        sentence_ids(model.tokenizer, model.selected.texts), model.teacher_vectors, target
+        sentence_ids(model.tokenizer, model.work.selected.texts),
+        model.work.sentence_vectors,
+        target,
     )
     table = model.tables["pca"]
     with tempfile.TemporaryDirectory() as folder:
@@ -82,9 +84,9 @@ def train(
 
 def agreements(model: BuiltModel, table: NDArray[np.float32]) -> list[float]:
     """Agreement with the teacher's vectors as they are, and without their mean."""
-    held_out, train = np.flatnonzero(model.is_held_out), model.for_words
-    ids = sentence_ids(model.tokenizer, model.selected.texts).take(held_out)
-    vectors = model.teacher_vectors
+    held_out, train = np.flatnonzero(model.work.is_held_out), model.work.for_words
+    ids = sentence_ids(model.tokenizer, model.work.selected.texts).take(held_out)
+    vectors = model.work.sentence_vectors
     return [
         TableAgreement(ids, Target.fit(vectors, train, center)(vectors[held_out]))(table)
         for center in (False, True)

@@ -84,7 +84,7 @@ def main() -> None:
     arguments = parser.parse_args()
     teacher = Teacher.load(TeacherConfig(model=arguments.teacher))
     model = BuiltModel(arguments.model, arguments.work_dir)
-    selected = sample(teacher, model.selected, arguments.share)
+    selected = sample(teacher, model.work.selected, arguments.share)
     n_sentences = len(selected.lengths)
     run_bare(teacher, selected)
     ratios = []

@@ -123,7 +123,7 @@ def main() -> None:
     recipe = read_json(arguments.model / RECORD_FILE)["recipe"]
     teacher = Teacher.load(TeacherConfig(**recipe["teacher"]))
     words = Words(model)
-    seen = set(map(sentence_key, model.selected.texts.to_pylist()))
+    seen = set(map(sentence_key, model.work.selected.texts.to_pylist()))
     finders = {
         "pieces": words.pieces,
         "prefix": words.prefix,

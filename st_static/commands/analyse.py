@@ -100,30 +100,23 @@ def run(arguments: Sequence[str]) -> int:
 
 def _of_built(folder: Path, output: Path | None, values: dict[str, Any]) -> list[Path]:
     """Analyse a built model."""
+    from st_static.evaluate.analysis.analyse import Inputs, analyse
     from st_static.evaluate.analysis.built_model import BuiltModel
-    from st_static.evaluate.analysis.inputs import Inputs
 
     model = BuiltModel(folder, values.pop("work_dir"))
     output = output or Path("analysis") / model.name
     check_folder(output, f"The output {output}")
-    inputs = Inputs(**values)
-    # Torch and mteb take seconds to load: not before the arguments are known to be good.
-    from st_static.evaluate.analysis.analyse import analyse
-
-    return analyse(model, output, inputs)
+    return analyse(model, output, Inputs(**values))
 
 
 def _of_transformers(
     models: Sequence[str], output: Path | None, values: dict[str, Any]
 ) -> list[Path]:
     """Analyse transformers alone, and print their table."""
-    from st_static.evaluate.analysis.inputs import check_transformers
+    from st_static.evaluate.analysis.analyse import analyse_transformers
 
     output = output or Path("analysis") / "socm"
     check_folder(output, f"The output {output}")
-    check_transformers(models, values["texts"])
-    from st_static.evaluate.analysis.analyse import analyse_transformers
-
     files = analyse_transformers(models, values["texts"], output)
     print(files[0].read_text("utf-8"))
     return files

@@ -72,11 +72,22 @@ class Head:
         """Dimension D of the vectors that it takes and gives."""
         return len(self.second)
 
-    def __call__(self, means: NDArray[np.floating]) -> NDArray[np.float32]:
-        """z of means x, [B, D] -> [B, D]."""
-        first, second = (layer.astype(np.float32) for layer in (self.first, self.second))
-        x = np.asarray(means, dtype=np.float32)
-        z: NDArray[np.float32] = x + np.maximum(x @ first.T, 0) @ second.T
+    def __call__(
+        self, vectors: NDArray[np.floating], switched_by: NDArray[np.floating] | None = None
+    ) -> NDArray[Any]:
+        """z of means x, [B, D] -> [B, D].
+
+        Args:
+            vectors: Means x, [B, D]; float64 stays what it is.
+            switched_by: Parts of one vector are taken through the hidden units that the whole [D]
+                switches on, so that their z add up to that of the whole.
+        """
+        x = np.asarray(vectors)
+        x = x.astype(np.result_type(x, np.float32), copy=False)
+        first, second = (layer.astype(x.dtype) for layer in (self.first, self.second))
+        hidden = x @ first.T
+        is_on = hidden > 0 if switched_by is None else first @ switched_by > 0
+        z: NDArray[Any] = x + np.where(is_on, hidden, 0) @ second.T
         return z
 
     def in_format(self, dtype: np.dtype[Any]) -> Head:

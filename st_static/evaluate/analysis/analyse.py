@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
-from st_static.evaluate.analysis.ablation import ablation
-from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.collapse import (
-    collapse,
-    collapse_of_transformers,
-    sample_texts,
-)
-from st_static.evaluate.analysis.geometry import read_pairs, sphere
-from st_static.evaluate.analysis.inputs import Inputs, check_transformers
-from st_static.evaluate.analysis.lengths import draw_agreement, held_out_agreement
-from st_static.evaluate.analysis.norms import (
-    draw_norms,
-    extremes,
-    frequency_correlation,
-    norm_changes,
-    word_norms,
-)
-from st_static.evaluate.analysis.parts_of_speech import (
-    TaggedNorms,
-    draw_parts_of_speech,
-    extreme_words,
-    parts_of_speech,
-    read_tagged,
-    tagged_norms,
-)
-from st_static.evaluate.benchmark import require_any_dataset
+from st_static.evaluate.analysis.built_model import BuiltModel, Floats
+from st_static.evaluate.models import EvaluatedModel, require_named
 from st_static.evaluate.tables import write_table
-from st_static.evaluate.tasks import find_tasks
+from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
 from st_static.files import reading_text
 
 T = TypeVar("T")
-_CHANGED = 20  # words at each end, without parts of speech
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the analyses read beside the model; one that lacks its input is left out.
+
+    Attributes:
+        teacher: The teacher, for its second-order collapse: a folder or Hub id.
+        texts: A file of texts, one per line, for second-order collapse.
+        pairs: A file of two paraphrases per line, with a tab between them, for alignment and
+            uniformity.
+        tagged: A file of `word/TAG` tokens, for parts of speech.
+        tasks: MTEB tasks for the ablation.
+        data: Local copies of their datasets.
+
+    Raises:
+        ValueError: A file, a task or a copy of its dataset is not there, the teacher cannot be had,
+            or comes without texts.
+    """
+
+    teacher: str | None = None
+    texts: Path | None = None
+    pairs: Path | None = None
+    tagged: Path | None = None
+    tasks: Sequence[str] = ()
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        for file in (self.texts, self.pairs, self.tagged):
+            if file:
+                _require(file)
+        if self.teacher and not self.texts:
+            raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+        check_names("task", self.tasks)
+        if self.data:
+            check_data(self.data, self.tasks)
+        if self.teacher:
+            require_named(self.teacher)
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
@@ -57,61 +73,35 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         ValueError: A file holds something else, or the Hub gives no dataset of the tasks. Nothing
             is written.
     """
+    # Torch and mteb take seconds to load: not before the inputs are known to be good.
+    from st_static.evaluate.analysis import geometry, lengths, norms
+    from st_static.evaluate.benchmark import require_any_dataset
+
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
-    texts, pairs = _read(sample_texts, inputs.texts), _read(read_pairs, inputs.pairs)
-    words = _read(read_tagged, inputs.tagged)
-    norms = word_norms(
-        model.words, {stage: model.rows_of_words(t) for stage, t in model.tables.items()}
+    texts, pairs = (
+        _read(geometry.sample_texts, inputs.texts),
+        _read(geometry.read_pairs, inputs.pairs),
     )
-    tagged = None if words is None else tagged_norms(norms, words)
-    lengths = held_out_agreement(model)
-    files = [
-        *_write_norms(norms, list(model.tables), output),
-        *write_table(lengths, output / "agreement_by_length"),
-        *draw_agreement(lengths, output / "agreement_by_length"),
-    ]
+    words = _read(norms.read_tagged, inputs.tagged)
+    tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
+    word_norms = norms.word_norms(model.words, tables)
+    tagged = None if words is None else norms.tagged_norms(word_norms, words)
+    files = norms.write_norms(word_norms, output)
+    agreement = lengths.held_out_agreement(model)
+    files += write_table(agreement, output / "agreement_by_length")
+    files += lengths.draw_agreement(agreement, output / "agreement_by_length")
     if tagged:
-        files += _write_parts_of_speech(tagged, output)
+        files += norms.write_parts_of_speech(*tagged, output)
     if texts:
-        table = collapse(model, texts, inputs.teacher)
-        files += write_table(table, output / "socm")
+        transformers = [inputs.teacher] if inputs.teacher else []
+        files += write_table(geometry.collapse(model, transformers, texts), output / "socm")
     if pairs:
-        table = sphere(model, pairs)
-        files += write_table(table, output / "alignment_uniformity")
+        files += write_table(geometry.sphere(model, pairs), output / "alignment_uniformity")
     if inputs.tasks:
         table = ablation(model, inputs.tasks, output, inputs.data)
         files += write_table(table, output / "ablation")
     return files
-
-
-def _write_norms(norms: pl.DataFrame, stages: list[str], output: Path) -> list[Path]:
-    """Norms after each stage, by frequency, and the words that change most."""
-    files = [
-        *write_table(norms, output / "norms"),
-        *write_table(frequency_correlation(norms, stages), output / "norms_and_frequency"),
-        *draw_norms(norms, output / "norms"),
-    ]
-    changes = norm_changes(norms, stages)
-    for step in changes.columns:
-        words = norms.select("word", "rank", change=changes[step])
-        stem = output / f"norms_{step.replace(' ', '_')}"
-        files += write_table(extremes(words, "change", _CHANGED), stem)
-    return files
-
-
-def _write_parts_of_speech(norms: TaggedNorms, output: Path) -> list[Path]:
-    """Norms of a tagged text's most frequent words, and the parts of speech at their ends."""
-    words = extreme_words(norms)
-    counts = parts_of_speech(words, norms.words)
-    correlation = frequency_correlation(norms.words, [*norms.stages, *norms.steps])
-    return [
-        *write_table(norms.words, output / "tagged_norms"),
-        *write_table(correlation, output / "tagged_norms_and_frequency"),
-        *write_table(words, output / "tagged_extremes"),
-        *write_table(counts, output / "parts_of_speech"),
-        *draw_parts_of_speech(counts, norms.steps, output / "parts_of_speech"),
-    ]
 
 
 def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> list[Path]:
@@ -129,10 +119,19 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
         ValueError: There is no such file or model, the file holds something else, or a model is no
             transformer. Nothing is written.
     """
-    check_transformers(models, texts)
-    with reading_text(texts):
-        sample = sample_texts(texts)
-    return write_table(collapse_of_transformers(models, sample), output / "socm")
+    _require(texts)
+    for name in models:
+        require_named(name)
+    from st_static.evaluate.analysis.geometry import collapse, sample_texts
+
+    sample = _read(sample_texts, texts)
+    assert sample is not None
+    return write_table(collapse(None, models, sample), output / "socm")
+
+
+def _require(file: Path) -> None:
+    if not file.exists():
+        raise ValueError(f"There is no {file}.")
 
 
 def _read(read: Callable[[Path], T], file: Path | None) -> T | None:
@@ -141,3 +140,60 @@ def _read(read: Callable[[Path], T], file: Path | None) -> T | None:
         return None
     with reading_text(file):
         return read(file)
+
+
+def ablation(
+    model: BuiltModel, tasks: Sequence[str], output: Path, data: Path | None
+) -> pl.DataFrame:
+    """MTEB scores of the table after each stage, and with the PCA changed (paper section 4).
+
+    Vectors are scaled, or not, as the exported model's are.
+    """
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.evaluate.benchmark import run_tasks
+    from st_static.model.static_model import StaticModel
+
+    rows = []
+    for name, table in ablation_tables(model).items():
+        head = model.head_of(name)
+        # What determines the scores. Older results, by the table's hash alone, may be of others.
+        hasher = hashlib.sha256(np.asarray(table).tobytes())
+        if head:
+            hasher.update(head.first.tobytes() + head.second.tobytes())
+        scaling = "normalized" if model.normalize else "unscaled"
+        static = StaticModel(model.tokenizer, table, model.normalize, head=head)
+        encoder = EvaluatedModel(
+            f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
+            f"{hasher.hexdigest()[:40]}-{scaling}",
+            FastEncoder(static).encode,
+            table.shape[1],
+        )
+        found = find_tasks(tasks=tasks)
+        choose_subsets(found, model.languages)
+        outcome = run_tasks(encoder, found, output, data)
+        if outcome.failures:
+            raise ValueError(f"The ablation's tasks failed: {outcome.failures}")
+        mean = np.mean(list(outcome.scores.values()))
+        rows.append({"table": name, **outcome.scores, "mean": mean})
+    return pl.DataFrame(rows)
+
+
+def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
+    """The word table after each stage, and after two other ways to reduce it."""
+    from st_static.distill.sentence_pca import SentencePCA
+    from st_static.model.vectors import sentence_means
+
+    extracted, reduced = model.tables["extraction"], model.tables["pca"]
+    dimension = reduced.shape[1]
+    train = model.work.for_words[:: max(1, len(model.work.is_held_out) // 100_000)]
+    sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(train)))
+    nothing_dropped = SentencePCA(dimension, n_remove=0).fit(sentences)
+    of_words = SentencePCA(dimension).fit(model.rows_of_words(extracted))
+    trained = ("distillation", "pairs")
+    return {
+        "extraction": extracted,
+        "sentence PCA": reduced,
+        "sentence PCA, nothing dropped": nothing_dropped.transform_table(extracted),
+        "vocabulary PCA": of_words.transform_table(extracted),
+        **{stage: model.tables[stage] for stage in trained if stage in model.tables},
+    }

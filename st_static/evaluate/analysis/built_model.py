@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.work_directory import Selected, WorkDirectory
+from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.foreign_files import read_object
 from st_static.model.head import Head
@@ -52,8 +52,8 @@ class BuiltModel:
             )
         self.normalize: bool = record.get("recipe", {}).get("export", {}).get("normalize", True)
         stages = record["stages"]
-        self._work = WorkDirectory.of_record(work_dir, stages)
-        missing = self._work.missing()
+        self.work = WorkDirectory.of_record(work_dir, stages)
+        missing = self.work.missing()
         if missing:
             some = len(missing) < len(stages)
             found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
@@ -65,27 +65,22 @@ class BuiltModel:
             )
         self.tokenizer = Tokenizer.from_file(str(table_folder(folder) / TOKENIZER_FILE))
         self.tokenize = FastTokenizer(self.tokenizer)
-        self.words: list[str] = self._work.words["text"].to_pylist()
+        self.words: list[str] = self.work.words["text"].to_pylist()
 
     @functools.cached_property
     def tables(self) -> dict[str, Floats]:
         """The table of each stage that makes one."""
         *before, last = self._table_stages
-        return {**{stage: self._work.table(stage) for stage in before}, last: self.table}
+        return {**{stage: self.work.table(stage) for stage in before}, last: self.table}
 
     @functools.cached_property
     def table(self) -> Floats:
         """The last stage's table."""
-        return self._work.table(self._table_stages[-1])
-
-    @property
-    def head(self) -> Head | None:
-        """The head behind the last stage's table, if it has one."""
-        return self._work.head(self._table_stages[-1])
+        return self.work.table(self._table_stages[-1])
 
     def head_of(self, stage: str) -> Head | None:
         """The head behind a stage's table, if it has one."""
-        return self._work.head(stage) if stage in self._work.hashes else None
+        return self.work.head(stage) if stage in self.work.hashes else None
 
     def text_vectors(self, ids: Ragged, stage: str | None = None) -> Floats:
         """Vectors [B, D] of texts as token ids [B rows]: the model's, or those after a stage."""
@@ -95,34 +90,15 @@ class BuiltModel:
 
     @property
     def _table_stages(self) -> list[str]:
-        return [stage for stage in _TABLES if stage in self._work.hashes]
+        return [stage for stage in _TABLES if stage in self.work.hashes]
 
     def rows_of_words(self, table: Floats) -> Floats:
         """The rows of the vocabulary's words, the most frequent first, [V, D]."""
         return table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
 
     @property
-    def selected(self) -> Selected:
-        """The sentences that the teacher read."""
-        return self._work.selected
-
-    @property
-    def is_held_out(self) -> NDArray[np.bool_]:
-        """Which of them no stage learnt from."""
-        return self._work.is_held_out
-
-    @property
-    def for_words(self) -> NDArray[np.int64]:
-        """Numbers of those that were selected for a word."""
-        return self._work.for_words
-
-    @property
     def held_out_texts(self) -> list[str]:
-        """Those sentences themselves, in the corpus's languages."""
-        texts: list[str] = self.selected.texts.filter(pa.array(self.is_held_out)).to_pylist()
+        """The sentences that no stage learnt from, in the corpus's languages."""
+        held_out = pa.array(self.work.is_held_out)
+        texts: list[str] = self.work.selected.texts.filter(held_out).to_pylist()
         return texts
-
-    @property
-    def teacher_vectors(self) -> NDArray[np.float16]:
-        """The teacher's vectors of the selected sentences."""
-        return self._work.sentence_vectors

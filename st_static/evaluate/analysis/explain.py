@@ -17,7 +17,6 @@ each word.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import require
 from st_static.distill.corpus.scripts import has_unspaced
+from st_static.encode.scaling import Scaling
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
@@ -120,14 +120,20 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
     # Behind a head, a dimension that is cut off has its part in the others.
     table = np.asarray(model.table)
     kept = table if model.head else table[:, : model.truncate_dim]
-    words = [split_into_words(model.tokenizer, kept, model.prompt + t) for t in (first, second)]
-    vectors = [_word_vectors(text, table) for text in words]
+    words = [_split_into_words(model.tokenizer, kept, model.prompt + t) for t in (first, second)]
+    # The sum of each word's rows, [W, D].
+    vectors = [
+        np.array([table[word.ids].sum(axis=0, dtype=np.float64) for word in text]).reshape(
+            len(text), table.shape[1]
+        )
+        for text in words
+    ]
     one, other = (_shares(of_words, model) for of_words in vectors)
     left_out = _left_out(vectors, model.head, model.truncate_dim) if model.head else None
     return Explanation(words[0], words[1], one @ other.T, left_out)
 
 
-def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
+def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
     """The words of a text with the tokens that each became; punctuation is a word, too.
 
     Of a model of pieces, each piece is a word in scripts that are written without spaces.
@@ -156,30 +162,17 @@ def split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: st
     return words
 
 
-def _word_vectors(words: list[Word], table: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The sum of each word's rows, [W, D]."""
-    vectors = np.zeros((len(words), table.shape[1]))
-    for row, word in zip(vectors, words, strict=True):
-        row += table[word.ids].astype(np.float64).sum(axis=0)
-    return vectors
-
-
 def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:
     """What each word adds to its text's vector: scaled, so that it is the sum of them, [W, D]."""
-    if model.segments:
-        return _scaled_segments(vectors, model)[:, : model.truncate_dim]
     if model.head:
-        vectors = _behind(model.head, vectors)
-    vectors = vectors[:, : model.truncate_dim]
-    length = np.linalg.norm(vectors.sum(axis=0))
-    return vectors / length if length else np.zeros_like(vectors)
-
-
-def _behind(head: Head, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vectors of a text's words, taken through the hidden units that the text switches on."""
-    hidden = vectors @ head.first.T.astype(np.float64)
-    hidden[:, hidden.sum(axis=0) <= 0] = 0
-    return vectors + hidden @ head.second.T.astype(np.float64)
+        vectors = model.head(vectors, switched_by=vectors.sum(axis=0))
+    segments = Scaling(model).segments if model.segments else [(slice(model.truncate_dim), 1.0)]
+    shares = np.zeros_like(vectors)
+    for dimensions, length in segments:
+        norm = np.linalg.norm(vectors[:, dimensions].sum(axis=0))
+        if norm:
+            shares[:, dimensions] = vectors[:, dimensions] * (length / norm)
+    return shares[:, : model.truncate_dim]
 
 
 def _left_out(
@@ -191,21 +184,5 @@ def _left_out(
         whole = of_words.sum(axis=0)
         texts.append(unit_rows(head(np.vstack([whole, whole - of_words]))[:, :truncate_dim]))
     one, other = (text.astype(np.float64) for text in texts)
-    return _falls(one, other[0]), _falls(other, one[0])
-
-
-def _falls(text: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From the cosine of the first vector with another text's to those of the others, [W]."""
-    whole, *without = text @ other
-    return np.array([whole - cosine for cosine in without])
-
-
-def _scaled_segments(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:
-    """Scale the segment of each member of an ensemble by itself."""
-    vectors = vectors.copy()
-    total, start = math.hypot(*(segment.weight for segment in model.segments)), 0
-    for width, weight in model.segments:
-        segment = vectors[:, start : start + width]
-        segment *= weight / total / (np.linalg.norm(segment.sum(axis=0)) or 1.0)
-        start += width
-    return vectors
+    # From the cosine of the whole text to those of the text without each word.
+    return one[0] @ other[0] - one[1:] @ other[0], one[0] @ other[0] - other[1:] @ one[0]

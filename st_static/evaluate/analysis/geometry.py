@@ -1,16 +1,181 @@
-"""How vectors lie on the unit sphere: alignment and uniformity (Wang and Isola 2020)."""
+"""How vectors lie: second-order collapse of words and tokens, alignment, and uniformity.
+
+Second-order collapse by mean pooling (SOCM, Hara et al. 2026) tells what a mean cannot: it is
+large for two texts whose means agree while the spreads of their tokens differ.
+
+Each text's token vectors X [T, d] are divided by the norm of their mean. With the means mu and the
+covariances S of the two texts
+
+    d_mu = |mu_1 - mu_2|^2 / 4
+    d_Sigma = tr(S_1 + S_2 - 2 (S_1^(1/2) S_2 S_1^(1/2))^(1/2)) / 4     (Bures distance)
+    SOCM = (1 - d_mu) d_Sigma
+
+With centred token vectors C_i, S_i = C_i^T C_i / T_i, and the trace of the matrix root is the sum
+of the singular values of C_1 C_2^T / sqrt(T_1 T_2). That matrix is T_1 x T_2, so no d x d matrix
+is ever formed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from tqdm import tqdm
 
-from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.model.vectors import unit_rows
+from st_static.distill.teacher import check_weights_are_there
+from st_static.evaluate.analysis.built_model import BuiltModel, Floats
+from st_static.evaluate.models import load_model
+from st_static.model.vectors import has_vector, unit_rows
+
+SOCM_TEXTS = 1000
+# d_Sigma is at most 1 where both covariances have at most this trace.
+MAX_TRACE = 2.0
+
+
+def sample_texts(file: Path, n: int = SOCM_TEXTS, seed: int = 0) -> list[str]:
+    """At most `n` of a file's different lines, drawn at random; empty ones are left out."""
+    texts = file.read_text("utf-8").split("\n")
+    lines = list(dict.fromkeys(line for line in texts if line.strip()))
+    if len(lines) < 2:
+        raise ValueError(
+            f"Expected at least two different lines of text in {file}, but got {len(lines)}."
+        )
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(lines), min(n, len(lines)), replace=False)
+    return [lines[i] for i in sorted(chosen)]
+
+
+def collapse(
+    model: BuiltModel | None, transformers: Sequence[str], texts: Sequence[str]
+) -> pl.DataFrame:
+    """Second-order collapse of a model's word vectors and of the tokens of transformers.
+
+    Args:
+        model: The model, if any.
+        transformers: Folders or Hub ids, such as a base and a fine-tuned one. One without a
+            sentence-transformers configuration is loaded with mean pooling, which is what the
+            measure is about.
+        texts: The same for all of them; each transformer cuts a text at its own longest length.
+
+    Returns:
+        One row per model.
+
+    Raises:
+        ValueError: A transformer cannot be had, or is none.
+    """
+    rows = [(model.name, mean_socm(word_vectors(model, texts)))] if model else []
+    for name in transformers:
+        rows.append((name, mean_socm(token_vectors(load_transformer(name), texts))))
+    return pl.DataFrame([{"model": name, **row} for name, row in rows])
+
+
+def word_vectors(model: BuiltModel, texts: Sequence[str]) -> list[Floats]:
+    """The vectors of each text's words, without zero rows; texts without words are left out."""
+    ids = model.tokenize(texts)
+    words = ids.filter(has_vector(model.table)[ids.values])
+    return [model.table[row] for row in np.split(words.values, words.offsets[1:-1]) if len(row)]
+
+
+def load_transformer(name: str) -> SentenceTransformer:
+    """Load a transformer, with mean pooling if it says nothing of how it pools.
+
+    Raises:
+        ValueError: It cannot be had, is no transformer, or lacks weights.
+    """
+    model = load_model(name).sentence_transformer
+    if model is None or not isinstance(model[0], Transformer):
+        raise ValueError(
+            f"Expected a transformer, but {name!r} is none: its words have no context. For a model "
+            "that st_static built, give its folder, --work_dir and --texts."
+        )
+    check_weights_are_there(model, name)
+    return model
+
+
+def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floats]:
+    """The last layer's vectors of each text's tokens, special ones included, as it pools them."""
+    # `encode` cuts off padding behind a text, not before it, where decoders have it.
+    model.tokenizer.padding_side = "right"
+    tokens = model.encode(
+        list(texts), output_value="token_embeddings", convert_to_numpy=False, show_progress_bar=True
+    )
+    return [torch.as_tensor(text).float().cpu().numpy() for text in tokens]
+
+
+def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
+    """The mean second-order collapse x 100 over all pairs of texts.
+
+    Args:
+        texts: Token vectors of each text, N times [T_i, d].
+
+    Returns:
+        `SOCM x 100`: 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
+        covariance has a trace above 2; how many `pairs` and `texts` there are; and how many of the
+        texts have such a trace, which count in the mean.
+
+    Raises:
+        ValueError: There are fewer than two texts; or one has no tokens, values that are not
+            finite, a mean of zero, or another dimension.
+
+    Example:
+        >>> result = mean_socm([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]])
+        >>> round(result["SOCM x 100"], 6)
+        25.0
+    """
+    if len(texts) < 2:
+        raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
+    # By length, so that singular values of equally shaped matrices are computed in one call.
+    moments = sorted(map(_moments, texts), key=lambda moments: len(moments[1]))
+    if len({len(mean) for mean, _ in moments}) > 1:
+        raise ValueError("Expected token vectors of the same dimension in all texts.")
+    means = np.stack([mean for mean, _ in moments])
+    traces = np.array([np.square(centred).sum() for _, centred in moments])
+    lengths = np.array([len(centred) for _, centred in moments])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    stacked = np.concatenate([centred for _, centred in moments])
+    total = 0.0
+    for i in tqdm(range(len(moments) - 1), desc="pairs", unit="text", disable=None):
+        # The sums of the singular values with each later text, texts of one length at a time.
+        products = stacked[starts[i + 1] :] @ stacked[starts[i] : starts[i + 1]].T
+        sizes, counts = np.unique(lengths[i + 1 :], return_counts=True)
+        blocks = np.split(products, np.cumsum(sizes * counts)[:-1])
+        roots = [
+            np.linalg.svd(block.reshape(n, size, -1), compute_uv=False).sum(axis=1)
+            for block, size, n in zip(blocks, sizes, counts, strict=True)
+        ]
+        d_mu = (1 - means[i + 1 :] @ means[i]) / 2
+        d_sigma = np.maximum(traces[i] + traces[i + 1 :] - 2 * np.concatenate(roots), 0) / 4
+        total += float(((1 - d_mu) * d_sigma).sum())
+    pairs = len(moments) * (len(moments) - 1) // 2
+    return {
+        "SOCM x 100": 100 * total / pairs,
+        "pairs": pairs,
+        "texts": len(moments),
+        "texts with tr(Sigma) > 2": int((traces > MAX_TRACE).sum()),
+    }
+
+
+def _moments(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A text's mean, scaled to length 1, and the centred tokens C, of which S = C^T C, [T, d]."""
+    tokens = np.asarray(vectors, dtype=np.float64)
+    if tokens.ndim != 2 or not len(tokens):
+        raise ValueError(
+            f"Expected token vectors [T, d] of at least one token, got the shape {tokens.shape}."
+        )
+    mean = tokens.mean(axis=0)
+    norm = float(np.linalg.norm(mean))
+    if not np.isfinite(norm):
+        raise ValueError("Expected finite token vectors, but got NaN or infinity.")
+    if norm == 0:
+        raise ValueError("The mean of the token vectors is zero: it has no direction.")
+    return mean / norm, (tokens - mean) / (norm * np.sqrt(len(tokens)))
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
@@ -27,76 +192,26 @@ def read_pairs(file: Path) -> list[tuple[str, str]]:
 
 
 def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Alignment of paraphrases and uniformity of random pairs, after each stage."""
+    """Alignment of paraphrases and uniformity of random pairs after each stage.
+
+    Both are those of Wang and Isola (2020), on the unit sphere: the mean squared distance of
+    paraphrases, and the logarithm of the mean of exp(-2 |x - y|^2) over random pairs. Of both,
+    smaller is better.
+    """
     first, second = zip(*pairs, strict=True)
     ids = model.tokenize(first), model.tokenize(second)
-    # A text may begin several pairs: the same one twice would be no random pair.
+    # A text may begin several pairs: the same one twice would be no random pair. Each text is
+    # paired with its neighbour in a random circle; a circle of two is one pair.
     distinct = np.unique(first, return_index=True)[1]
-    i, j = distinct[random_pairs(len(distinct))].T
+    circle = np.random.default_rng(0).permutation(distinct)
+    circle, neighbours = (
+        (circle, np.roll(circle, 1)) if len(circle) > 2 else (circle[:1], circle[1:])
+    )
     rows = []
     for stage in model.tables:
-        x, y = (model.text_vectors(side, stage) for side in ids)
-        rows.append(
-            {"stage": stage, "alignment": alignment(x, y), "uniformity": uniformity(x[i], x[j])}
-        )
+        x, y = (unit_rows(model.text_vectors(side, stage)) for side in ids)
+        distances = np.square(x[circle] - x[neighbours]).sum(axis=1).astype(np.float64)
+        alignment = float(np.square(x - y).sum(axis=1).mean())
+        uniformity = float(np.log(np.mean(np.exp(-2 * distances))))
+        rows.append({"stage": stage, "alignment": alignment, "uniformity": uniformity})
     return pl.DataFrame(rows)
-
-
-def alignment(x: NDArray[np.floating], y: NDArray[np.floating]) -> float:
-    """Mean squared distance of paraphrases on the unit sphere; smaller is better.
-
-    Args:
-        x: Vectors of texts, [P, D].
-        y: Vectors of their paraphrases, [P, D].
-
-    Example:
-        >>> alignment(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0]]))
-        2.0
-    """
-    _check_pairs(x, y)
-    return float(np.square(unit_rows(x) - unit_rows(y)).sum(axis=1).mean())
-
-
-def uniformity(x: NDArray[np.floating], y: NDArray[np.floating], t: float = 2.0) -> float:
-    """Logarithm of the mean of exp(-t |x - y|^2) over random pairs; smaller is better.
-
-    Args:
-        x: Vectors of random texts, [P, D].
-        y: Vectors of other texts, [P, D]; `random_pairs` pairs no text with itself.
-        t: Width of the kernel.
-
-    Example:
-        >>> uniformity(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]))
-        -4.0
-    """
-    _check_pairs(x, y)
-    distances = np.square(unit_rows(x) - unit_rows(y)).sum(axis=1)
-    return float(np.log(np.mean(np.exp(-t * distances.astype(np.float64)))))
-
-
-def random_pairs(n: int, seed: int = 0) -> NDArray[np.int64]:
-    """Pairs of different indices below n, none of them twice, [n, 2]; of two indices one pair.
-
-    Args:
-        n: How many there are; each is in two pairs.
-        seed: Seed of their order.
-
-    Raises:
-        ValueError: There are fewer than two.
-
-    Example:
-        >>> random_pairs(3).shape
-        (3, 2)
-    """
-    if n < 2:
-        raise ValueError(f"Expected at least two different texts to pair, but got {n}.")
-    order = np.random.default_rng(seed).permutation(n)
-    pairs = np.stack([order, np.roll(order, 1)], axis=1)  # each with its neighbour in a circle
-    return pairs if n > 2 else pairs[:1]
-
-
-def _check_pairs(x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
-    if x.ndim != 2 or x.shape != y.shape or not len(x):
-        raise ValueError(
-            f"Expected pairs of vectors, twice [P, D] with P > 0, but got {x.shape} and {y.shape}."
-        )

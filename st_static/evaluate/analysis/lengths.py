@@ -23,12 +23,11 @@ _FEWEST = 10
 
 def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     """Teacher agreement on held-out sentences, by their length."""
-    rows = np.flatnonzero(model.is_held_out)
-    texts = model.selected.texts.take(rows)
-    student = model.text_vectors(model.tokenize(texts))
-    target = Target.fit(model.teacher_vectors, model.for_words)
-    teacher = target(model.teacher_vectors[rows])
-    return agreement_by_length(student, teacher, model.selected.lengths[rows])
+    work = model.work
+    rows = np.flatnonzero(work.is_held_out)
+    student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
+    teacher = Target.fit(work.sentence_vectors, work.for_words)(work.sentence_vectors[rows])
+    return agreement_by_length(student, teacher, work.selected.lengths[rows])
 
 
 def agreement_by_length(

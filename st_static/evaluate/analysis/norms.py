@@ -1,8 +1,14 @@
-"""How long word vectors are after each stage (paper §4): a long one weighs more in a mean."""
+"""How long word vectors are after each stage (paper §4): a long one weighs more in a mean.
+
+Of a tagged text's words, those whose vectors are long or short, or grow or shrink, are counted by
+part of speech.
+"""
 
 from __future__ import annotations
 
 import itertools
+import lzma
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,9 +17,24 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.evaluate.figures import OURS, PEERS, new_axes, save_both, write_plainly
+from st_static.evaluate.figures import (
+    LESS,
+    MORE,
+    OURS,
+    PEERS,
+    new_axes,
+    new_panels,
+    save_both,
+    write_plainly,
+)
+from st_static.evaluate.tables import write_table
 
-_GROUPS = 40
+_GROUPS = 40  # points of a curve
+_CHANGED = 20  # words at each end, without parts of speech
+_TAGGED = 100  # the same, with parts of speech
+_MOST_FREQUENT = 10_000  # words of a tagged text
+_TAGS_IN_FIGURE = 12
+_ENDS = (("largest", "grow most", MORE, -0.2), ("smallest", "shrink most", LESS, 0.2))
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
@@ -30,10 +51,32 @@ def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]])
     return pl.DataFrame({"word": words, "rank": np.arange(1, len(words) + 1), **norms})
 
 
+def write_norms(norms: pl.DataFrame, output: Path) -> list[Path]:
+    """Write norms after each stage, by frequency, and the words that change most.
+
+    Args:
+        norms: From `word_norms`.
+        output: Folder for the tables and figures.
+    """
+    stages = norms.columns[2:]
+    files = [
+        *write_table(norms, output / "norms"),
+        *write_table(frequency_correlation(norms, stages), output / "norms_and_frequency"),
+        *_draw_norms(norms, stages, output / "norms"),
+    ]
+    changes = norm_changes(norms, stages)
+    for step in changes.columns:
+        words = norms.select("word", "rank", change=changes[step])
+        stem = output / f"norms_{step.replace(' ', '_')}"
+        files += write_table(extremes(words, "change", _CHANGED), stem)
+    return files
+
+
 def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
     """How each word's norm changes from a stage to the next: the ratio of after and before.
 
-    A stage may scale all norms, so each is divided by its stage's mean.
+    A stage may scale all norms, so each is divided by the mean of its stage over words that had a
+    norm before.
 
     Args:
         norms: A column for each stage.
@@ -43,22 +86,14 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
         A column for each step, such as `extraction to pca`; null for words whose norm is zero
         before.
     """
-    lengths = {stage: norms[stage].to_numpy() for stage in stages}
-    return pl.DataFrame(
-        {
-            f"{before} to {after}": _change(lengths[before], lengths[after])
-            for before, after in itertools.pairwise(stages)
-        }
-    )
-
-
-def _change(before: NDArray[np.float64], after: NDArray[np.float64]) -> pl.Series:
-    """Norms after over norms before, each relative to the mean; null where there was none."""
-    present = before > 0
-    old, new = before[present], after[present]
-    ratio = np.full(len(before), np.nan)
-    ratio[present] = (new / new.mean()) / (old / old.mean())
-    return pl.Series(ratio, nan_to_null=True)
+    changes = {}
+    for before, after in itertools.pairwise(stages):
+        old, new = norms[before].to_numpy(), norms[after].to_numpy()
+        there = old > 0
+        ratio = np.full(len(old), np.nan)
+        ratio[there] = (new[there] / new[there].mean()) / (old[there] / old[there].mean())
+        changes[f"{before} to {after}"] = pl.Series(ratio, nan_to_null=True)
+    return pl.DataFrame(changes)
 
 
 def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
@@ -85,19 +120,18 @@ def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.Dat
     Returns:
         Columns `norm`, `words` (how many have a value) and `Spearman with rank x 100`.
     """
-    return pl.DataFrame([_correlation(words.drop_nulls(column), column) for column in columns])
+    rows = []
+    for column in columns:
+        there = words.drop_nulls(column)
+        value = 100 * float(spearmanr(there["rank"], there[column]).statistic)
+        rows.append({"norm": column, "words": len(there), "Spearman with rank x 100": value})
+    return pl.DataFrame(rows)
 
 
-def _correlation(words: pl.DataFrame, column: str) -> dict[str, object]:
-    value = 100 * float(spearmanr(words["rank"], words[column]).statistic)
-    return {"norm": column, "words": len(words), "Spearman with rank x 100": value}
-
-
-def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
+def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[Path]:
     """Norm against frequency rank, one line per stage: the median of groups of like rank."""
     figure, axes = new_axes()
     edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
-    stages = norms.columns[2:]
     # The last stage is the model.
     colors = [*itertools.islice(itertools.cycle(PEERS), len(stages) - 1), OURS]
     for stage, color in zip(stages, colors, strict=True):
@@ -110,4 +144,138 @@ def draw_norms(norms: pl.DataFrame, stem: Path) -> list[Path]:
     write_plainly(axes.xaxis, "{:,.0f}")
     axes.set_title("Length of word vectors after each stage", fontsize=11)
     axes.legend(frameon=False)
+    return save_both(figure, stem)
+
+
+def read_tagged(file: Path) -> pl.DataFrame:
+    """Words with their part of speech, from `word/TAG` tokens (Brown format).
+
+    Words are lower-cased; tokens without a letter or digit are no words. Of a tag only the part
+    before the first `-` or `+` counts: title words and contractions are not parts of speech of
+    their own.
+
+    Args:
+        file: Text, also .xz.
+
+    Returns:
+        Columns `word`, `tag` (the word's most frequent one) and `rank`, the most frequent first.
+
+    Raises:
+        ValueError: No word has a tag, or the file is not text in UTF-8.
+    """
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    opener = lzma.open if file.suffix == ".xz" else open
+    try:
+        with opener(file, "rt", encoding="utf-8") as lines:
+            for token in itertools.chain.from_iterable(map(str.split, lines)):
+                word, _, tag = token.rpartition("/")
+                if any(letter.isalnum() for letter in word):
+                    tag = tag.upper()
+                    # `--` and the like stay as they are.
+                    counts[word.lower()][tag.split("-")[0].split("+")[0] or tag] += 1
+    except (UnicodeDecodeError, lzma.LZMAError) as error:
+        raise ValueError(f"Expected {file} to be word/TAG tokens in UTF-8, but: {error}") from error
+    if not counts:
+        raise ValueError(f"{file} has no tokens of the form word/TAG.")
+    words = sorted(counts, key=lambda word: (-counts[word].total(), word))
+    tags = [counts[word].most_common(1)[0][0] for word in words]
+    return pl.DataFrame({"word": words, "tag": tags, "rank": np.arange(1, len(words) + 1)})
+
+
+def tagged_norms(
+    norms: pl.DataFrame, tagged: pl.DataFrame, among: int = _MOST_FREQUENT
+) -> tuple[pl.DataFrame, list[str]]:
+    """Join the most frequent words of a tagged text with the norms of their vectors.
+
+    Args:
+        norms: From `word_norms`.
+        tagged: From `read_tagged`.
+        among: How many of the text's most frequent words; those without a vector are left out.
+
+    Returns:
+        Columns `word`, `tag`, `rank` (in the tagged text), the norm after each stage, and the
+        changes of `norm_changes`; and the names of these changes.
+
+    Raises:
+        ValueError: Fewer than two of these words have a vector.
+    """
+    words = tagged.head(among).join(
+        norms.drop("rank"), on="word", how="inner", maintain_order="left"
+    )
+    if len(words) < 2:
+        raise ValueError(
+            f"Of the {min(among, len(tagged))} most frequent words of the tagged text, only "
+            f"{len(words)} are in the model's vocabulary. Give a text in the model's language."
+        )
+    changes = norm_changes(words, norms.columns[2:])
+    return words.hstack(changes), changes.columns
+
+
+def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Path) -> list[Path]:
+    """Write norms of a tagged text's words, and the parts of speech at their ends.
+
+    Args:
+        words: From `tagged_norms`.
+        steps: The columns of changes, from there.
+        output: Folder for the tables and the figure.
+    """
+    columns = words.columns[3:]
+    extreme = pl.concat(
+        extremes(words, column, _TAGGED).select(
+            pl.lit(column).alias("norm"), "end", "word", "tag", "rank", value=column
+        )
+        for column in columns
+    )
+    counts = parts_of_speech(extreme, words)
+    return [
+        *write_table(words, output / "tagged_norms"),
+        *write_table(frequency_correlation(words, columns), output / "tagged_norms_and_frequency"),
+        *write_table(extreme, output / "tagged_extremes"),
+        *write_table(counts, output / "parts_of_speech"),
+        *_draw_parts_of_speech(counts, steps, output / "parts_of_speech"),
+    ]
+
+
+def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
+    """How many of the words at each end have a part of speech.
+
+    Args:
+        extreme: The words at the ends, with columns `norm`, `end` and `tag`.
+        words: All words with their `tag`, from which the others were taken.
+
+    Returns:
+        Columns `norm`, `end`, `tag`, `words`, the largest first; and `expected`, the number in a
+        random draw of as many words.
+    """
+    shares = words.group_by("tag").agg(share=pl.len() / len(words))
+    counts = extreme.group_by("norm", "end", "tag", maintain_order=True).agg(words=pl.len())
+    sizes = extreme.group_by("norm", "end", maintain_order=True).agg(size=pl.len())
+    ends = sizes.with_row_index("place")
+    joined = counts.join(shares, on="tag", maintain_order="left")
+    joined = joined.join(ends, on=["norm", "end"], maintain_order="left")
+    ordered = joined.sort("place", "words", descending=[False, True], maintain_order=True)
+    return ordered.select("norm", "end", "tag", "words", expected=pl.col("share") * pl.col("size"))
+
+
+def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path) -> list[Path]:
+    """Words that grow and shrink most from a stage to the next, by the most frequent tags there."""
+    figure, panels = new_panels(len(steps))
+    for axes, step in zip(panels, steps, strict=True):
+        of_step = counts.filter(norm=step)
+        totals = of_step.group_by("tag", maintain_order=True).agg(pl.col("words").sum())
+        ordered = totals.sort("words", descending=True, maintain_order=True)
+        shown = ordered["tag"].to_list()[:_TAGS_IN_FIGURE]
+        places = np.arange(len(shown))
+        for end, label, color, shift in _ENDS:
+            words = dict(of_step.filter(end=end).select("tag", "words").iter_rows())
+            heights = [words.get(tag, 0) for tag in shown]
+            axes.bar(places + shift, heights, 0.38, color=color, label=label)
+        expected = dict(of_step.select("tag", "expected").iter_rows())
+        heights = [expected[tag] for tag in shown]
+        axes.plot(places, heights, "k_", markersize=22, label="expected by chance")
+        axes.set_xticks(places, shown)
+        axes.set(ylabel="words")
+        axes.tick_params(axis="x", length=0)
+        axes.set_title(f"Words whose vectors grow and shrink most: {step}", fontsize=11)
+    panels[0].legend(frameon=False)
     return save_both(figure, stem)

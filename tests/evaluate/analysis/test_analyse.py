@@ -24,17 +24,22 @@ from st_static.distill.target import Target
 from st_static.distill.work_directory import write_head
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
-from st_static.evaluate.analysis.ablation import ablation, ablation_tables
-from st_static.evaluate.analysis.analyse import analyse, analyse_transformers
+from st_static.evaluate.analysis.analyse import (
+    Inputs,
+    ablation,
+    ablation_tables,
+    analyse,
+    analyse_transformers,
+)
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.collapse import (
+from st_static.evaluate.analysis.geometry import (
     load_transformer,
+    read_pairs,
     sample_texts,
+    sphere,
     token_vectors,
     word_vectors,
 )
-from st_static.evaluate.analysis.geometry import read_pairs, sphere
-from st_static.evaluate.analysis.inputs import Inputs
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
@@ -224,15 +229,17 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     before, after = (sphere(m, list(zip(first, second, strict=True))) for m in (model, with_head))
     assert before[:-1].equals(after[:-1])
     encoder = FastEncoder(
-        StaticModel(model.tokenizer, model.table, normalize=True, head=with_head.head)
+        StaticModel(
+            model.tokenizer, model.table, normalize=True, head=with_head.head_of("distillation")
+        )
     )
     expected = np.square(encoder.encode(first) - encoder.encode(second)).sum(axis=1).mean()
     assert after["alignment"][-1] == pytest.approx(expected, rel=1e-5)
     assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
-    held_out = np.flatnonzero(with_head.is_held_out)
+    held_out = np.flatnonzero(with_head.work.is_held_out)
     vectors = encoder.encode(with_head.held_out_texts)
-    target = Target.fit(with_head.teacher_vectors, with_head.for_words)
-    agreement = teacher_agreement(vectors, target(with_head.teacher_vectors[held_out]))
+    target = Target.fit(with_head.work.sentence_vectors, with_head.work.for_words)
+    agreement = teacher_agreement(vectors, target(with_head.work.sentence_vectors[held_out]))
     found = held_out_agreement(with_head)["agreement"][-1]
     assert found == pytest.approx(agreement, abs=0.01)
     assert found != pytest.approx(held_out_agreement(model)["agreement"][-1], abs=1)
@@ -293,7 +300,7 @@ def test_models_that_differ_in_normalize_alone_share_no_results(model, tmp_path,
         asked[encoder.name, encoder.revision] = np.linalg.norm(vector)
         return SimpleNamespace(scores={"STS12": 0.0}, failures={})
 
-    monkeypatch.setattr("st_static.evaluate.analysis.ablation.run_tasks", record)
+    monkeypatch.setattr("st_static.evaluate.benchmark.run_tasks", record)
     for normalize in (True, False):
         other = copy.copy(model)
         other.normalize = normalize

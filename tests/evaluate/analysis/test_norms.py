@@ -12,14 +12,10 @@ from st_static.evaluate.analysis.norms import (
     extremes,
     frequency_correlation,
     norm_changes,
-    word_norms,
-)
-from st_static.evaluate.analysis.parts_of_speech import (
-    draw_parts_of_speech,
-    extreme_words,
-    parts_of_speech,
     read_tagged,
     tagged_norms,
+    word_norms,
+    write_parts_of_speech,
 )
 
 WORDS = ["the", "run", "blue", "cat", "dog"]
@@ -103,26 +99,28 @@ def tagged(*pairs):
 
 def test_only_the_most_frequent_words_of_the_text_count(norms):
     text = tagged(("cat", "NN"), ("unheard", "JJ"), ("the", "AT"), ("run", "VB"))
-    known = tagged_norms(norms, text, among=3)
-    assert known.words["word"].to_list() == ["cat", "the"]
-    assert known.words["rank"].to_list() == [1, 3]
-    assert known.words["pca"].to_list() == [4, 5]
+    known, steps = tagged_norms(norms, text, among=3)
+    assert steps == ["extraction to pca"]
+    assert known["word"].to_list() == ["cat", "the"]
+    assert known["rank"].to_list() == [1, 3]
+    assert known["pca"].to_list() == [4, 5]
     # Relative to the means over these two words alone: 2.5 and 4.5.
-    assert known.words["extraction to pca"].to_list() == pytest.approx([2.5 / 4.5, 5 * 2.5 / 4.5])
+    assert known["extraction to pca"].to_list() == pytest.approx([2.5 / 4.5, 5 * 2.5 / 4.5])
     with pytest.raises(ValueError, match=r"Of the 2 most frequent words .* only 1 are in"):
         tagged_norms(norms, text, among=2)
 
 
-def test_parts_of_speech_at_the_ends():
+def test_parts_of_speech_at_the_ends(tmp_path, monkeypatch):
     """Against sorting by hand: 60 words whose norms and tags are random."""
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(60)]
     tags = rng.choice(["NN", "VB", "JJ"], 60, p=[0.6, 0.3, 0.1])
     before, after = rng.uniform(1, 2, (2, 60))
     norms = word_norms(words, {"pca": before[:, None], "distillation": after[:, None]})
-    known = tagged_norms(norms, tagged(*zip(words, tags, strict=True)))
-    extreme = extreme_words(known, n=5)
-    counts = parts_of_speech(extreme, known.words)
+    monkeypatch.setattr("st_static.evaluate.analysis.norms._TAGGED", 5)
+    write_parts_of_speech(*tagged_norms(norms, tagged(*zip(words, tags, strict=True))), tmp_path)
+    extreme = pl.read_json(tmp_path / "tagged_extremes.json")
+    counts = pl.read_json(tmp_path / "parts_of_speech.json")
     for norm, values in (
         ("pca", before),
         ("distillation", after),
@@ -135,6 +133,7 @@ def test_parts_of_speech_at_the_ends():
             assert found["rank"].to_list() == [i + 1 for i in expected]
             rows = counts.filter(norm=norm, end=end)
             shown = dict(rows.select("tag", "words").iter_rows())
+            assert list(shown.values()) == sorted(shown.values(), reverse=True)
             assert shown == Counter(str(tags[i]) for i in expected)
             chance = {tag: 5 * np.mean(tags == tag) for tag in shown}
             assert dict(rows.select("tag", "expected").iter_rows()) == pytest.approx(chance)
@@ -142,9 +141,7 @@ def test_parts_of_speech_at_the_ends():
 
 def test_a_panel_for_each_step(tmp_path, norms):
     text = tagged(("the", "AT"), ("run", "VB"), ("blue", "JJ"), ("cat", "NN"), ("dog", "NN"))
-    known = tagged_norms(norms, text)
-    counts = parts_of_speech(extreme_words(known), known.words)
-    svg, png = draw_parts_of_speech(counts, known.steps, tmp_path / "figure")
+    *_, svg, png = write_parts_of_speech(*tagged_norms(norms, text), tmp_path)
     drawn = svg.read_text("utf-8")
     assert "<!-- Words whose vectors grow and shrink most: extraction to pca -->" in drawn
     assert all(f"<!-- {tag} -->" in drawn for tag in ("AT", "VB", "JJ", "NN"))
