@@ -26,6 +26,7 @@ ROOMS = (
     "encode",
     "distill",
     "demo",
+    "card",
     "ensemble",
     "evaluate",
     "publish",
