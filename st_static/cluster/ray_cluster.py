@@ -216,10 +216,9 @@ class RayCluster:
                 else:
                     actor, item, deaths = working.pop(done[0])
                     try:
-                        yield ray.get(done[0])
-                    except (
-                        RayActorError
-                    ) as error:  # Ray would try the same one: its node may be lost
+                        result = ray.get(done[0])
+                    except RayActorError as error:
+                        # Ray itself would wait for the same actor, whose node may be lost.
                         if deaths == _RETRIES:
                             raise _failed(item, error) from error
                         left.appendleft((item, deaths + 1))
