@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers

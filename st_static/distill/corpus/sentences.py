@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.config import SentencesConfig
+from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus.documents import Corpus, read_files, text_bytes
 from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.shards import Task, write_missing
