@@ -82,11 +82,12 @@ class ModelFolder:
 
     Attributes:
         path: The folder.
-        name: Its name, or the id on the Hub.
+        hub_id: The id on the Hub; None if the folder is no download.
+        name: The id on the Hub, or else the folder's name.
     """
 
     def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
-        self.path = Path(path)
+        self.path, self.hub_id = Path(path), hub_id
         self.name = hub_id or self.path.resolve().name
         self._shown = hub_id or str(path)
 
