@@ -169,7 +169,7 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> Modules:
-        """What happens to the mean.
+        """The modules, which say what happens to the mean.
 
         Raises:
             ValueError: It is no static model, or a file is not as expected.
@@ -178,7 +178,7 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """How the model is used, if it says so.
+        """The model's prompts, similarity and dimensions, if it states any.
 
         Raises:
             ValueError: The file is not as expected.
@@ -201,7 +201,7 @@ class ModelFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """How the model was made, as far as its record says it; empty without one.
+        """The record of how the model was made, as far as it goes; empty without one.
 
         Raises:
             ValueError: The record is not as expected.
