@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.demo.texts import limits, shown_first
-from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.encode.scaling import Scaling
 from st_static.files import write_json
 from st_static.model.int8_check import check_int8
@@ -21,6 +20,7 @@ from st_static.model.quantization import quantize_rows
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import has_pieces
 from st_static.tokens.boundaries import flat
+from st_static.tokens.scripts import UNSPACED_CHARACTERS
 
 FOLDER = "model"
 FACTS_FILE = f"{FOLDER}/model.json"
