@@ -22,7 +22,7 @@ from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
