@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.demo.texts import limits, shown_first
-from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.encode.scaling import Scaling
 from st_static.files import write_json
 from st_static.model.int8_table import quantize_rows
@@ -19,6 +18,7 @@ from st_static.model.javascript_tokenizer import check_javascript_tokenizer, jav
 from st_static.model.modules import write_weights
 from st_static.model.static_model import StaticModel, check_int8
 from st_static.model.tokenizer import has_pieces
+from st_static.texts.scripts import UNSPACED_CHARACTERS
 from st_static.tokens.boundaries import flat
 
 FOLDER = "model"

@@ -249,7 +249,8 @@ class _Build:
             check_sizes(*self._training_sentences, config.distillation)
         if self.pairs:
             n_sentences = len(self._training_sentences.train)
-            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, config.distillation.batch_size)
+            batch_size = config.distillation.batch_size
+            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
         elif config.pairs.mined:  # at most one pair of a sentence
             n_sentences = min(len(self._training_sentences.train), len(chosen))
             check_size("training sentences", n_sentences, config.distillation.batch_size)
