@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from local_cluster import two_nodes
 
 from st_static import FastEncoder
-from st_static.encode.file_names import decompressed, split_name
+from st_static.texts.file_names import decompressed, split_name
 
 FILES = 40
 

@@ -18,11 +18,11 @@ import pyarrow as pa
 from gensim.models import Word2Vec
 from sts import DEV_MEAN, SPLITS, sts_scores
 
-from st_static.distill.corpus.text_files import find_files
+from st_static.distill.corpus.documents import find_files
 from st_static.distill.corpus.word_counts import split_all_words
-from st_static.encode.file_names import decompressed, split_name
 from st_static.evaluate.models import load_model
 from st_static.files import atomic
+from st_static.texts.file_names import decompressed, split_name
 
 PEERS = (
     *(f"{kind}:{{vectors}}" for kind in ("glove", "borep", "borep-sum", "borep-max")),

@@ -14,8 +14,8 @@ import csv
 from itertools import cycle
 from pathlib import Path
 
+from st_static.card.facts import MeasuredSpeed
 from st_static.evaluate.figures import OURS, PEERS, TEACHER, draw_quality_and_speed, new_axes, save
-from st_static.evaluate.speed import MeasuredSpeed
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 

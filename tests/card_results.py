@@ -2,15 +2,22 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
+from st_static.card.facts import (
+    CardFacts,
+    CardFigure,
+    MeasuredLimit,
+    MeasuredSpeed,
+    ResultEntry,
+)
 from st_static.evaluate.models import revision_of
-from st_static.evaluate.speed import MeasuredSpeed, sentences_per_second
+from st_static.evaluate.speed import sentences_per_second
 from st_static.files import read_json, write_json
-from st_static.publish.card.facts import CardFacts, CardFigure, MeasuredLimit, ResultEntry
 
 STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
 
@@ -83,6 +90,14 @@ def read_facts(file: Path) -> CardFacts:
     values["limits"] = [MeasuredLimit(**entry) for entry in values["limits"]]
     values["figures"] = [CardFigure(**entry) for entry in values["figures"]]
     return CardFacts(**values)
+
+
+def with_recipe(facts: CardFacts, **changes: Any) -> CardFacts:
+    """Facts whose recipe has other values: `language=...`, `corpus={...}`, `teacher={...}`."""
+    recipe = dict(facts.record["recipe"])
+    for key, value in changes.items():
+        recipe[key] = {**recipe[key], **value} if isinstance(value, dict) else value
+    return replace(facts, record={**facts.record, "recipe": recipe})
 
 
 def as_if_idle(makers: Mapping[Any, Any], texts: list[str]) -> dict[Any, float]:

@@ -38,7 +38,7 @@ def test_heavy_libraries_are_not_loaded_by(statement: str) -> None:
 
 
 ENCODE_A_FILE = """
-import io, numpy as np, st_static.encode.text_files as files
+import io, numpy as np, st_static.texts.text_files as files
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
@@ -54,7 +54,7 @@ assert FastEncoder(model).write(texts, io.BytesIO()).rows == 400_000
 ENCODE_AND_FUSE = """
 import io, sys, numpy as np
 from st_static import Ensemble, FastEncoder, read_named
-from st_static.encode.text_files import TextReader
+from st_static.texts.text_files import TextReader
 from st_static.model.export import export_model
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer

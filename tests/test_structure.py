@@ -25,6 +25,7 @@ ROOMS = (
     "encode",
     "distill",
     "demo",
+    "card",
     "ensemble",
     "evaluate",
     "publish",

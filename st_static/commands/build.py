@@ -203,8 +203,9 @@ def _build(config: BuildConfig) -> None:
 
 def _tell_of_an_older_card(model: Path) -> None:
     """Say so where the card beside a model was written for what was there before."""
+    from st_static.card.render import marked
     from st_static.model.notes import CARD_FILE
-    from st_static.publish.checks.fingerprint import fingerprint, marked
+    from st_static.publish.checks.fingerprint import fingerprint
 
     card = model / CARD_FILE
     known = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None

@@ -77,7 +77,8 @@ def _check(options: Any) -> None:
     if options.language:
         check_language(options.language, "--language")
     if options.license is not None:
-        from st_static.publish.checks.card_format import check_licence, licence_fields
+        from st_static.card.render import licence_fields
+        from st_static.publish.checks.card_format import check_licence
 
         for problem in check_licence(licence_fields(options.license)):
             raise ValueError(f"--license: {problem}")

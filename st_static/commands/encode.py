@@ -28,9 +28,10 @@ from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.encode.encode_files import Written
-    from st_static.encode.file_names import InputFormat, OutputFormat
-    from st_static.encode.file_rows import Rows
-    from st_static.encode.text_files import TextReader
+    from st_static.encode.file_names import OutputFormat
+    from st_static.texts.file_names import InputFormat
+    from st_static.texts.file_rows import Rows
+    from st_static.texts.text_files import TextReader
 
 
 def _parser() -> CommandParser:
@@ -129,7 +130,8 @@ def run(arguments: Sequence[str]) -> int:
         )
     options.input = options.input and Path(options.input)
     options.output = options.output and Path(options.output)
-    from st_static.encode.file_names import check_target, input_format_of, output_format_of
+    from st_static.encode.file_names import check_target, output_format_of
+    from st_static.texts.file_names import input_format_of
 
     if options.input and not options.input.exists():
         raise ValueError(f"The input {options.input} does not exist: name a file.")
@@ -185,8 +187,8 @@ def _encode(
 def _reader(
     source: IO[bytes], options: argparse.Namespace, input_format: InputFormat
 ) -> TextReader:
-    from st_static.encode.file_names import decompressed, split_name
-    from st_static.encode.text_files import TextReader
+    from st_static.texts.file_names import decompressed, split_name
+    from st_static.texts.text_files import TextReader
 
     compression = split_name(options.input)[1] if options.input else ""
     return TextReader(

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from st_static.arguments import check_model_name, check_type
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.file_rows import EMBEDDING
 from st_static.encode.loaded import loaded_encoder
 from st_static.encode.table_format import TableFormat
 from st_static.encode.unknown import Unknown, UnknownInArray, are_zeros, check_unknown
@@ -18,6 +17,7 @@ from st_static.hub import whole_path
 from st_static.texts import arrow
 from st_static.texts.arrow import Batch
 from st_static.texts.columns import Null, check_null
+from st_static.texts.file_rows import EMBEDDING
 
 
 class ArrowEncoder:

@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.encode import file_rows
 from st_static.encode.file_names import OutputFormat
-from st_static.encode.file_rows import EMBEDDING, Rows
 from st_static.encode.unknown import Unknown, are_zeros, check_unknown, unknown_text
-from st_static.texts import arrow
+from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
+from st_static.texts.file_rows import EMBEDDING, Rows
 
 # Writes the vectors of texts [B] into an array [B, D].
 WriteVectors = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]

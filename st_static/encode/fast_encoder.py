@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from st_static.encode.encode_files import Written
     from st_static.encode.file_names import OutputFormat
-    from st_static.encode.file_rows import Rows
     from st_static.texts.columns import Null
+    from st_static.texts.file_rows import Rows
     from st_static.tokens.fast_tokenizer import FastTokenizer
 
 

@@ -1,75 +1,14 @@
-"""What a file's name says: the format that it holds, and whether it is compressed."""
+"""What the name of a file of vectors says, and whether the file can be written."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Literal, cast, get_args
-
-import pyarrow as pa
+from typing import Literal, cast, get_args
 
 from st_static.files import check_folder, check_path
+from st_static.texts.file_names import listed
 
-InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 OutputFormat = Literal["npy", "parquet"]
-
-
-def _open_zst(stream: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(stream, "zstd")))
-
-
-_DECOMPRESS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
-    "gz": lambda stream: cast("IO[bytes]", gzip.open(stream)),  # noqa: SIM115 (read by others)
-    "xz": lambda stream: cast("IO[bytes]", lzma.open(stream)),  # noqa: SIM115
-    "zst": _open_zst,
-}
-COMPRESSIONS = tuple(_DECOMPRESS)
-
-
-def split_name(path: Path) -> tuple[str, str]:
-    """The suffix that names a file's format, and that of its compression; "" for none.
-
-    Example:
-        >>> split_name(Path("a.csv.GZ")), split_name(Path("b.parquet")), split_name(Path("c"))
-        (('csv', 'gz'), ('parquet', ''), ('', ''))
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix in _DECOMPRESS:
-        return path.with_suffix("").suffix.lower().removeprefix("."), suffix
-    return suffix, ""
-
-
-def decompressed(stream: IO[bytes], compression: str) -> IO[bytes]:
-    """A stream of what a compressed one holds; itself if there is no compression."""
-    return _DECOMPRESS[compression](stream) if compression else stream
-
-
-def input_format_of(path: Path | None, given: InputFormat | None = None) -> InputFormat:
-    """The format of a file of texts: the one that is given, or what its name ends with.
-
-    Args:
-        path: The file; None is standard input, which is txt by default.
-        given: The format, where the name does not say it.
-
-    Raises:
-        ValueError: The name does not say it either, or Parquet is compressed as a whole.
-    """
-    suffix, compression = split_name(path) if path else ("txt", "")
-    known = get_args(InputFormat)
-    if given is None and suffix not in known:
-        raise ValueError(
-            f"{path}: expected a name that ends with {_listed(known)} (all but .parquet also with "
-            f"{_listed(COMPRESSIONS)} behind). Say what it holds with --input_format."
-        )
-    found: InputFormat = given or cast("InputFormat", suffix)
-    if found == "parquet" and compression:
-        raise ValueError(
-            f"{path}: Parquet is compressed inside, not as a whole. Decompress the file first."
-        )
-    return found
 
 
 def output_format_of(path: Path | None, given: str | None = None) -> OutputFormat:
@@ -90,7 +29,7 @@ def output_format_of(path: Path | None, given: str | None = None) -> OutputForma
         raise ValueError(f"{path} would hold {given}: let its name end with .{given}.")
     if suffix not in known and given is None:
         raise ValueError(
-            f"{path}: expected a name that ends with {_listed(known)}. Rename it, or say what it "
+            f"{path}: expected a name that ends with {listed(known)}. Rename it, or say what it "
             'is to hold with --output_format (in Python with format="npy" or "parquet").'
         )
     return cast("OutputFormat", given or suffix)
@@ -128,9 +67,3 @@ def _may_be_replaced(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(6)
     return not start or start.startswith((b"\x93NUMPY", b"PAR1"))
-
-
-def _listed(suffixes: tuple[str, ...]) -> str:
-    """Suffixes as text: ".a, .b or .c"."""
-    dotted = [f".{suffix}" for suffix in suffixes]
-    return " or ".join([", ".join(dotted[:-1]), dotted[-1]])

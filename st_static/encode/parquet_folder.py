@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 
 from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.file_rows import SOURCE, Rows
 from st_static.encode.loaded import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
-from st_static.encode.text_files import OnError, TextReader
 from st_static.encode.unknown import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.static_model import StaticModel, read_static_model
 from st_static.texts.columns import Null
+from st_static.texts.file_rows import SOURCE, Rows
+from st_static.texts.text_files import OnError, TextReader
 
 _SUFFIX = ".parquet"
 # Readers of tables pass over files whose names begin like this.

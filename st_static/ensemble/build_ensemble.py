@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.arguments import check_type
+from st_static.card.facts import CardFacts
+from st_static.card.render import render
 from st_static.distill.agreement import cosine_agreement
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.documents import Corpus
@@ -20,7 +22,6 @@ from st_static.distill.stages import Figures, locked, run_stage
 from st_static.distill.teacher import Teacher
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.distill_ensemble import check_dimension, check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
@@ -132,7 +133,7 @@ def _record_agreement(folder: Path, figures: Figures) -> None:
     except (OSError, ValueError):
         return  # not a card of ours
     with atomic(folder / CARD_FILE) as partial:
-        partial.write_text(ensemble_card(record, folder.resolve().name, notes), "utf-8")
+        partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_texts, check_type
+from st_static.card.facts import CardFacts
+from st_static.card.render import render
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
@@ -33,7 +35,6 @@ from st_static.distill.work_directory import (
     write_word_table,
 )
 from st_static.encode.encoder import Encoder, check_encoder
-from st_static.ensemble.card_text import ensemble_card
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import PCA_FILE, check_output, export_model
@@ -150,7 +151,7 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
         record,
         dtype,
         pca=stage / PCA_FILE,
-        card=ensemble_card(record, path.resolve().name),
+        card=render(CardFacts(path.resolve().name, record)),
         head=head,
     )
     return figures

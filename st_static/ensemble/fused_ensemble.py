@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_type
+from st_static.card.facts import CardFacts
+from st_static.card.render import render
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.card_text import ensemble_card
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
@@ -146,4 +147,4 @@ class FusedEnsemble:
 
     def card(self, form: str, name: str) -> str:
         """A short model card: use, members, weights, licences, and what these do not allow."""
-        return ensemble_card(self.record(form), name)
+        return render(CardFacts(name, self.record(form)))

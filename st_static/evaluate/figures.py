@@ -31,8 +31,8 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
+from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.files import check_folder, output_file
 
 if TYPE_CHECKING:

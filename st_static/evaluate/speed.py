@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import random
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -20,29 +18,11 @@ from st_static.encode.encoder import EncodeTexts
 
 Key = TypeVar("Key", bound=Hashable)
 
-# How a card names them.
-FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
-
 _ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts that load what an encoder's libraries put off
 _ROUND_SECONDS = 0.1
 _TEXTS = 1_500
-
-
-@dataclass(frozen=True)
-class MeasuredSpeed:
-    """How fast a model encodes with one of the libraries that can load it.
-
-    Attributes:
-        model: Its name.
-        encoder: The library: `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
-        speed: Sentences per second.
-    """
-
-    model: str
-    encoder: str
-    speed: int
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
@@ -105,20 +85,6 @@ def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -
         seconds += time.perf_counter() - start
         n_texts += len(texts)
     return n_texts / seconds
-
-
-def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
-    """Whether a model's speeds were measured on a machine that had time for it.
-
-    FastEncoder does less than sentence-transformers. Where it comes out slower, something else took
-    the processor.
-
-    Args:
-        speeds: Of one model and others, as on a card.
-        model: The name of the model whose speeds are judged.
-    """
-    by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
-    return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

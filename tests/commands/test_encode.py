@@ -24,9 +24,9 @@ from st_static import FastEncoder
 from st_static.cli import main
 from st_static.commands.encode import _followed, _summary
 from st_static.encode.encode_files import Written
-from st_static.encode.text_files import TextReader
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
+from st_static.texts.text_files import TextReader
 
 LINES = ["A ship", "", "keeper, a keeper"]
 DATA = "\n".join(LINES).encode()

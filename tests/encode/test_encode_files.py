@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.encode import file_rows, lazy_encoder, table_encoder
+from st_static.encode import lazy_encoder, table_encoder
 from st_static.encode.encode_files import batches
-from st_static.encode.file_names import check_target, decompressed
-from st_static.encode.text_files import TextReader
+from st_static.encode.file_names import check_target
 from st_static.model.static_model import StaticModel
+from st_static.texts import file_rows
+from st_static.texts.file_names import decompressed
+from st_static.texts.text_files import TextReader
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.encode.text_files import TextReader
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
+from st_static.texts.text_files import TextReader
 
 # The second text cannot be read, and the third has no known word.
 DATA = b'{"text": "a ship"}\n{"text": 5}\n{"text": "\xe1\x9a\xa0"}\n{"text": "keeper"}\n'

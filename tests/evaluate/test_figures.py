@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import figures
 from st_static.evaluate.analysis import lengths
@@ -34,7 +35,6 @@ from st_static.evaluate.figures import (
     text_box,
     write_plainly,
 )
-from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 
 JAPANESE = "東京タワー"
 

@@ -7,7 +7,8 @@ import functools
 import hashlib
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from glob import glob
 from importlib import metadata
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -17,18 +18,15 @@ import xxhash
 
 from st_static.distill.corpus.config import CorpusConfig
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.text_files import (
-    find_files,
-    format_of,
-    missing_column,
-    read_files,
-    text_bytes,
-)
 from st_static.distill.engines import Engine
 from st_static.hub import downloading, offline, require_dataset
+from st_static.texts.file_names import decompressed, input_format_of, split_name
+from st_static.texts.text_files import TextReader
 
 logger = logging.getLogger(__name__)
 
+_FORMATS = (".txt", ".jsonl", ".parquet")
+_COMPRESSION = 5  # of text, for an estimate
 _LITTLE_TEXT = 10**9  # bytes
 
 
@@ -149,7 +147,10 @@ class Corpus:
         source = str(config.dataset), name, config.split, config.revision
         for row in stream_dataset(*source, self._dataset_copy):
             if config.text_column not in row:
-                raise missing_column(config.text_column, f"{config.dataset}", list(row))
+                raise ValueError(
+                    f"Expected a text {config.text_column!r} in {config.dataset}, but it holds "
+                    f"{list(row)}. Set corpus.text_column to the one that holds the text."
+                )
             text = row[config.text_column]
             if text is None:
                 continue
@@ -160,6 +161,92 @@ class Corpus:
                     "the text."
                 )
             yield text
+
+
+def find_files(
+    patterns: list[str], option: str = "corpus.files", formats: Sequence[str] = _FORMATS
+) -> list[Path]:
+    """Expand paths, glob patterns and folders into a sorted list of files.
+
+    A folder stands for all files of known formats in it, at any depth, except hidden ones.
+
+    Args:
+        patterns: The paths and patterns.
+        option: Where they are from, for messages.
+        formats: The formats that can be read there.
+
+    Raises:
+        ValueError: A pattern matches no file, or a file is of an unknown format.
+    """
+    packed = " and ".join(format_ for format_ in formats if format_ != ".parquet")
+    in_words = f"{' or '.join(formats)} ({packed} also with .gz, .xz or .zst)"
+    files: list[Path] = []
+    for pattern in patterns:
+        if Path(pattern).is_dir():
+            matches = [
+                path
+                for path in Path(pattern).rglob("*")
+                if path.is_file()
+                and format_of(path) in formats
+                and not any(part.startswith(".") for part in path.relative_to(pattern).parts)
+            ]
+            missing = f"the folder {pattern} holds no file of the format {in_words}"
+        else:
+            literal = [pattern] if Path(pattern).is_file() else glob(pattern, recursive=True)
+            matches = [Path(p) for p in literal if Path(p).is_file()]
+            missing = f"no file matches {pattern!r}"
+        if not matches:
+            raise ValueError(f"{option}: {missing}. Check the path.")
+        files.extend(matches)
+    for file in files:
+        if format_of(file) not in formats:
+            raise ValueError(
+                f"{option}: {file} is not {in_words}. Convert it, or leave it out of the pattern."
+            )
+    return sorted(set(files))
+
+
+def format_of(file: Path) -> str:
+    """The format that a file's name says, with its dot, such as ".txt"."""
+    suffix, compression = split_name(file)
+    return "" if suffix == "parquet" and compression else f".{suffix}"
+
+
+def text_bytes(file: Path) -> int:
+    """About how much text a file holds."""
+    return file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
+
+
+def read_files(
+    files: Sequence[Path], column: str, undecodable: Callable[[str], None]
+) -> Iterator[str]:
+    """Read the documents of files, in their order; an empty line or a missing text is none.
+
+    Args:
+        files: Files of known formats.
+        column: Column or key that holds the text, in .jsonl or .parquet.
+        undecodable: Is told the path of a file that is not UTF-8, maybe several times; its
+            undecodable bytes are replaced.
+
+    Raises:
+        ValueError: A file is damaged, or has no such column.
+    """
+    for file in files:
+        with file.open("rb") as stream:
+            reader = TextReader(
+                decompressed(stream, split_name(file)[1]),
+                input_format_of(file),
+                column,
+                null="empty",
+                name=str(file),
+                undecodable=functools.partial(undecodable, str(file)),
+                remedies=(
+                    "set corpus.text_column to the one that holds the text",
+                    "Mend it, or set corpus.text_column to where the text is.",
+                ),
+            )
+            for rows in reader:
+                yield from filter(None, rows.texts.to_pylist())
 
 
 def stream_dataset(
@@ -188,10 +275,8 @@ def _content_hash(file: Path) -> tuple[Path, str]:
 
 
 def _version(package: str) -> str:
-    if package == "stdlib":
-        return sys.version.split()[0]
     package = package.partition(".")[0]
-    if package in sys.stdlib_module_names:
+    if package == "stdlib" or package in sys.stdlib_module_names:
         return sys.version.split()[0]
     for distribution in metadata.packages_distributions().get(package, []):
         return metadata.version(distribution)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from st_static.distill.corpus.documents import stream_dataset
-from st_static.distill.corpus.text_files import find_files, reading
+from st_static.distill.corpus.documents import find_files, stream_dataset
 from st_static.distill.pairs.config import COLUMNS, PairsConfig, check_number
 from st_static.distill.progress import bar
-from st_static.encode.file_names import decompressed, split_name
 from st_static.hub import require_dataset
+from st_static.texts.file_names import decompressed, split_name
+from st_static.texts.file_rows import line_groups
+from st_static.texts.text_files import readable
 
 Row = tuple[str, Any]  # a place, for messages, and what stands there
 
@@ -91,23 +92,16 @@ def _pair(place: str, row: Any, columns: list[str]) -> list[str]:
 def _file_rows(files: list[Path]) -> Iterator[Row]:
     """The objects of files of JSON lines."""
     for file in files:
-        compression = split_name(file)[1]
-        with (
-            reading(file),
-            file.open("rb") as stream,
-            decompressed(stream, compression) as lines,
-        ):
-            yield from _json_rows(file, lines)
-
-
-def _json_rows(file: Path, lines: Iterable[bytes]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            place = f"{file}, line {number}"
-            try:
-                yield place, json.loads(line.decode("utf-8-sig"))
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Mend it.") from error
+        with readable(str(file)), file.open("rb") as stream:
+            groups = line_groups(decompressed(stream, split_name(file)[1]))
+            for number, line in enumerate((line for _, group in groups for line in group), 1):
+                if line.isspace():
+                    continue
+                place = f"{file}, line {number}"
+                try:
+                    yield place, json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Mend it.") from error
 
 
 def _dataset_rows(config: PairsConfig) -> Iterator[Row]:

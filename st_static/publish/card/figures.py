@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from st_static.card.facts import CardFacts, CardFigure
 from st_static.evaluate.analysis.explain import Explanation
 from st_static.evaluate.analysis.lengths import draw_ranges
 from st_static.evaluate.figures import (
@@ -27,8 +28,6 @@ from st_static.evaluate.figures import (
     save,
     write_plainly,
 )
-from st_static.evaluate.speed import is_believable
-from st_static.publish.card.facts import CardFacts, CardFigure
 
 logger = logging.getLogger(__name__)
 
@@ -158,8 +157,9 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
 
 def draw_distillation(facts: CardFacts, file: Path) -> str:
     """Teacher agreement over the steps of the distillation; returns the alt text."""
+    stages = facts.record["stages"]
     # The training starts from the table of the stage before.
-    start, stage = facts.stages["pca"]["teacher_agreement"], facts.stages["distillation"]
+    start, stage = stages["pca"]["teacher_agreement"], stages["distillation"]
     kept, end = stage["best_step"], stage["teacher_agreement"]
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
     figure, axes = new_axes()
@@ -186,7 +186,7 @@ FIGURES: tuple[
         "speed",
         "Quality and speed",
         draw_speed,
-        lambda facts: facts.speed and is_believable(facts.speed, facts.name),
+        lambda facts: facts.speed and facts.is_believable,
     ),
     ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda facts: facts.lengths),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda facts: facts.variances),
@@ -195,7 +195,7 @@ FIGURES: tuple[
         "Teacher agreement during the distillation",
         draw_distillation,
         # Older builds recorded none; one point is no curve.
-        lambda facts: len(facts.stages.get("distillation", {}).get("agreements", [])) > 1,
+        lambda facts: len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1,
     ),
 )
 

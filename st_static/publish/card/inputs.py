@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION
+from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
 from st_static.model.notes import CARD_FILE, read_notes
 from st_static.model.record import read_record
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.identity import check_same_model, identity
 
 logger = logging.getLogger(__name__)
+
+# What makes a text; its contents may change from one build to the next. With how it is said.
+_SOURCES = {
+    "files": "the files",
+    "docstrings": "docstrings of",
+    "dataset": "the dataset",
+    "dataset_config": "its configuration",
+}
 
 
 @dataclass(frozen=True)
@@ -63,11 +71,6 @@ class CardPlan:
     places: list[Path]
     notes: str
 
-    @property
-    def has_recipe(self) -> bool:
-        """Whether a recipe built the model: else it is an ensemble, or made of text vectors."""
-        return "recipe" in self.record
-
 
 def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
     """Check what can be known before the work; for the arguments see `write_card`.
@@ -84,18 +87,86 @@ def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
     record, name = read_record(folder), name_of(folder, inputs.hub_id)
     places = [folder / CARD_FILE]
     if cards is not None:
-        check_same_model(cards, name, identity(record, inputs.hub_id))
+        check_same_model(cards, name, record, inputs.hub_id)
         places.append(cards / f"{name}.md")
     if inputs.results or "recipe" in record:
         inputs = replace(inputs, results=own_results(inputs.results, folder))
-    return CardPlan(_compared(inputs, record), record, name, places, find_notes(places))
-
-
-def _compared(inputs: CardInputs, record: dict[str, Any]) -> CardInputs:
-    """Name the benchmark and the published models that were left to the model's languages."""
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
     peers = usual_peers(benchmark) if inputs.published is None else inputs.published
-    return replace(inputs, benchmark=benchmark, published=peers)
+    inputs = replace(inputs, benchmark=benchmark, published=peers)
+    notes = {path: read_notes(path) for path in places if path.exists()}
+    different = {text for text in notes.values() if text}
+    if len(different) > 1:
+        raise ValueError(
+            f"The notes in {' and '.join(map(str, notes))} differ. Make them equal, or empty one."
+        )
+    return CardPlan(inputs, record, name, places, "".join(different))
+
+
+def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: str | None) -> None:
+    """Check that a folder of cards holds no other model's card of that name.
+
+    A model that was built again, from newer contents of the same text or with other settings, is
+    the same one, and so is what goes to the same place on the Hub.
+
+    Args:
+        cards: The folder.
+        name: The model's name.
+        record: How it was made.
+        hub_id: Where it will be published, if that is known.
+
+    Raises:
+        ValueError: It does, or it cannot be told whose card it is.
+    """
+    card, facts = cards / f"{name}.md", cards / f"{name}.json"
+    if not facts.is_file() and not card.is_file():
+        return
+    elsewhere = "It would be overwritten: give another folder, --cards OTHER, or move it away."
+    try:
+        values = read_object(facts, dict)
+        there, hub_id_there = _identity(values["record"]), values["hub_id"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{facts} does not say whose card {card} is ({type(error).__name__}). {elsewhere}"
+        ) from error
+    if hub_id_there and hub_id_there == hub_id:
+        return
+    here = _identity(record)
+    # A teacher may have got its name on the Hub since.
+    keys = [key for key in here | there if not set(here.get(key, ())) & set(there.get(key, ()))]
+    if "kind" in keys:
+        differs = [f"that of {there['kind'][0]}, not of {here['kind'][0]}"]
+    else:
+        differs = [f"{key} {there[key][-1]} instead of {here[key][-1]}" for key in keys]
+    if hub_id_there and hub_id:
+        differs.append(f"{hub_id_there} instead of {hub_id} on the Hub")
+    if differs:
+        raise ValueError(f"{card} is another model's card: {', '.join(differs)}. {elsewhere}")
+
+
+def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By what a model is known, each with its names: one in common is enough."""
+    if "ensemble" in record:
+        made = record["ensemble"]
+        members = ", ".join(member["name"] for member in made["members"])
+        return {"kind": ["an ensemble"], "form": [made["form"]], "members": [members]}
+    if "conversion" in record:
+        made = record["conversion"]
+        dimension = [str(made["dimension"])]
+        return {"kind": ["text vectors"], "file": [made["file"]], "dimension": dimension}
+    recipe = record["recipe"]
+    teacher, corpus = recipe["teacher"], recipe["corpus"]
+    sources = [
+        f"from {said} {', '.join(map(str, value if isinstance(value, list) else [value]))}"
+        for key, said in _SOURCES.items()
+        if (value := corpus[key])
+    ]
+    return {
+        "kind": ["a single model"],
+        "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
+        "text": [", ".join(sources) or "unknown"],
+        "dimension": [str(recipe["pca"]["n_components"])],
+    }
 
 
 def name_of(folder: Path, hub_id: str | None) -> str:
@@ -116,7 +187,12 @@ def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
-        if inside := [f for f in _folders_in(folder) if _is_of_revision(f, expected)]:
+        if inside := sorted(
+            f
+            for kind in ("*", "*/*")
+            for f in folder.glob(kind)
+            if f.is_dir() and _is_of_revision(f, expected)
+        ):
             raise ValueError(
                 f"The results of {model} lie deeper in {folder}. Expected results/MODEL/REVISION: "
                 f"give --results {shlex.join(map(str, inside))}."
@@ -134,29 +210,6 @@ def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     return own
 
 
-def _folders_in(folder: Path) -> list[Path]:
-    """The folders one and two levels deeper."""
-    return sorted(f for kind in ("*", "*/*") for f in folder.glob(kind) if f.is_dir())
-
-
 def _is_of_revision(folder: Path, revision: str) -> bool:
     """Whether a folder has results of a revision, on the Hub's datasets or on local copies."""
-    name = folder.resolve().name
-    if not name.startswith(revision):
-        return False
-    return name in (revision, f"{revision}-{LOCAL_REVISION}")
-
-
-def find_notes(cards: list[Path]) -> str:
-    """What a person wrote into the cards of a model, of which there may be none yet.
-
-    Raises:
-        ValueError: A card has no markers, or two cards say different things.
-    """
-    found = {path: read_notes(path) for path in cards if path.exists()}
-    different = {notes for notes in found.values() if notes}
-    if len(different) > 1:
-        raise ValueError(
-            f"The notes in {' and '.join(map(str, found))} differ. Make them equal, or empty one."
-        )
-    return different.pop() if different else ""
+    return folder.resolve().name in (revision, f"{revision}-{LOCAL_REVISION}")

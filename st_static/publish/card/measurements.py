@@ -13,29 +13,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
+from st_static.card.facts import (
+    FAST,
+    MODEL2VEC,
+    SENTENCE_TRANSFORMERS,
+    MeasuredLimit,
+    MeasuredSpeed,
+    is_believable,
+    teacher_id,
+)
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
-from st_static.evaluate.speed import (
-    FAST,
-    MODEL2VEC,
-    SENTENCE_TRANSFORMERS,
-    MeasuredSpeed,
-    fair_sample,
-    is_believable,
-    sentences_per_second,
-    speed_texts,
-)
+from st_static.evaluate.speed import fair_sample, sentences_per_second, speed_texts
 from st_static.examples import Limit
 from st_static.languages import is_english
 from st_static.model.model_name import locate
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card.facts import MeasuredLimit
-from st_static.publish.checks.record import teacher_id
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +48,6 @@ class _Contender(NamedTuple):
 
     model: str
     encoder: str
-
-
-_Makers = dict[_Contender, Callable[[], EncodeTexts]]
 
 
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
@@ -73,35 +68,26 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     return replace(evaluated, name=teacher_id(config) or evaluated.name)
 
 
-class SpeedTexts(NamedTuple):
-    """What speeds are measured on.
-
-    Attributes:
-        source: `stdlib`, `corpus`, or empty where there is no text in the model's languages.
-        texts: Sentences.
-    """
-
-    source: str
-    texts: list[str]
-
-
-def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> SpeedTexts:
+def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tuple[str, list[str]]:
     """Text in a model's languages: for English what is everywhere, else of the model's corpus.
 
     Args:
         languages: The model's; none is English.
         built: The model with its stages, if they are there.
+
+    Returns:
+        What it is: `stdlib`, `corpus`, or nothing without text in the languages; and sentences.
     """
     if not is_english(languages) and built is not None:
-        return SpeedTexts("corpus", fair_sample(built.held_out_texts))
+        return "corpus", fair_sample(built.held_out_texts)
     if is_english(languages) or {"en", "multilingual"} & set(languages):
-        return SpeedTexts("stdlib", speed_texts())
+        return "stdlib", speed_texts()
     logger.warning(
         "The card says nothing of speeds, for there is no text in %s to measure them on. Give "
         "--work_dir, the work_dir of the model's recipe.",
         " or ".join(languages),
     )
-    return SpeedTexts("", [])
+    return "", []
 
 
 def measure_speeds(
@@ -124,9 +110,27 @@ def measure_speeds(
     """
     if not texts:
         return []
-    makers = _own_makers(folder, model, name) | _peer_makers(peers)
+
+    def new_encoder() -> EncodeTexts:
+        """An encoder to which all texts are new: those of users are."""
+        encoder = FastEncoder(model)
+        encoder.tokenize.prepare()  # a part of loading, which is not measured
+        return encoder.encode
+
+    makers: dict[_Contender, Callable[[], EncodeTexts]] = {_Contender(name, FAST): new_encoder}
+    others = [(name, SENTENCE_TRANSFORMERS, load_model(str(folder)))]
+    if _has_package("model2vec") and not (model.head or model.segments):
+        others.append((name, MODEL2VEC, load_model(f"model2vec:{folder}")))
+    for spec in peers:
+        peer = load_model(spec)
+        # The vectors of others than these two libraries are read and added up here.
+        library = MODEL2VEC if spec.startswith("model2vec:") else "st_static"
+        library = SENTENCE_TRANSFORMERS if peer.sentence_transformer is not None else library
+        others.append((peer.name.removeprefix("local/"), library, peer))
     if teacher is not None:
-        makers[_Contender(teacher.name, SENTENCE_TRANSFORMERS)] = _always(teacher)
+        others.append((teacher.name, SENTENCE_TRANSFORMERS, teacher))
+    for who, library, other in others:
+        makers[_Contender(who, library)] = functools.partial(_quiet, other)
     speeds: list[MeasuredSpeed] = []
     for _ in range(2):  # once more if something else kept the machine busy
         measured = sentences_per_second(makers, texts)
@@ -139,45 +143,6 @@ def measure_speeds(
         "this one."
     )
     return speeds
-
-
-def _own_makers(folder: Path, model: StaticModel, name: str) -> _Makers:
-    """The encoders of the model itself."""
-    makers: _Makers = {
-        _Contender(name, FAST): lambda: _new_encoder(model),
-        _Contender(name, SENTENCE_TRANSFORMERS): _always(load_model(str(folder))),
-    }
-    if _has_package("model2vec") and not (model.head or model.segments):
-        makers[_Contender(name, MODEL2VEC)] = _always(load_model(f"model2vec:{folder}"))
-    return makers
-
-
-def _new_encoder(model: StaticModel) -> EncodeTexts:
-    """An encoder to which all texts are new: those of users are."""
-    encoder = FastEncoder(model)
-    encoder.tokenize.prepare()  # a part of loading, which is not measured
-    return encoder.encode
-
-
-def _peer_makers(peers: Sequence[str]) -> _Makers:
-    models = {spec: load_model(spec) for spec in peers}
-    return {
-        _Contender(model.name.removeprefix("local/"), _encoder_of(spec, model)): _always(model)
-        for spec, model in models.items()
-    }
-
-
-def _encoder_of(spec: str, model: EvaluatedModel) -> str:
-    """What encodes a peer; the vectors of others than these two are read and added up here."""
-    if model.sentence_transformer is not None:
-        return SENTENCE_TRANSFORMERS
-    return MODEL2VEC if spec.startswith("model2vec:") else "st_static"
-
-
-def _always(model: EvaluatedModel) -> Callable[[], EncodeTexts]:
-    """Gives the same encoder each time."""
-    encode = _quiet(model)
-    return lambda: encode
 
 
 def _quiet(model: EvaluatedModel) -> EncodeTexts:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from st_static.card.render import official_task, render
 from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
-from st_static.languages import recorded_languages
+from st_static.languages import languages_of_record
 from st_static.model.notes import CARD_FILE, notes_of, read_card
 from st_static.model.static_model import read_static_model
-from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
-from st_static.publish.card.inputs import CardInputs, CardPlan, plan_card
-from st_static.publish.card.render import official_task, render
+from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.results import official_results
-from st_static.publish.card.short_card import ShortFacts, gather_short, render_short
 from st_static.publish.checks.card_format import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
@@ -50,11 +48,17 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
     """
     plan = plan_card(folder, inputs, cards)
     results, left_behind = _results(folder, plan.inputs.results)
+    model = read_static_model(folder)
+    facts = gather(folder, model, plan)
     with temporary_folder() as temporary:  # nothing is replaced before all is well
-        facts, card, drawn = _facts_and_card(folder, plan, temporary)
+        if facts.kind == "recipe":
+            pair = examples_for(languages_of_record(facts.record)).heat_map
+            facts = replace(facts, figures=draw_all(facts, explain(model, *pair), temporary))
+        card = render(facts, plan.notes)
         problems = check_card(card)
         if problems:
             raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
+        drawn = [temporary / figure.file for figure in facts.figures]
         figures = [
             figure for path in plan.places for figure in _replace_figures(path, plan.name, drawn)
         ]
@@ -63,22 +67,10 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
         texts[cards / f"{plan.name}.json"] = facts.to_json()
     for path in left_behind:
         path.unlink(missing_ok=True)
-    _write(texts)
+    for path, text in texts.items():
+        with output_file(path) as partial:
+            partial.write_text(text, "utf-8")
     return [*texts, *figures]
-
-
-def _facts_and_card(
-    folder: Path, plan: CardPlan, home: Path
-) -> tuple[CardFacts | ShortFacts, str, list[Path]]:
-    """Facts and text of a card, and its figures, which are drawn into a folder."""
-    if not plan.has_recipe:
-        short = gather_short(folder, plan.record, plan.inputs)
-        return short, render_short(short, plan.notes), []
-    facts = gather(folder, plan.record, plan.inputs)
-    pair = examples_for(recorded_languages(facts.recipe)).heat_map
-    explanation = explain(read_static_model(folder), *pair)
-    facts = replace(facts, figures=draw_all(facts, explanation, home))
-    return facts, render(facts, plan.notes), [home / figure.file for figure in facts.figures]
 
 
 def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], set[Path]]:
@@ -100,12 +92,6 @@ def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], se
         if file not in ours and file.is_file() and file.read_text("utf-8") != text:
             raise ValueError(f"{file} was not written with this card. Move it away.")
     return texts, ours - set(texts)
-
-
-def _write(texts: Mapping[Path, str]) -> None:
-    for path, text in texts.items():
-        with output_file(path) as partial:
-            partial.write_text(text, "utf-8")
 
 
 def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Path]:

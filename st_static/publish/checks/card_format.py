@@ -15,10 +15,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from st_static.foreign_files import read_bounded
 from st_static.model.card_header import header_of, read_yaml
-from st_static.model.notes import CARD_FILE
 
-# The license_name of a card whose licence is in its notes.
-TERMS_IN_NOTES = "see-model-card"
 RELATIONS = ("adapter", "merge", "quantized", "finetune")
 # Of https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
@@ -126,17 +123,6 @@ def check_licence(data: dict[str, Any]) -> Iterator[str]:
         )
     if licence == "other" and not (data.get("license_name") and data.get("license_link")):
         yield "A license called other needs license_name and license_link."
-
-
-def licence_fields(license_id: str) -> dict[str, Any]:
-    """The YAML on a licence; the terms of `other` are for the notes, where publish looks for them.
-
-    Args:
-        license_id: As the Hub calls it.
-    """
-    if license_id != "other":
-        return {"license": license_id}
-    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
 
 
 def _lineage(data: dict[str, Any]) -> Iterator[str]:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from st_static.card.facts import teacher_of
+from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
 from st_static.foreign_files import read_object
 from st_static.languages import languages_of_record
 from st_static.model.modules import RECORD_FILE
 from st_static.model.notes import CARD_FILE, notes_of, read_card
 from st_static.model.onnx_files import FILE_OF_DTYPE
 from st_static.model.record import StatedRecord
-from st_static.publish.checks.card_format import TERMS_IN_NOTES, card_yaml, model_name
-from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint, marked
-from st_static.publish.checks.record import check_conversion, check_recipe, teacher_id
+from st_static.publish.checks.card_format import card_yaml, model_name
+from st_static.publish.checks.fingerprint import fingerprint
+from st_static.publish.checks.record import check_conversion, check_recipe
 from st_static.publish.checks.weights import table_dimension
 
 # A link to a file of the repository, and what an example in the card loads.
@@ -137,13 +139,16 @@ def _said_by(record: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """What a record leaves open, and the language, license and base_model that it states."""
     if "conversion" in record:
         facts = record["conversion"]
-        problems, license_id, teacher = check_conversion(facts), facts["license"], facts["teacher"]
+        problems, license_id = check_conversion(facts), facts["license"]
     else:
         recipe = record["recipe"]
-        problems, teacher = check_recipe(recipe), teacher_id(recipe["teacher"])
-        license_id = recipe.get("export", {}).get("license")
+        problems, license_id = check_recipe(recipe), recipe.get("export", {}).get("license")
     languages = languages_of_record(record)
-    return problems, {"language": languages, "license": license_id, "base_model": teacher}
+    return problems, {
+        "language": languages,
+        "license": license_id,
+        "base_model": teacher_of(record),
+    }
 
 
 def _contradictions(card: str, stated: dict[str, Any], source: str) -> list[str]:

@@ -1,16 +1,13 @@
-"""By which a model and its card know each other, and remarks that a card makes to `publish`."""
+"""A hash by which a model and its card know each other."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from st_static.evaluate.models import hash_files
 from st_static.model.export import own_files
 from st_static.model.modules import RECORD_FILE, TABLE_FILE, TOKENIZER_FILE
 
-SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
-_MARK = re.compile(r"<!-- st_static: model=([0-9a-f]+) -->")
 _DETERMINING = (TABLE_FILE, TOKENIZER_FILE)
 
 
@@ -19,14 +16,3 @@ def fingerprint(folder: Path) -> str:
     files = [file for file in own_files(folder) if file.name in _DETERMINING]
     record = folder / RECORD_FILE
     return hash_files([*files, *([record] if record.is_file() else [])])
-
-
-def mark(value: str) -> str:
-    """A fingerprint as an invisible line of a card."""
-    return f"<!-- st_static: model={value} -->"
-
-
-def marked(card: str) -> str | None:
-    """The fingerprint of the model that a card was written for; None of one written by hand."""
-    found = _MARK.findall(card)
-    return found[-1] if found else None

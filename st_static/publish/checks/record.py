@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from st_static.model.model_name import ModelName
+from st_static.card.facts import teacher_id
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
@@ -56,10 +56,3 @@ def _check_teacher(teacher: Mapping[str, Any]) -> Iterator[str]:
             "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
             "--teacher.description 'WHAT IT IS': no stage is run again."
         )
-
-
-def teacher_id(teacher: Mapping[str, Any]) -> str | None:
-    """The teacher's id on the Hub: as named, or its name where that is an id."""
-    name: str = teacher.get("hub_id") or teacher["model"]
-    is_plain = not ModelName.parse(name).kind and not name.startswith(".")
-    return name if name.count("/") == 1 and is_plain else None

@@ -97,7 +97,7 @@ def test_files_that_are_not_utf8_are_known_at_the_end(
     corpus = corpus_of(tmp_path, [["a"], ["b"]])
     (tmp_path / "000.txt").write_bytes("Käse\n".encode("latin-1"))
     (part,) = file_parts(corpus, 100)
-    assert list(part.blocks()) == [["K\ufffdse\n", "b\n"]]
+    assert list(part.blocks()) == [["K\ufffdse", "b"]]
     assert part.undecodable == {str(tmp_path / "000.txt")}
     assert (caplog.messages, corpus.undecodable) == ([], set())
 
@@ -109,7 +109,7 @@ def test_documents_that_are_read_here_are_a_part_each_block(
     assert not corpus.is_divisible
     monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 4)
     parts = list(read_parts(corpus))
-    assert [list(part.blocks()) for part in parts] == [[["aaaa\n"]], [["bbbb\n"]]]
+    assert [list(part.blocks()) for part in parts] == [[["aaaa"]], [["bbbb"]]]
     assert [part.number for part in parts] == [0, 1]
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from card_results import STS12_REVISION, change_weights, facts_of, read_facts
+from card_results import STS12_REVISION, change_weights, facts_of, read_facts, with_recipe
 from huggingface_hub import ModelCard
 from small_build import model_bytes, small_config
 
 from st_static import export_onnx
+from st_static.card.render import render
 from st_static.cli import main
 from st_static.commands.build import parse_build
 from st_static.evaluate.models import revision_of
@@ -22,9 +23,8 @@ from st_static.model.notes import NOTES_START, notes_of
 from st_static.publish.card import figures
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.measurements import load_teacher
-from st_static.publish.card.render import render
 from st_static.publish.checks.card_format import check_card
-from st_static.publish.checks.fingerprint import fingerprint, mark
+from st_static.publish.checks.fingerprint import fingerprint
 
 ROOT = Path(__file__).parents[3]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))
@@ -64,7 +64,7 @@ def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, buil
     config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
     recipe = model.parent / "recipe.yaml"
     recipe.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
-    (model / "README.md").write_text(mark(fingerprint(model)), "utf-8")
+    (model / "README.md").write_text(f"<!-- st_static: model={fingerprint(model)} -->", "utf-8")
     assert main(["build", str(recipe)]) == 0
     assert "earlier build" not in capsys.readouterr().out
     assert main(["build", str(recipe), "--export.dtype", "float16"]) == 0
@@ -329,10 +329,10 @@ def test_figures_of_committed_cards_say_what_their_facts_give(path, monkeypatch)
 def test_a_corpus_that_may_not_be_passed_on(written):
     facts = facts_of(written)
     corpus = {
-        **facts.recipe["corpus"],
+        **facts.record["recipe"]["corpus"],
         **{"description": "diaries", "license": "none", "redistributable": False},
     }
-    card = render(replace(facts, recipe={**facts.recipe, "corpus": corpus}))
+    card = render(with_recipe(facts, corpus=corpus))
     assert "rebuilt from an open corpus before it is uploaded" in " ".join(card.split()).replace(
         "> ", ""
     )
@@ -343,7 +343,7 @@ def test_a_corpus_that_may_not_be_passed_on(written):
 def test_a_teacher_that_cannot_be_had(written):
     facts = facts_of(written)
     limits = [replace(row, teacher=None) for row in facts.limits]
-    bare = replace(facts, limits=limits, teacher_id=None, lengths=[], seconds={}, figures=[])
+    bare = replace(facts, limits=limits, lengths=[], seconds={}, figures=[])
     card = render(bare)
     assert check_card(card) == []
     assert "| test of | texts | the cosine should be | this model |\n" in card
@@ -352,11 +352,9 @@ def test_a_teacher_that_cannot_be_had(written):
 
 def test_a_teacher_and_a_corpus_of_the_hub(written):
     facts = facts_of(written)
-    recipe = {
-        **facts.recipe,
-        "corpus": {**facts.recipe["corpus"], "files": None, "dataset": "org/text"},
-    }
-    card = render(replace(facts, recipe=recipe, teacher_id="org/teacher", hub_id="org/tiny"))
+    corpus = {"files": None, "dataset": "org/text"}
+    facts = with_recipe(facts, corpus=corpus, teacher={"hub_id": "org/teacher"})
+    card = render(replace(facts, hub_id="org/tiny"))
     data = ModelCard(card).data
     assert (data.base_model, data.base_model_relation) == ("org/teacher", "finetune")
     assert data.datasets == ["org/text"]
@@ -364,16 +362,14 @@ def test_a_teacher_and_a_corpus_of_the_hub(written):
     assert "[org/teacher](https://huggingface.co/org/teacher)" in card
     assert "--teacher.model PATH/TO/teacher" in card  # it was a folder, whatever its Hub id
     assert "--corpus.files" not in card
-    recipe["teacher"] = {**recipe["teacher"], "model": "org/teacher"}
-    assert "--teacher.model" not in render(replace(facts, recipe=recipe))
+    assert "--teacher.model" not in render(with_recipe(facts, teacher={"model": "org/teacher"}))
 
 
 def test_vectors_that_keep_their_lengths_are_to_be_compared_by_their_cosine(written):
     facts = facts_of(written)
     says = "The vectors do not have length 1"
     assert says not in render(facts)
-    export = {**facts.recipe["export"], "normalize": False}
-    assert says in render(replace(facts, recipe={**facts.recipe, "export": export}))
+    assert says in render(with_recipe(facts, export={"normalize": False}))
 
 
 def test_the_card_of_a_model_with_onnx_files_says_how_to_use_them(written, model, write):
@@ -387,9 +383,9 @@ def test_the_card_of_a_model_with_onnx_files_says_how_to_use_them(written, model
 
 def test_the_command_on_the_card_names_every_file_of_the_corpus(written, tmp_path):
     facts = facts_of(written)
-    recipe = {**facts.recipe, "corpus": {**facts.recipe["corpus"], "files": ["a, b.txt", "*.xz"]}}
-    card = render(replace(facts, recipe=recipe))
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    facts = with_recipe(facts, corpus={"files": ["a, b.txt", "*.xz"]})
+    card = render(facts)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(facts.record["recipe"]), "utf-8")
     _, _, _, *options = shlex.split(re.search(r"st-static build recipe\.yaml .*", card)[0])
     config = parse_build([str(tmp_path / "recipe.yaml"), *options])
     assert config.corpus.patterns == ["PATH/TO/a, b.txt", "PATH/TO/*.xz"]

@@ -9,39 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from card_results import change_weights, complete_record, facts_of, write_result
+from card_results import change_weights, complete_record, facts_of, with_recipe, write_result
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
+from st_static.card.facts import FAST, MeasuredSpeed, is_believable
+from st_static.card.render import SLOW_MARK, render
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
-from st_static.evaluate.speed import FAST, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
 from st_static.model.notes import NOTES_START
 from st_static.publish.card import measurements
-from st_static.publish.card.identity import (
-    check_same_model,
-    identity_of_built,
-    identity_of_ensemble,
-)
-from st_static.publish.card.inputs import CardInputs
-from st_static.publish.card.render import render
+from st_static.publish.card.inputs import CardInputs, check_same_model
 from st_static.publish.card.write_card import write_card
 from st_static.publish.checks.card_format import check_card
-from st_static.publish.checks.fingerprint import SLOW_MARK, fingerprint
+from st_static.publish.checks.fingerprint import fingerprint
 from st_static.publish.checks.folder import check_folder
 from st_static.publish.checks.record import check_recipe
 
 ROOT = Path(__file__).parents[3]
-
-
-def with_recipe(facts, **changes):
-    """Facts whose recipe has other values: `language=...`, `corpus={...}`, `teacher={...}`."""
-    recipe = {
-        key: {**facts.recipe[key], **value} if isinstance(value, dict) else value
-        for key, value in changes.items()
-    }
-    return replace(facts, recipe={**facts.recipe, **recipe})
 
 
 def problems_of(model, repo_id=None):
@@ -55,7 +41,7 @@ def problems_of(model, repo_id=None):
 
 def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
     card = (written / "README.md").read_text("utf-8")
-    assert facts_of(written).recipe["language"] is None
+    assert facts_of(written).record["recipe"]["language"] is None
     assert ModelCard(card).data.language is None
     said = card.partition("## Scores")[0].replace("a few English sentences", "")
     assert "English" not in said
@@ -241,9 +227,7 @@ def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed
     record = read_json(model / "st_static.json")
     record["recipe"]["language"] = "ja"
     write_json(model / "st_static.json", record)
-    facts = replace(facts_of(written), recipe=record["recipe"], teacher_id="org/teacher")
-    facts = replace(facts, license="mit", fingerprint=fingerprint(model))
-    card = render(facts)
+    card = render(replace(facts_of(written), record=record, fingerprint=fingerprint(model)))
     (model / "README.md").write_text(card, "utf-8")
     assert check_folder(model)
     assert printed in card
@@ -258,8 +242,7 @@ def test_the_terms_of_another_licence_are_for_the_notes(written, tmp_path):
     record = read_json(model / "st_static.json")
     record["recipe"]["export"]["license"] = "other"
     write_json(model / "st_static.json", record)
-    facts = replace(facts_of(written), license="other", fingerprint=fingerprint(model))
-    card = render(replace(facts, recipe=record["recipe"], teacher_id="org/teacher"))
+    card = render(replace(facts_of(written), record=record, fingerprint=fingerprint(model)))
     assert check_card(card) == []
     (model / "README.md").write_text(card, "utf-8")
     [problem] = problems_of(model)
@@ -424,13 +407,13 @@ RECIPE = {
 def check_place(cards, hub_id=None, **changes):
     """Whether the card of a model with these changes may take the place of RECIPE's."""
     recipe = {**RECIPE, **{k: {**RECIPE[k], **v} for k, v in changes.items()}}
-    check_same_model(cards, "ours", identity_of_built({"recipe": recipe}, hub_id))
+    check_same_model(cards, "ours", {"recipe": recipe}, hub_id)
 
 
 @pytest.fixture
 def cards(tmp_path):
     (tmp_path / "ours.md").write_text("# ours", "utf-8")
-    write_json(tmp_path / "ours.json", {"hub_id": None, "recipe": RECIPE})
+    write_json(tmp_path / "ours.json", {"hub_id": None, "record": {"recipe": RECIPE}})
     return tmp_path
 
 
@@ -439,7 +422,7 @@ def test_the_card_of_the_same_model_built_again_is_renewed(cards):
     check_place(cards)
     check_place(cards, corpus={"description": "diaries"}, hub_id="org/ours")
     check_place(cards, teacher={"hub_id": "org/bert"})  # added because publish asked for it
-    check_same_model(cards, "another", {})
+    check_same_model(cards, "another", {}, None)
     assert (cards / "ours.json").read_bytes() == before  # it is only asked whether it may be
 
 
@@ -464,7 +447,7 @@ def test_the_card_of_another_model_is_not(cards, changes, says):
 
 
 def test_a_model_is_known_by_its_repository(cards):
-    write_json(cards / "ours.json", {"hub_id": "org/ours", "recipe": RECIPE})
+    write_json(cards / "ours.json", {"hub_id": "org/ours", "record": {"recipe": RECIPE}})
     check_place(cards, "org/ours", corpus={"files": ["mine.txt"]})
     with pytest.raises(ValueError, match="org/ours instead of other/ours on the Hub"):
         check_place(cards, "other/ours")
@@ -475,12 +458,12 @@ def test_the_place_of_an_ensembles_card(cards):
     record = {"ensemble": ensemble}
     said = "another model's card: that of a single model, not of an ensemble. It would be"
     with pytest.raises(ValueError, match=said):
-        check_same_model(cards, "ours", identity_of_ensemble(record, None))
-    write_json(cards / "ours.json", {"hub_id": None, "ensemble": ensemble})
-    check_same_model(cards, "ours", identity_of_ensemble(record, "org/ours"))
+        check_same_model(cards, "ours", record, None)
+    write_json(cards / "ours.json", {"hub_id": None, "record": record})
+    check_same_model(cards, "ours", record, "org/ours")
     with pytest.raises(ValueError, match="that of an ensemble, not of a single model"):
         check_place(cards)
     record = {"ensemble": {"form": "fused", "members": [{"name": "a"}, {"name": "c"}]}}
     said = "card: form exact instead of fused, members a, b instead of a, c. It would be"
     with pytest.raises(ValueError, match=said):
-        check_same_model(cards, "ours", identity_of_ensemble(record, None))
+        check_same_model(cards, "ours", record, None)

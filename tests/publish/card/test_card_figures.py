@@ -7,12 +7,11 @@ import pytest
 from matplotlib import font_manager
 from PIL import Image
 
+from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFacts, MeasuredSpeed
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.evaluate.figures import ENCODER_MARKS
-from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.model.static_model import read_static_model
 from st_static.publish.card import figures
-from st_static.publish.card.facts import CardFacts
 from st_static.publish.card.figures import draw_all
 
 
@@ -25,43 +24,25 @@ def facts():
     ]
     return CardFacts(
         name="tiny",
-        hub_id=None,
-        fingerprint=None,
-        license="mit",
-        dimension=8,
-        tokens=100,
-        dtype="float32",
-        bytes_on_disk=1,
-        bytes_in_memory=1,
-        recipe={},
-        recipe_hash="",
-        stages={
-            "pca": {"teacher_agreement": 55.25},
-            "distillation": {
-                "teacher_agreement": 66.5,
-                "best_step": 20,
-                "losses": [[10, 3.5], [20, 3.25], [30, 3.5]],
-                "agreements": [[10, 60.0], [20, 66.5], [30, 65.0]],
+        record={
+            "recipe": {"teacher": {"model": "org/teacher"}},
+            "stages": {
+                "pca": {"teacher_agreement": 55.25},
+                "distillation": {
+                    "teacher_agreement": 66.5,
+                    "best_step": 20,
+                    "losses": [[10, 3.5], [20, 3.25], [30, 3.5]],
+                    "agreements": [[10, 60.0], [20, 66.5], [30, 65.0]],
+                },
             },
         },
-        seconds={},
-        versions={},
-        teacher_id="org/teacher",
-        results=[],
-        n_tasks=2,
+        dimension=8,
         scores={"columns": columns, "rows": rows},
-        left_out=[],
-        benchmark="MTEB(eng, v1)",
-        published_source="",
         speed=[
             MeasuredSpeed("tiny", FAST, 90_000),
             MeasuredSpeed("tiny", SENTENCE_TRANSFORMERS, 9_000),
             MeasuredSpeed("org/teacher", SENTENCE_TRANSFORMERS, 100),
         ],
-        processor="a processor",
-        threads=2,
-        load=0.5,
-        limits=[],
         lengths=[
             {"tokens": "1-5", "sentences": 30, "agreement": 61.25},
             {"tokens": "6-10", "sentences": 3, "agreement": None},
@@ -174,11 +155,11 @@ def test_the_distillation_is_drawn_as_agreement_of_each_step_on_a_whole_axis(fac
 def test_what_is_not_believed_or_not_known_is_not_drawn(
     facts, explanation, tmp_path, speed, stage, left_out
 ):
-    stages = {**facts.stages, "distillation": {**facts.stages["distillation"], **stage}}
+    known = facts.record["stages"]
+    stages = {**known, "distillation": {**known["distillation"], **stage}}
+    facts = replace(facts, record={**facts.record, "stages": stages})
     speeds = [MeasuredSpeed("tiny", FAST, speed), *facts.speed[1:]]
-    drawn = {
-        f.file for f in draw_all(replace(facts, speed=speeds, stages=stages), explanation, tmp_path)
-    }
+    drawn = {f.file for f in draw_all(replace(facts, speed=speeds), explanation, tmp_path)}
     assert set(figures.FIGURE_FILES) - drawn == {left_out}
     assert not (tmp_path / left_out).exists()
 
@@ -195,7 +176,8 @@ def test_figures_stand_on_a_white_plate_and_are_the_same_each_time(facts, explan
 
 
 def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, built):
-    bare = replace(facts, lengths=[], stages={}, variances=[], speed=[])
+    record = {**facts.record, "stages": {}}
+    bare = replace(facts, lengths=[], record=record, variances=[], speed=[])
     nothing = explain(read_static_model(built / "model"), "北", "baba")
     assert [f.file for f in draw_all(bare, nothing, tmp_path)] == ["scores.png"]
 

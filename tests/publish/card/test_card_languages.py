@@ -7,8 +7,9 @@ import mteb
 import numpy as np
 import pyarrow as pa
 import pytest
-from card_results import as_if_idle, facts_of, write_result
+from card_results import as_if_idle, facts_of, with_recipe, write_result
 
+from st_static.card.render import name_languages, render
 from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.scores import counted_parts, read_published, read_results
@@ -18,16 +19,11 @@ from st_static.languages import recorded_languages
 from st_static.publish.card import benchmarks, measurements
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 from st_static.publish.card.measurements import find_speed_texts, measure_limits
-from st_static.publish.card.render import name_languages, render
 from st_static.publish.checks.card_format import check_card
 
 COUNTERFACTUAL = "AmazonCounterfactualClassification"
 MULTILINGUAL = "MTEB(Multilingual, v2)"
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
-
-
-def in_language(facts, language):
-    return replace(facts, recipe={**facts.recipe, "language": language})
 
 
 @pytest.mark.parametrize(
@@ -82,7 +78,7 @@ def test_limits_are_measured_on_the_examples():
     ],
 )
 def test_a_card_says_in_which_language_its_examples_are(written, language, says):
-    card = render(in_language(facts_of(written), language))
+    card = render(with_recipe(facts_of(written), language=language))
     assert says in card
     assert check_card(card) == []
     [program] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
@@ -202,15 +198,15 @@ def test_speed_is_measured_on_text_in_the_models_language(write, model, built, m
     ],
 )
 def test_a_card_says_on_what_text_speed_was_measured(written, language, source, says):
-    facts = in_language(facts_of(written), language)
-    found, texts = find_speed_texts(recorded_languages(facts.recipe), None)
+    facts = with_recipe(facts_of(written), language=language)
+    found, texts = find_speed_texts(recorded_languages(facts.record["recipe"]), None)
     assert (found, bool(texts)) == (source, bool(source))
     speed = facts.speed if source else []
     assert says in render(replace(facts, speed=speed, speed_texts=source))
 
 
 def test_a_card_in_several_languages_says_which_subsets_count(written):
-    facts = replace(in_language(facts_of(written), ["en", "ja"]), benchmark=MULTILINGUAL)
+    facts = replace(with_recipe(facts_of(written), language=["en", "ja"]), benchmark=MULTILINGUAL)
     assert "with subsets in many languages, those in English and Japanese count" in render(facts)
     assert "those in" not in render(replace(facts, benchmark="JMTEB(v2)"))
 
@@ -218,12 +214,13 @@ def test_a_card_in_several_languages_says_which_subsets_count(written):
 @pytest.mark.parametrize("centered", [True, False])
 def test_a_card_says_whether_the_teachers_mean_is_removed(written, centered):
     facts = facts_of(written)
+    known = facts.record["stages"]
     stages = {
-        **facts.stages,
-        "pca": {**facts.stages["pca"], "teacher_centered": centered},
-        "distillation": {**facts.stages["distillation"], "centered": centered},
+        **known,
+        "pca": {**known["pca"], "teacher_centered": centered},
+        "distillation": {**known["distillation"], "centered": centered},
     }
-    card = render(replace(facts, stages=stages))
+    card = render(replace(facts, record={**facts.record, "stages": stages}))
     assert ("those of its vectors without their mean over the\ncorpus." in card) == centered
     assert ("follow the teacher's, of vectors without their mean." in card) == centered
     assert "follow the teacher's" in card
@@ -234,7 +231,8 @@ def test_a_card_counts_pieces_which_no_least_count_holds_for(written):
     assert "words seen at least" in render(facts)
     assert "for each word |" in render(facts)
     vocabulary = {"learnt_pieces": 900, "words": 800, "smallest_count": 0, "tokens": 802}
-    card = render(replace(facts, stages={**facts.stages, "vocabulary": vocabulary}))
+    stages = {**facts.record["stages"], "vocabulary": vocabulary}
+    card = render(replace(facts, record={**facts.record, "stages": stages}))
     assert "| vocabulary | 800 pieces of words, learnt from the corpus |" in card
     assert "seen at least" not in card
     assert "for each piece |" in card

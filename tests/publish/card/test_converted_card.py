@@ -11,7 +11,7 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.convert import Source, convert
 from st_static.model.notes import NOTES_START
-from st_static.publish.card.identity import check_same_model, identity
+from st_static.publish.card.inputs import check_same_model
 from st_static.publish.checks.card_format import check_card
 from st_static.publish.checks.folder import UnfitFolderError, check_folder
 
@@ -77,14 +77,14 @@ def test_scores_and_notes_are_on_the_card(home):
     assert ModelCard(card).data.eval_results[0].metric_value == 0.612345
     assert check_card(card) == []
     facts = read_json(home / "cards/words.json")
-    assert facts["conversion"]["file"] == "v.txt"
-    check_same_model(home / "cards", "words", identity(facts, None))
+    assert facts["record"]["conversion"]["file"] == "v.txt"
+    check_same_model(home / "cards", "words", facts["record"], None)
     other = {"conversion": {"file": "w.txt", "dimension": 2}}
     with pytest.raises(ValueError, match=r"file v\.txt instead of w\.txt\. It would be"):
-        check_same_model(home / "cards", "words", identity(other, None))
+        check_same_model(home / "cards", "words", other, None)
     ensemble = {"ensemble": {"form": "exact", "members": []}}
     with pytest.raises(ValueError, match="that of text vectors, not of an ensemble"):
-        check_same_model(home / "cards", "words", identity(ensemble, None))
+        check_same_model(home / "cards", "words", ensemble, None)
 
 
 def test_without_a_licence_it_is_not_published(home):

@@ -121,7 +121,7 @@ def test_scores_are_on_the_card_when_they_are_given(home):
     assert result.metric_value == 0.612345
     assert check_card(card) == []
     assert card == (home / "cards/both.md").read_text("utf-8")
-    assert read_json(home / "cards/both.json")["ensemble"]["form"] == "exact"
+    assert read_json(home / "cards/both.json")["record"]["ensemble"]["form"] == "exact"
     # Again, in place; but not by another ensemble of that name.
     assert main(["card", "models/both", *results, "--cards", "cards"]) == 0
 

@@ -21,11 +21,12 @@ from huggingface_hub import ModelCard
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
+from st_static.card import facts
 from st_static.cli import main
 from st_static.commands.publication import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.publish.card import measurements, render
+from st_static.publish.card import measurements
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
@@ -721,10 +722,8 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
     run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
-    monkeypatch.setattr(
-        measurements, "is_believable", lambda rows, model: True
-    )  # on a busy machine, too
-    monkeypatch.setattr(render, "is_believable", lambda rows, model: True)
+    for module in (measurements, facts):  # on a busy machine, too
+        monkeypatch.setattr(module, "is_believable", lambda rows, model: True)
     scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
     with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):
         run(["recipe.yaml", "--publish", REPO, *scored])

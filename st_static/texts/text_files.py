@@ -1,4 +1,4 @@
-"""Texts out of files: lines, JSON lines, CSV, TSV and Parquet, a batch at a time.
+"""The reader of rows: texts out of lines, JSON lines, CSV, TSV and Parquet, a batch at a time.
 
 Every row has a number, that of its line (of CSV, of the line that it begins with) or, in Parquet,
 of the row. A row that cannot be read has a fault, which ends the reading, or is counted while the
@@ -13,7 +13,7 @@ import lzma
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, get_args
 
@@ -21,20 +21,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from st_static.encode import file_rows
-from st_static.encode.csv_table import CsvTable, Quoting
-from st_static.encode.file_names import InputFormat
-from st_static.encode.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
-from st_static.encode.json_lines import JsonLines
-from st_static.texts import arrow
+from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, check_null, holds_text, is_broken, strings_of
-from st_static.tokens.ragged import offsets_of
+from st_static.texts.csv_table import CsvTable, Quoting
+from st_static.texts.file_names import InputFormat
+from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
+from st_static.texts.json_lines import JsonLines
 
 OnError = Literal["fail", "null", "skip"]
 
 _MISSING = (
     'expected a text, but it is missing: fill it, or say null="empty" (on the command line '
     "--null empty)"
+)
+_NAME_ONE = "name one (on the command line with --column)"
+_LEAVE_OUT = (
+    'To leave such rows out, or without a vector, say on_error="skip" or "null" (on the command '
+    "line --on_error)."
 )
 
 
@@ -54,6 +57,10 @@ class TextReader:
         keep: Whether all columns are kept, not only the texts. Those of CSV and TSV are strings;
             those of JSON lines have the types of the first batch.
         name: The file's name, for errors.
+        undecodable: Is called where text is not Unicode: what cannot be decoded is replaced. By
+            default such a row cannot be read. Of lines and JSON lines only.
+        remedies: What errors recommend where there is no such column, and where a row cannot be
+            read.
         quoting: Of CSV and TSV: with "double", a cell in double quotes may hold delimiters and line
             breaks; with "none", quotes are text. "auto" is "double", but a record that may be
             several rows ends the reading of TSV, and is counted in CSV.
@@ -75,6 +82,8 @@ class TextReader:
     keep: bool = False
     name: str = ""
     quoting: Quoting = "auto"
+    undecodable: Callable[[], None] | None = None
+    remedies: tuple[str, str] = (_NAME_ONE, _LEAVE_OUT)
     n_unread: int = field(default=0, init=False)
     first_fault: str = field(default="", init=False)
     n_rows: int | None = field(default=None, init=False)
@@ -92,12 +101,12 @@ class TextReader:
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
-        with self._readable():
+        with readable(self._file):
             self._batches = self._open()
 
     def __iter__(self) -> Iterator[Rows]:
         while True:
-            with self._readable():
+            with readable(self._file):
                 batch = next(self._batches, None)
             if batch is None:
                 return
@@ -110,22 +119,13 @@ class TextReader:
 
     def _open(self) -> Iterator[Batch]:
         if self.input_format == "txt":
-            return _read_lines(self.stream)
+            return _read_lines(self.stream, self.undecodable)
         if self.input_format == "jsonl":
-            return JsonLines(self.column, self.keep).read(self.stream)
+            json_lines = JsonLines(self.column, self.keep, self.undecodable, self._no_column)
+            return json_lines.read(self.stream)
         if self.input_format == "parquet":
             return self._open_parquet()
         return self._open_csv("," if self.input_format == "csv" else "\t")
-
-    @contextlib.contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Say that a file is damaged."""
-        try:
-            yield
-        except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
-            raise ValueError(
-                f"{self._file} cannot be read ({error}): it is damaged, or not what its name says."
-            ) from error
 
     def _settled(self, batch: Batch) -> Rows:
         """What becomes of missing texts and of rows that cannot be read."""
@@ -137,10 +137,7 @@ class TextReader:
             first = min(batch.faults)
             fault = f"{self._where(batch.numbers[first])}: {batch.faults[first]}"
             if self.on_error == "fail":
-                raise ValueError(
-                    f"{fault}. To leave such {self._unit}s out, or without a vector, say "
-                    'on_error="skip" or "null" (on the command line --on_error).'
-                )
+                raise ValueError(f"{fault}. {self.remedies[1]}")
             self.n_unread += len(batch.faults)
             self.first_fault = self.first_fault or fault
         unread = np.zeros(len(batch.numbers), np.bool_)
@@ -162,16 +159,21 @@ class TextReader:
 
     def _check_columns(self, names: list[str]) -> None:
         """Check that a table has the column of texts once, and room for the vectors."""
-        of_file = f" in {self.name}" if self.name else " in the file"
         if self.column not in names:
-            raise ValueError(
-                f"There is no column {self.column!r}{of_file}. Its columns are {', '.join(names)}: "
-                "name one (on the command line with --column)."
-            )
+            raise self._no_column(names)
         if names.count(self.column) > 1 or (self.keep and len(set(names)) < len(names)):
-            raise ValueError(f"Two columns{of_file} have the same name: {', '.join(names)}.")
+            raise ValueError(
+                f"Two columns in {self.name or 'the file'} have the same name: {', '.join(names)}."
+            )
         if self.keep:
             check_embedding(names)
+
+    def _no_column(self, names: Iterable[str]) -> ValueError:
+        kind = "key" if self.input_format == "jsonl" else "column"
+        return ValueError(
+            f"There is no {kind} {self.column!r} in {self.name or 'the file'}. Its {kind}s are "
+            f"{', '.join(names)}: {self.remedies[0]}."
+        )
 
     def _open_parquet(self) -> Iterator[Batch]:
         import pyarrow.parquet as pq
@@ -233,7 +235,22 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
     return pa.chunked_array([pa.array(whole, pa.large_binary()).cast(pa.large_string())]), faults
 
 
-def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
+@contextlib.contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Say of a file that is damaged which one it is.
+
+    Raises:
+        ValueError: It cannot be read to its end, or is of another kind.
+    """
+    try:
+        yield
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        raise ValueError(
+            f"{name} cannot be read ({error}): it is damaged, or not what its name says."
+        ) from error
+
+
+def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:
     for done, lines in line_groups(stream):
         numbers = np.arange(done, done + len(lines)) + 1
         faults: dict[int, str] = {}
@@ -241,8 +258,13 @@ def _read_lines(stream: IO[bytes]) -> Iterator[Batch]:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            faults = {i: NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
-            column = _without_ends([b"" if i in faults else line for i, line in enumerate(lines)])
+            if undecodable:
+                undecodable()
+                lines = [line.decode("utf-8", "replace").encode() for line in lines]
+            else:
+                faults = {i: NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
+                lines = [b"" if i in faults else line for i, line in enumerate(lines)]
+            column = _without_ends(lines)
         yield Batch(pa.chunked_array([column]), None, numbers, faults)
 
 
@@ -253,7 +275,7 @@ def _without_ends(lines: list[bytes]) -> pa.Array:
         while length and line[length - 1] in b"\r\n":
             length -= 1
         return arrow.strings_of_bytes(np.array([0, length]), np.frombuffer(line, np.uint8))
-    offsets = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)))
+    offsets = np.cumsum([0, *map(len, lines)])
     column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
     return pc.ascii_rtrim(column, "\r\n")
 

@@ -13,9 +13,9 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from st_static.encode import file_rows
-from st_static.encode.file_rows import NOT_UTF8, Batch
+from st_static.texts import file_rows
 from st_static.texts.columns import is_broken
+from st_static.texts.file_rows import NOT_UTF8, Batch
 
 Quoting = Literal["auto", "double", "none"]
 

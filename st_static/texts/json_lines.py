@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import NoneType
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from st_static.encode.file_rows import Batch, check_embedding, line_groups
 from st_static.texts.columns import is_broken
+from st_static.texts.file_rows import Batch, check_embedding, line_groups
 
 # What JSON's values are in Python, by the column's type.
 _TYPES: dict[pa.DataType, tuple[type, ...]] = {
@@ -31,11 +31,20 @@ class JsonLines:
     Args:
         column: The key of the texts.
         keep: Whether the other keys are columns, too.
+        undecodable: Is called where a text is not Unicode, which is then replaced; by default such
+            a row has a fault.
+        no_column: The error that none of a file's first objects has the key; gets their keys.
     """
 
-    def __init__(self, column: str, keep: bool) -> None:
-        self.column = column
-        self.keep = keep
+    def __init__(
+        self,
+        column: str,
+        keep: bool,
+        undecodable: Callable[[], None] | None,
+        no_column: Callable[[Iterable[str]], ValueError],
+    ) -> None:
+        self.column, self.keep = column, keep
+        self._undecodable, self._no_column = undecodable, no_column
         self._schema: pa.Schema | None = None
         self._fits: Callable[[Any], bool] = bool
 
@@ -48,8 +57,10 @@ class JsonLines:
             numbers = np.fromiter((number for number, _ in batch), np.int64)
             faults: dict[int, str] = {}
             records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
-            if not done:
-                self._check_keys(records)
+            # A fault of each line would hide that the key is wrong.
+            keys = dict.fromkeys(key for record in records for key in record)
+            if not done and keys and self.column not in keys:
+                raise self._no_column(keys)
             table = self._table(records, faults) if self.keep else None
             # The table may have found faults.
             texts = [
@@ -59,21 +70,13 @@ class JsonLines:
             column = pa.chunked_array([pa.array(texts, pa.large_string())])
             yield Batch(column, table, numbers, faults)
 
-    def _check_keys(self, records: list[dict[str, Any]]) -> None:
-        """Check that some of a file's first objects have the key of the texts.
-
-        Raises:
-            ValueError: None has; a fault of each line would hide that the key is wrong.
-        """
-        keys = dict.fromkeys(key for record in records for key in record)
-        if keys and self.column not in keys:
-            raise ValueError(
-                f"There is no key {self.column!r} in the file's objects. Their keys are "
-                f"{', '.join(keys)}: name one (on the command line with --column)."
-            )
-
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
         """A line's object; with a fault, what is left of it without a text."""
+        if self._undecodable and not line.isascii():
+            decoded = line.decode("utf-8", "replace").encode()
+            if decoded != line:
+                self._undecodable()
+                line = decoded
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -86,7 +89,11 @@ class JsonLines:
             faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
         for key in record if self.keep else [self.column]:
             value = record[key]
-            if isinstance(value, str) and not value.isascii() and is_broken(value):
+            if not isinstance(value, str) or not is_broken(value):
+                continue
+            if self._undecodable:  # JSON may spell half of a surrogate pair, which is no text
+                record[key] = value.encode("utf-8", "replace").decode()
+            else:
                 faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"
         return record
 

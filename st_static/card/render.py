@@ -1,0 +1,236 @@
+"""A card's Markdown from its facts: the same facts give the same bytes."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from st_static.card.facts import CardFacts
+from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
+from st_static.languages import is_english, languages_of_record
+from st_static.model.model_name import PACKAGE, ModelName
+from st_static.model.notes import CARD_FILE, NOTES_END, NOTES_START, with_notes
+
+SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
+"""An invisible line of a card that tells `publish` of doubtful speeds."""
+TERMS_IN_NOTES = "see-model-card"
+"""The license_name of a card whose licence is in its notes."""
+_OF_MODEL = "<!-- st_static: model={} -->"
+# What the Hub has in place of a language.
+_NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
+_MTEB, _LOCAL = "MTEB ", " (local copy)"
+_TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
+# Ids of the Hub for licences that let everybody pass on what was changed.
+_OPEN_LICENSES = """
+    apache-2.0 mit bsd bsd-2-clause bsd-3-clause cc0-1.0 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0
+    cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 odc-by odbl pddl
+    unlicense isc zlib mpl-2.0 gpl-3.0 lgpl-3.0 agpl-3.0
+""".split()  # noqa: SIM905 (a list of words reads better)
+
+
+def render(facts: CardFacts, notes: str = "") -> str:
+    """Write a card.
+
+    Args:
+        facts: What it says.
+        notes: What a person wrote between the markers.
+
+    Returns:
+        YAML and Markdown, as the Hub wants a README.md.
+    """
+    environment = Environment(
+        loader=PackageLoader("st_static.card", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
+    languages = languages_of_record(facts.record)
+    marks = [_OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
+    values: dict[str, Any] = {
+        "facts": facts,
+        "made": facts.record[facts.kind],
+        "notes": f"{NOTES_START}\n{NOTES_END}",
+        "model_id": facts.hub_id or f"models/{facts.name}",
+        "languages": languages,
+        "usage": usage_in(languages) or usage_in([]),
+        "figures": {figure.file.partition(".")[0]: figure for figure in facts.figures},
+        "results": [
+            asdict(entry)
+            for entry in sorted(facts.results, key=lambda e: (e.type, e.task, e.config, e.split))
+        ],
+        "marks": marks if facts.is_believable else [*marks, SLOW_MARK],
+    }
+    if facts.kind == "recipe":
+        values |= _values_of_recipe(facts, languages)
+    body = environment.get_template(f"{facts.kind}.md.jinja").render(values)
+    body = re.sub(r"\n{3,}", "\n\n", body).rstrip("\n")
+    return with_notes(f"---\n{_header(facts, languages).to_yaml()}\n---\n\n{body}\n", notes)
+
+
+def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
+    """What only the template of built models needs."""
+    from st_static.distill.loss import CITATION  # which the base install cannot load
+
+    recipe, examples = facts.record["recipe"], examples_for(languages)
+    pairs, corpus, teacher = recipe.get("pairs") or {}, recipe["corpus"], recipe["teacher"]
+    # The command that builds it again; places of files are the reader's to fill in.
+    command = ["st-static", "build", "recipe.yaml"]
+    for section in ("corpus", "pairs"):
+        names = recipe.get(section, {}).get("files") or []
+        if files := [f"PATH/TO/{name}" for name in names]:
+            one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
+            command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
+    if "/" not in teacher["model"]:  # the name of a folder
+        command += ["--teacher.model", f"PATH/TO/{teacher['model']}"]
+    pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
+    if pairs.get("mined"):
+        pairs_from = "mined from the corpus with the teacher"
+    return {
+        "is_english": is_english(languages),
+        "of_examples": [examples.language],
+        "has_examples": not languages or {examples.language, "multilingual"} & set(languages),
+        "suited": SUITED,
+        "not_suited": NOT_SUITED,
+        "teacher": teacher,
+        "teacher_name": _describe_teacher(facts),
+        "corpus": _describe_corpus(corpus),
+        "pairs_from": pairs_from,
+        "recipe": yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True, width=90),
+        "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
+        "citation": CITATION.strip(),
+    }
+
+
+def _describe_teacher(facts: CardFacts) -> str:
+    """The teacher as a link, or as the recipe describes or names it."""
+    teacher = facts.record["recipe"]["teacher"]
+    if facts.teacher_id:
+        return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
+    if teacher.get("description"):
+        return str(teacher["description"])
+    name = ModelName.parse(teacher["model"])
+    if name.kind == PACKAGE:
+        return f"a model in the Python package `{name.rest.partition('/')[0]}`"
+    return f"a local model, `{teacher['model']}`"
+
+
+def _describe_corpus(corpus: Mapping[str, Any]) -> str:
+    """The text, as the recipe describes or names it."""
+    if corpus.get("description"):
+        return str(corpus["description"])
+    if corpus["files"]:
+        return f"files {', '.join(f'`{file}`' for file in corpus['files'])}"
+    if corpus["docstrings"]:
+        return f"docstrings of {', '.join(corpus['docstrings'])}"
+    name, names = corpus["dataset"], corpus["dataset_config"] or []
+    link = f"[{name}](https://huggingface.co/datasets/{name})"
+    return ", ".join([link, *([names] if isinstance(names, str) else names)])
+
+
+def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
+    """The card's YAML."""
+    made, datasets = facts.record[facts.kind], []
+    if facts.kind == "recipe":
+        terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
+        corpus, pairs = made["corpus"], made.get("pairs") or {}
+        of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
+        datasets = list(dict.fromkeys(filter(None, [of_text, pairs.get("dataset")])))
+    elif facts.kind == "conversion":
+        terms = licence_fields(made["license"] or "unknown")
+    else:
+        licences = {str(member["license"]).lower() for member in made["members"]}
+        terms = {"license": "other", "license_name": "those-of-the-members"}
+        terms |= {"license_link": CARD_FILE}
+        if len(licences) == 1 and licences <= set(_OPEN_LICENSES):
+            terms = {"license": licences.pop()}
+    if facts.teacher_id:
+        # Of the Hub's four relations the nearest: weights that were trained after another model.
+        terms |= {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
+    if facts.results:
+        results = [
+            EvalResult(
+                task_type=entry.hub_task,
+                task_name=entry.type,
+                dataset_type=entry.dataset,
+                dataset_name=f"{_MTEB}{entry.task}"
+                f"{'' if entry.config == 'default' else f' ({entry.config})'}"
+                f"{_LOCAL if entry.is_local else ''}",
+                dataset_config=entry.config,
+                dataset_split=entry.split,
+                dataset_revision=entry.revision,
+                metric_type=entry.metric,
+                metric_value=entry.value,
+            )
+            for entry in facts.results
+        ]
+        terms |= {"model_name": facts.name, "eval_results": results}
+    return ModelCardData(
+        language=languages[0] if len(languages) == 1 else list(languages) or None,
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        datasets=datasets or None,
+        tags=[*_TAGS, *(["mteb"] if facts.results else [])],
+        **terms,
+    )
+
+
+def official_task(dataset_name: str) -> str | None:
+    """The task of a result's `dataset_name`; None of a local copy, and of what is not mteb's."""
+    if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
+        return None
+    return dataset_name.removeprefix(_MTEB).partition(" ")[0]
+
+
+def marked(card: str) -> str | None:
+    """The fingerprint of the model that a card was written for; None of one written by hand."""
+    found = re.findall(_OF_MODEL.format("([0-9a-f]+)"), card)
+    return found[-1] if found else None
+
+
+def licence_fields(license_id: str) -> dict[str, Any]:
+    """The YAML on a licence; the terms of `other` are for the notes, where publish looks for them.
+
+    Args:
+        license_id: As the Hub calls it.
+    """
+    if license_id != "other":
+        return {"license": license_id}
+    return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
+
+
+def _caution(license_id: str | None) -> str:
+    """What a licence, by its id on the Hub, does not allow; empty for an open one."""
+    terms = str(license_id).lower()
+    if "nd" in terms.split("-"):
+        return f"({license_id}) may not be redistributed in a changed form, as it is here."
+    if terms not in _OPEN_LICENSES:
+        named = f"has the licence {license_id}" if license_id else "names no licence"
+        return f"{named}: see whether it may be redistributed, or ask its authors."
+    return f"({license_id}) may not be used commercially." if "nc" in terms.split("-") else ""
+
+
+def name_languages(codes: Sequence[str]) -> str:
+    """Languages by name: `German`, `German and English`; empty for none."""
+    from langcodes import Language  # which the base install has not
+
+    names = []
+    for code in dict.fromkeys(codes):
+        name = _NO_LANGUAGES.get(code) or Language.get(code).language_name()
+        names.append(f"`{code}`" if name.startswith("Unknown language") else name)
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def _cell(value: Any) -> str:
+    """A value in a table: numbers with two digits, no bar that would end the cell."""
+    text = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
