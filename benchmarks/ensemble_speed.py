@@ -26,7 +26,7 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.tables import as_markdown
-from st_static.model.resolve import read_named
+from st_static.model.model_name import read_named
 
 TURNS = 5
 BATCHES = 20

@@ -39,8 +39,7 @@ from st_static.evaluate.figures import draw_tuning
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks
-from st_static.model.model_name import locate
-from st_static.model.resolve import read_named
+from st_static.model.model_name import locate, read_named
 
 TASKS = ["STSBenchmark", "STS12", "STS13", "Banking77Classification", "NFCorpus"]
 DEV = TASKS[:3]

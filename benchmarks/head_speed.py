@@ -20,7 +20,7 @@ from encode_speed import DIMENSION, SHORT, make_encoder, make_model, read_senten
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 
 TURNS = 7
 SENTENCES = 100_000

@@ -25,7 +25,7 @@ from transformers import PreTrainedTokenizerFast
 
 from st_static import FastEncoder
 from st_static.evaluate.tables import as_markdown
-from st_static.model.modules import TOKENIZER_FILE, table_folder
+from st_static.model.model_folder import ModelFolder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -36,7 +36,7 @@ RRF_CONSTANT = 60  # that of the paper of Cormack, Clarke and Büttcher (2009)
 
 def idf_encoder(model: str, documents: list[str]) -> SparseEncoder:
     """An encoder of texts as the IDF of their tokens, [B, V]."""
-    file = table_folder(Path(model)) / TOKENIZER_FILE
+    file = ModelFolder(model).tokenizer_file
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), pad_token="[PAD]")
     module = SparseStaticEmbedding(tokenizer, frozen=True)
     encoder = SparseEncoder(modules=[module], device="cpu")

@@ -23,8 +23,7 @@ from st_static import (
 )
 from st_static.cli import run_command
 from st_static.hub import require_model
-from st_static.model.model_name import locate
-from st_static.model.resolve import read_named
+from st_static.model.model_name import locate, read_named
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from st_static.ensemble.distill_ensemble import distill_into
     from st_static.ensemble.ensemble import Ensemble
     from st_static.evaluate.figures import draw_tuning
+    from st_static.model.model_name import read_named
     from st_static.model.onnx_export import export_onnx
-    from st_static.model.resolve import read_named
     from st_static.model.static_word_embedding import StaticWordEmbedding
 
 __version__ = "0.1.0"
@@ -84,7 +84,7 @@ _HOME = {
     "distill_into": "st_static.ensemble.distill_ensemble",
     "draw_tuning": "st_static.evaluate.figures",
     "export_onnx": "st_static.model.onnx_export",
-    "read_named": "st_static.model.resolve",
+    "read_named": "st_static.model.model_name",
 }
 
 __all__ = [

@@ -23,10 +23,8 @@ MODULES_WITH_EXTRAS = {
     "st_static.ensemble.sources": "build",
     "st_static.evaluate": "eval",
     "st_static.model.onnx_export": "onnx",
-    "st_static.model.onnx_graph": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",
-    "st_static.model.trainable_head": "build",
     "st_static.publish": "publish",
     "st_static.ray_cluster": "cluster",
 }

@@ -93,7 +93,7 @@ _TRANSLATIONS = {
 
 
 def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
-    """Sentences to encode in the first of a model's languages that has any; none is English.
+    """Choose sentences to encode, in the first of a model's languages that has any.
 
     Example:
         >>> usage_in(["fr", "ja"])[0], usage_in(["fr"]), usage_in(["ko"])
@@ -106,7 +106,7 @@ def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
 
 
 def examples_for(languages: Sequence[str]) -> Examples:
-    """The examples for a model.
+    """Choose the examples for a model.
 
     Args:
         languages: The model's, in its order; none is English.

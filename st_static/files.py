@@ -12,7 +12,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 _ZEROS = 1_000_000  # written at a time
-# What `atomic` puts behind a file's name: host, process and thread. Older versions named no host.
-_WRITER = re.compile(r"\.(?:(\w*)-)?(\d+)-\d+\.tmp", re.ASCII)
+# What `atomic` puts behind a file's name: host, process and thread.
+_WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
 # How `temporary_folder` begins a folder's name: host and process.
 _OWNER = re.compile(r"st_static-(\w*)-(\d+)-", re.ASCII)
-_DAY = 86_400  # seconds; a file that nobody has written to for so long is a leftover
+_DAY = 86_400  # seconds; a file that nobody has written to for a day is a leftover
 
 
 @contextmanager
@@ -167,10 +167,8 @@ def temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _is_left(temporary: Path, host: str | None, process: int) -> bool:
-    """Whether nobody writes a temporary file or folder any longer."""
-    if host is None:
-        return True
+def _is_left(temporary: Path, host: str, process: int) -> bool:
+    """Tell whether nobody writes a temporary file or folder any longer."""
     if host == _host() and _is_gone(process):
         return True
     return time.time() - temporary.stat().st_mtime > _DAY
@@ -182,7 +180,7 @@ def _host() -> str:
 
 
 def _is_gone(process: int) -> bool:
-    """Whether a process of this machine has ended, where one can ask without ending it."""
+    """Tell whether a process of this machine has ended, where one can ask without ending it."""
     if os.name == "nt":
         return False
     try:
@@ -202,7 +200,7 @@ def disk_full(name: str) -> OSError:
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Whether an error says that there is no space left, or no more allowed."""
+    """Tell whether an error says that there is no space left, or no more allowed."""
     numbers = [errno.ENOSPC, errno.EFBIG]
     if hasattr(errno, "EDQUOT"):  # not on Windows
         numbers.append(errno.EDQUOT)
@@ -302,6 +300,16 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
         path.unlink()
         raise disk_full(str(path)) if is_disk_full(error) else error from error
     return array
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files, its first 40 digits."""
+    hasher = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                hasher.update(block)
+    return hasher.hexdigest()[:40]
 
 
 def read_arrays(path: Path) -> Arrays:

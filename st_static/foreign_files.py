@@ -59,7 +59,7 @@ def check_regular(file: Path) -> int:
 
 
 def _bytes_in_holes(file: Path, size: int) -> int:
-    """How many of a file's bytes were never written; the count ends where they are too many.
+    """Count the bytes of a file that were never written, until they are too many.
 
     The space that a file takes (`st_blocks`) would not tell: compression makes it less, and some
     file systems state it late or not at all.
@@ -80,7 +80,7 @@ def _bytes_in_holes(file: Path, size: int) -> int:
 
 
 def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file.
+    """Read a regular file.
 
     Raises:
         ValueError: It is no regular file, or has more than `most` bytes, and is not read.
@@ -111,15 +111,15 @@ def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
 
 
 def parse(content: bytes, shape: type[Shape], name: str | Path) -> Shape:
-    """JSON of a declared shape, as `read_as` reads it, from a file of a name."""
+    """Parse JSON of a declared shape, as `read_as` does, from a file of this name."""
     with _naming(name, content):
         return msgspec.json.decode(content, type=shape)
 
 
 def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, Any]:
-    """All of a JSON object, of which some keys are declared.
+    """Read all of a JSON object, some of whose keys are declared; for the rest see `read_as`.
 
-    As Python writes it: NaN may be among its numbers. For the arguments and errors see `read_as`.
+    NaN may be among its numbers, as Python writes them.
     """
     content = read_bounded(file, most)
     with _naming(file, content):
@@ -134,11 +134,8 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
-        found, _, key = str(error).partition(" - at ")
-        place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
         raise ValueError(
-            f"{name} is not as expected: {found[0].lower()}{found[1:]}{place}. Mend it, or copy "
-            "it again."
+            f"{name} is not as expected: {misfit(error)}. Mend it, or copy it again."
         ) from error
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply to be read. Copy it again.") from error
@@ -147,3 +144,10 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
         if content.startswith(_BYTE_ORDER_MARKS):
             reason = "it begins with a byte order mark: store it as UTF-8 without one"
         raise ValueError(f"{name} is no JSON ({reason}). Mend it, or copy it again.") from error
+
+
+def misfit(error: msgspec.ValidationError) -> str:
+    """Say what msgspec expected and where: expected `str`, got `int` at `prompts[...]`."""
+    found, _, key = str(error).partition(" - at ")
+    place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
+    return f"{found[0].lower()}{found[1:]}{place}"

@@ -28,7 +28,7 @@ UNSPACED_SCRIPTS = {"Han", "Hiragana", "Khmer", "Lao", "Myanmar", "Thai", "Tibet
 
 
 def languages_of(language: str | list[str] | None) -> list[str]:
-    """The tags of a recipe's `language`; none where it does not say.
+    """List the tags of a recipe's `language`; none where it does not say.
 
     Example:
         >>> languages_of("ja"), languages_of(None)
@@ -66,7 +66,7 @@ def _is_tag(tag: str) -> bool:
 
 
 def primary_of(tag: str) -> str:
-    """A tag's language alone, without script and region.
+    """Cut a tag down to its language, without script and region.
 
     Example:
         >>> primary_of("pt-BR")
@@ -76,17 +76,15 @@ def primary_of(tag: str) -> str:
 
 
 def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
-    """The languages of a recipe as a model's record has it; none where it does not say them.
+    """List the languages of a recipe in a model's record; none where it does not say them.
 
     They are without script and region, as the Hub wants them.
     """
-    older = (recipe.get("corpus") or {}).get("language")
-    language = recipe.get("language") or older
-    return list(dict.fromkeys(map(primary_of, languages_of(language))))
+    return list(dict.fromkeys(map(primary_of, languages_of(recipe.get("language")))))
 
 
 def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The languages of an ensemble, whose record lists its members; none where one has none.
+    """List the languages of an ensemble's members in its record; none where one has none.
 
     Example:
         >>> languages_of_members([{"languages": ["ja"]}, {"languages": ["en", "ja"]}])
@@ -99,7 +97,7 @@ def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def languages_of_record(record: Mapping[str, Any]) -> list[str]:
-    """The languages that a model's record says: of a build, an ensemble or a conversion.
+    """List the languages in a model's record: of a build, an ensemble or a conversion.
 
     Example:
         >>> languages_of_record({"recipe": {"language": "pt-BR"}})
@@ -115,7 +113,7 @@ def languages_of_record(record: Mapping[str, Any]) -> list[str]:
 
 
 def has_spaces(tag: str) -> bool:
-    """Whether the language is written with spaces between words.
+    """Tell whether a language is written with spaces between words.
 
     Example:
         >>> has_spaces("de"), has_spaces("zh-Hant")
@@ -125,7 +123,7 @@ def has_spaces(tag: str) -> bool:
 
 
 def are_several(languages: Sequence[str]) -> bool:
-    """Whether text is in more than one language; variants of one are not, nor is source code.
+    """Tell whether text is in several languages; variants of one do not count, nor does code.
 
     Example:
         >>> are_several(["en", "ja"]), are_several(["pt-BR", "pt-PT"]), are_several(["en", "code"])
@@ -136,9 +134,9 @@ def are_several(languages: Sequence[str]) -> bool:
 
 
 def has_dotless_i(languages: Iterable[str]) -> bool:
-    """Whether the small letter of I is ı and that of İ is i, in all of the languages.
+    """Tell whether the small letter of I is ı and that of İ is i in all of the languages.
 
-    So it is in Turkish, Azeri, Crimean Tatar and Gagauz.
+    They are in Turkish, Azeri, Crimean Tatar and Gagauz.
 
     Example:
         >>> has_dotless_i(["tr"]), has_dotless_i(["az-Latn", "tr"]), has_dotless_i(["tr", "en"])
@@ -149,7 +147,7 @@ def has_dotless_i(languages: Iterable[str]) -> bool:
 
 
 def is_english(language: str | Sequence[str] | None) -> bool:
-    """Whether text of a recipe's `language` is treated as English: where nothing else is named.
+    """Tell whether text of a recipe's `language` is treated as English: if no other is named.
 
     Example:
         >>> is_english(None), is_english("en-GB"), is_english(["en", "ja"])
@@ -161,7 +159,7 @@ def is_english(language: str | Sequence[str] | None) -> bool:
 
 @functools.cache
 def script_of(tag: str) -> str:
-    """Unicode's name of a language's usual script, or of the one that the tag names.
+    """Find Unicode's name of a language's usual script, or of the one that the tag names.
 
     It is Hiragana of Japanese, which has three, and Latin of scripts that are not in the list.
 

@@ -24,7 +24,7 @@ WITH_EXAMPLES = {
     "st_static.distill.corpus.config",
     "st_static.encode.accelerate",
     "st_static.evaluate.figures",
-    "st_static.model.resolve",
+    "st_static.model.model_name",
     "st_static.tokens.fast_tokenizer",
     "st_static.ensemble.ensemble",
     "st_static.encode.fast_encoder",

@@ -259,12 +259,6 @@ def test_of_other_machines_only_what_is_old_is_removed(tmp_path, monkeypatch, ho
     assert left_in(tmp_path) == [f".a.elsewhere-{os.getpid()}-1.tmp"] * (not is_removed)
 
 
-def test_what_older_versions_left_named_no_machine_and_is_removed(tmp_path):
-    (tmp_path / f".a.{os.getpid()}-34.tmp").touch()
-    remove_leftovers(tmp_path / "a")
-    assert left_in(tmp_path) == []
-
-
 def test_a_file_that_is_renamed_before_it_is_looked_at_is_no_error(tmp_path, monkeypatch):
     file = tmp_path / ".a.elsewhere-1-1.tmp"
     file.touch()

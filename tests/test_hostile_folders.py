@@ -13,7 +13,7 @@ from small_model import write_model
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
 from st_static.evaluate.models import load_model
-from st_static.model.record import read_record
+from st_static.model.model_folder import ModelFolder
 from st_static.model.static_word_embedding import StaticWordEmbedding
 
 DEEP = "[" * 100_000
@@ -248,4 +248,4 @@ def test_a_broken_record_is_said_where_it_is_needed(run):
     assert {status for _, _, status, _ in found} == {0}
     for (folder, *_), says in zip(found, RECORDS.values(), strict=True):
         with pytest.raises(ValueError, match=re.escape(says)):
-            read_record(Path(folder))
+            ModelFolder(folder).whole_record()

@@ -42,8 +42,7 @@ from st_static.hub import (
     require_model,
 )
 from st_static.model.export import export_model
-from st_static.model.model_name import ModelName
-from st_static.model.resolve import read_named
+from st_static.model.model_name import ModelName, read_named
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.hub.fresh_load import load_fresh

@@ -16,8 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from st_static.card.facts import CardFacts
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
+from st_static.model.card_file import NOTES_END, NOTES_START, with_notes
 from st_static.model.model_name import PACKAGE, ModelName
-from st_static.model.notes import CARD_FILE, NOTES_END, NOTES_START, with_notes
+from st_static.model.modules import CARD_FILE
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 """An invisible line of a card that tells `publish` of doubtful speeds."""

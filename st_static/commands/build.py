@@ -204,12 +204,12 @@ def _build(config: BuildConfig) -> None:
 def _tell_of_an_older_card(model: Path) -> None:
     """Say so where the card beside a model was written for what was there before."""
     from st_static.card.render import marked
-    from st_static.model.notes import CARD_FILE
-    from st_static.publish.checks.fingerprint import fingerprint
+    from st_static.model.model_folder import ModelFolder
+    from st_static.model.modules import CARD_FILE
 
     card = model / CARD_FILE
     known = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
-    if known is not None and known != fingerprint(model):
+    if known is not None and known != ModelFolder(model).fingerprint:
         print(f"{card} was written for an earlier build. Write it again; your notes stay.")
 
 

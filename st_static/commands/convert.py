@@ -14,8 +14,7 @@ from st_static.hub import check_repo_id
 from st_static.languages import check_language, primary_of
 
 if TYPE_CHECKING:
-    from st_static.model.convert import Conversion
-    from st_static.model.text_vectors import LeftOut
+    from st_static.model.text_vectors import Conversion, LeftOut
 
 _NAMED = 5  # words, of those that a line is about
 
@@ -61,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `convert`."""
     options = _parser().read(arguments)
     _check(options)
-    from st_static.model.convert import Source, convert
+    from st_static.model.text_vectors import Source, convert
 
     languages = list(dict.fromkeys(map(primary_of, options.language)))
     source = Source(options.teacher, options.license, languages)
@@ -78,7 +77,7 @@ def _check(options: Any) -> None:
         check_language(options.language, "--language")
     if options.license is not None:
         from st_static.card.render import licence_fields
-        from st_static.publish.checks.card_format import check_licence
+        from st_static.publish.checks.card import check_licence
 
         for problem in check_licence(licence_fields(options.license)):
             raise ValueError(f"--license: {problem}")
@@ -86,19 +85,20 @@ def _check(options: Any) -> None:
 
 def _print(done: Conversion) -> None:
     """Print what became of the vectors, what is not as one might expect, and what comes next."""
+    known = done.known
     print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
     print(f"Capitals: {_capitals(done)}")
-    if done.spellings:
-        print(f"Added, to find words that begin a sentence: {_listed(done.spellings)}")
-    accents = "are dropped (no word has one)" if done.normalization.strip_accents else "stay"
+    if known.spellings:
+        print(f"Added, to find words that begin a sentence: {_listed(known.spellings)}")
+    accents = "are dropped (no word has one)" if known.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
-    if done.form:
-        brought = f"; so are {_listed(done.brought)} of the words" if done.brought else ""
-        print(f"Canonical form: texts are brought to {done.form}, that of the words{brought}")
+    if known.form:
+        brought = f"; so are {_listed(known.brought)} of the words" if known.brought else ""
+        print(f"Canonical form: texts are brought to {known.form}, that of the words{brought}")
     others = "any other has" if done.n_punctuation else "it has"
     print(f"Punctuation: {done.n_punctuation:,} of the words; {others} no vector")
     _warn("rows left out, for their words came before", done.repeated)
-    _warn("rows left out, for their words came before in another canonical form", done.alike)
+    _warn("rows left out, for their words came before in another canonical form", known.alike)
     _warn("rows left out, for unknown words have no vector", done.reserved)
     _warn("words that are never found, for texts are split otherwise", done.never_found)
     model = shlex.quote(str(done.output))
@@ -106,10 +106,11 @@ def _print(done: Conversion) -> None:
 
 
 def _capitals(done: Conversion) -> str:
-    if not done.normalization.lowercase:
+    known = done.known
+    if not known.normalization.lowercase:
         return f"count, for words have them: {_listed(done.capitalised)}"
     few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
-    dotless = ", I to ı and İ to i as in Turkish" if done.normalization.dotless_i else ""
+    dotless = ", I to ı and İ to i as in Turkish" if known.normalization.dotless_i else ""
     return f"texts are lower-cased{dotless} ({few or 'no word has a capital'})"
 
 

@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from st_static.evaluate.analysis.explain import explain
-    from st_static.model.static_model import read_static_model
+    from st_static.model.model_folder import read_static_model
 
     explanation = explain(read_static_model(options.model), options.first, options.second)
     console = Console(highlight=False, markup=False, emoji=False)  # texts as they are

@@ -44,8 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run `export`."""
     options = _parser().read(arguments)
     log_to_terminal()
+    from st_static.model.model_folder import read_static_model
     from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
-    from st_static.model.static_model import read_static_model
 
     missing = [file for name in BESIDE_ONNX if not (file := options.model / name).exists()]
     for file in export_onnx(options.model, options.quantize):

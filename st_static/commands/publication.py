@@ -92,8 +92,7 @@ def _benchmark(config: BuildConfig) -> str:
 
 def _check_facts(config: BuildConfig) -> None:
     """Check what the recipe says of its corpus, its teacher and the model's licence."""
-    from st_static.publish.checks.card_format import check_licence
-    from st_static.publish.checks.record import check_recipe
+    from st_static.publish.checks.card import check_licence, check_recipe
 
     for problem in check_recipe(config.recipe()):
         raise ValueError(problem)

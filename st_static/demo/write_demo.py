@@ -21,8 +21,9 @@ from st_static.demo.model_files import (
     is_facts,
     write_model_files,
 )
+from st_static.model.model_folder import read_static_model
 from st_static.model.replacement import check_output_folder, replacing
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.static_model import StaticModel
 
 _CARD_FILE = "README.md"
 _PAGE = resources.files("st_static.demo") / "page"

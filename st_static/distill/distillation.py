@@ -34,9 +34,13 @@ from st_static.distill.stages import Figures
 from st_static.distill.target import Target
 from st_static.distill.training_run import AGREEMENT, train_to_the_end, training_figures
 from st_static.model.head import Head
-from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
+from st_static.model.static_word_embedding import (
+    StaticWordEmbedding,
+    TeacherEstimate,
+    TrainableHead,
+    features_of,
+)
 from st_static.model.tokenizer import SPECIAL_TOKENS
-from st_static.model.trainable_head import TeacherEstimate, TrainableHead
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from st_static.arguments import check_type
-from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.model.trainable_head import TEACHER_ESTIMATE
+from st_static.model.static_word_embedding import TEACHER_ESTIMATE, StaticWordEmbedding
 
 CITATION = """
 @inproceedings{wada-etal-2025-static,

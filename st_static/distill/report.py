@@ -17,7 +17,7 @@ from st_static.distill.progress import unit_of
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table
 from st_static.hub import whole_path
-from st_static.model.export import own_files
+from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, has_pieces
 
@@ -119,7 +119,7 @@ def rows_explained(result: BuildResult) -> str:
 
 def size_on_disk(model: Path) -> int:
     """Bytes of the files that a build writes; a card and other files beside them do not count."""
-    return sum(file.stat().st_size for file in own_files(model))
+    return sum(file.stat().st_size for file in ModelFolder(model).own_files)
 
 
 def corpus_sentences(result: BuildResult, limit: int) -> list[str]:

@@ -16,7 +16,7 @@ from st_static.arguments import as_matrix, check_type
 from st_static.distill.config import SentencePCAConfig
 from st_static.distill.stages import Figures
 from st_static.files import read_arrays, write_arrays
-from st_static.model.export import PCA_FILE
+from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import Ragged
 

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.stages import Figures, stage_figures, stage_folder, stage_seconds
 from st_static.files import read_arrays, read_table, write_arrays
-from st_static.model.export import PCA_FILE
 from st_static.model.head import Head
+from st_static.model.modules import PCA_FILE
 from st_static.tokens.ragged import Ragged
 
 # The stages write under these names what a `WorkDirectory` reads. Of the vocabulary:

@@ -25,7 +25,8 @@ from st_static.encode.unknown import (
     check_unknown_in_array,
 )
 from st_static.files import output_file
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.static_model import StaticModel
 from st_static.processors import n_processors
 
 # Loaded where they are used: they need pyarrow or torch, which single texts do not.

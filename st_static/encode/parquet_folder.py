@@ -23,7 +23,8 @@ from st_static.encode.places import Place, check_access, is_marker, matching, se
 from st_static.encode.unknown import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.static_model import StaticModel
 from st_static.texts.columns import Null
 from st_static.texts.file_rows import SOURCE, Rows
 from st_static.texts.text_files import OnError, TextReader

@@ -28,9 +28,9 @@ from st_static.ensemble.ensemble import Ensemble
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
-from st_static.model.modules import RECORD_FILE
-from st_static.model.notes import CARD_FILE, read_notes
-from st_static.model.resolve import read_named
+from st_static.model.card_file import read_notes
+from st_static.model.model_name import read_named
+from st_static.model.modules import CARD_FILE, RECORD_FILE
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,8 @@ from st_static.distill.work_directory import (
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
-from st_static.model.export import PCA_FILE, check_output, export_model
+from st_static.model.export import check_output, export_model
+from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged
 

@@ -8,8 +8,8 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.sources import check_device, check_work_dir, require_teacher
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import check_output
+from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName
-from st_static.model.static_model import static_parts
 
 
 def require_sources(config: EnsembleConfig) -> None:
@@ -28,7 +28,7 @@ def require_sources(config: EnsembleConfig) -> None:
         name = ModelName.parse(member)
         name.require()
         if name.is_folder_or_id and Path(name.folder_or_id()).is_dir():
-            static_parts(Path(name.folder_or_id()), member)
+            _ = ModelFolder(name.folder_or_id()).tokenizer_file
     if config.form == "distilled":
         check_device("distillation.device", config.distillation.device)
     if config.form != "exact":

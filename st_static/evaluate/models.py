@@ -30,7 +30,6 @@ too, so that the Hub is asked before work starts.
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -44,12 +43,11 @@ from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
 from st_static.evaluate.peers import package_of_peer
-from st_static.files import read_lines
+from st_static.files import hash_files, read_lines
 from st_static.hub import downloading, require_model, whole_path
-from st_static.model.export import is_own
-from st_static.model.model_name import ModelName, require_file, require_modules
-from st_static.model.modules import RECORD_FILE, check_for_others, table_folder
-from st_static.model.resolve import read_wordllama
+from st_static.model.model_folder import ModelFolder
+from st_static.model.model_name import ModelName, read_wordllama, require_file, require_modules
+from st_static.model.modules import RECORD_FILE, check_for_others
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -107,8 +105,9 @@ def revision_of(model: str, revision: str | None = None) -> str:
     if folder.is_dir():
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
         if (folder / RECORD_FILE).is_file():
+            own = ModelFolder(folder)
             # What is recorded of a build, or lies beside the model, changes no vector.
-            files = (file for file in files if is_own(folder, file.relative_to(folder)))
+            files = (file for file in files if own.is_own(file.relative_to(folder).as_posix()))
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 
@@ -117,16 +116,6 @@ def revision_of(model: str, revision: str | None = None) -> str:
         if isinstance(cached, str):
             return Path(cached).parent.name
     return "unknown"
-
-
-def hash_files(files: Sequence[Path]) -> str:
-    """SHA-256 over the contents of files, its first 40 digits."""
-    hasher = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                hasher.update(block)
-    return hasher.hexdigest()[:40]
 
 
 def require_named(spec: str) -> None:
@@ -238,7 +227,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     with package_of_peer("model2vec", "model2vec"):
         from model2vec import StaticModel
     found = require_model(id_or_folder) or id_or_folder
-    if table_folder(Path(found)) != Path(found):
+    if (folder := ModelFolder(found)).home != folder.path:
         raise ValueError(
             f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
             "only. Name the model without model2vec:."

@@ -15,8 +15,8 @@ import langcodes
 from st_static.dependencies import require_packages
 from st_static.hub import downloading, require_model
 from st_static.languages import primary_of
+from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName
-from st_static.model.stated_facts import FILES, read_stated_facts
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -184,9 +184,11 @@ def languages_of_model(model: str) -> list[str]:
 
         is_cached = require_model(place) is not None
         with downloading("model", place):
-            copy = snapshot_download(place, allow_patterns=[*FILES], local_files_only=is_cached)
+            copy = snapshot_download(
+                place, allow_patterns=[*STATING_FILES], local_files_only=is_cached
+            )
             folder = Path(copy)
-    stated = read_stated_facts(folder)
+    stated = ModelFolder(folder).stated()
     return list(stated.languages) or (["en"] if stated.has_recipe else [])
 
 

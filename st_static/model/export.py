@@ -13,36 +13,28 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
-from st_static.model.client_files import (
-    CLIENT_FILES,
-    PLAIN_TABLE,
-    is_our_client_file,
-    write_client_files,
-)
+from st_static.model.card_file import read_notes, with_notes
+from st_static.model.client_files import PLAIN_TABLE, check_onnx, is_ours, write_client_files
 from st_static.model.head import Head
 from st_static.model.modules import (
-    BUILT_IN_FILES,
-    CODE_FILES,
+    CARD_FILE,
+    CLIENT_FILES,
     CONFIG_FILE,
     MODEL_FOLDERS,
+    ONNX_FILES,
+    ONNX_FOLDER,
+    OWN_FILES,
+    PCA_FILE,
     RECORD_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
     Segment,
-    table_folder,
     write_modules,
     write_weights,
 )
-from st_static.model.notes import CARD_FILE, read_notes, with_notes
-from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, is_ours
 from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.vectors import in_format
 
-PCA_FILE = "sentence_pca.safetensors"
-# All else in a model's folder is not ours.
-_OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
-# Clients of ONNX files have these in the model's own folder, wherever its table lies.
-_COPIES = (TOKENIZER_FILE, *CLIENT_FILES)
 # The oldest releases that load what is written here; they warn of models from newer ones.
 _OLDEST_RELEASE = "3.4.1"
 _OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
@@ -65,41 +57,8 @@ def check_output(folder: Path, with_card: bool = False) -> None:
     there = check_output_folder(folder, RECORD_FILE, "a model of st_static")
     if there is None:
         return
-    _check_names(there)
-    if with_card and (there / CARD_FILE).is_file():
-        read_notes(there / CARD_FILE)
-
-
-def is_own(folder: Path, path: Path) -> bool:
-    """Whether a path inside a model's folder is of the files that make the model."""
-    is_copy = path.as_posix() in _copies(folder)
-    return path.parts[0] in (*_OWN_FILES, *MODEL_FOLDERS) and not is_copy
-
-
-def own_files(folder: Path) -> list[Path]:
-    """The files that make a model: not its card, nothing for ONNX, and nothing of the user's."""
-    names = [name for name in _OWN_FILES if name not in _copies(folder)]
-    return [folder / name for name in names if (folder / name).is_file()]
-
-
-def _copies(folder: Path) -> tuple[str, ...]:
-    """Files in a model's own folder that only clients of ONNX files read."""
-    return () if table_folder(folder) == folder else _COPIES
-
-
-def _is_replaced(folder: Path, name: str) -> bool:
-    """Whether a new model takes the place of a file or folder."""
-    if name == ONNX_FOLDER:
-        return any(is_ours(folder / file) for file in ONNX_FILES)
-    if name in CLIENT_FILES:
-        return is_our_client_file(folder / name)
-    return name in (*_OWN_FILES, *MODEL_FOLDERS) or (name in ONNX_FILES and is_ours(folder / name))
-
-
-def _check_names(folder: Path) -> None:
-    """Check that a model's files and folders find no folder or file of the user in their place."""
-    files = [folder / name for name in (*_OWN_FILES, CARD_FILE)]
-    folders = [folder / name for name in MODEL_FOLDERS]
+    files = [there / name for name in (*OWN_FILES, CARD_FILE)]
+    folders = [there / name for name in MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
     if in_the_way:
@@ -107,13 +66,23 @@ def _check_names(folder: Path) -> None:
             f"A model has a file or folder of its own where {in_the_way[0]} is something else. "
             "Move it away, or choose another output."
         )
-    clients = [folder / name for name in CLIENT_FILES if (folder / name).exists()]
-    for file in clients:
-        if not is_our_client_file(file):
+    for file in (there / name for name in CLIENT_FILES):
+        if file.exists() and not is_ours(file):
             raise ValueError(
                 f"{file} was not written by st_static, and a model has a file of its own there. "
                 "Move it away, or choose another output."
             )
+    if with_card and (there / CARD_FILE).is_file():
+        read_notes(there / CARD_FILE)
+
+
+def _is_replaced(folder: Path, name: str) -> bool:
+    """Tell whether a new model takes the place of a file or folder."""
+    if name == ONNX_FOLDER:
+        return any(is_ours(folder / file) for file in ONNX_FILES)
+    if name in (*CLIENT_FILES, *ONNX_FILES):
+        return is_ours(folder / name)
+    return name in (*OWN_FILES, *MODEL_FOLDERS)
 
 
 def export_model(
@@ -156,20 +125,6 @@ def export_model(
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
     check_onnx(present(folder), onnx)
-    table = _fitting(table, tokenizer, dtype)
-    head = head and head.in_format(table.dtype)
-    with replacing(folder, _is_replaced) as partial:
-        _write_encoder(partial, table, tokenizer, normalize, segments, head)
-        write_json(partial / RECORD_FILE, record)
-        if card:
-            _write_card(partial / CARD_FILE, card, folder / CARD_FILE)
-        if pca is not None:
-            shutil.copyfile(pca, partial / PCA_FILE)
-        _write_onnx(partial, onnx)
-
-
-def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> NDArray[np.floating]:
-    """The table in its number format, checked to have a row for each token."""
     if dtype not in ("float32", "float16"):
         raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
@@ -177,40 +132,27 @@ def _fitting(table: NDArray[np.floating], tokenizer: Tokenizer, dtype: str) -> N
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
             f"tokenizer, but the table has the shape {table.shape}."
         )
-    return in_format(table, np.dtype(dtype))
-
-
-def _write_encoder(
-    folder: Path,
-    table: NDArray[np.floating],
-    tokenizer: Tokenizer,
-    normalize: bool,
-    segments: Sequence[Segment],
-    head: Head | None,
-) -> None:
-    """Write all that vectors depend on."""
-    home = write_modules(folder, normalize, segments, head)
+    table = in_format(table, np.dtype(dtype))
+    head = head and head.in_format(table.dtype)
     is_plain = not segments and head is None
-    write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
-    tokenizer.save(str(home / TOKENIZER_FILE))
-    write_json(folder / CONFIG_FILE, _config(is_plain, bool(segments)))
-    if is_plain:
-        write_client_files(folder, tokenizer, table.shape[1], normalize)
+    with replacing(folder, _is_replaced) as partial:
+        home = write_modules(partial, normalize, segments, head)
+        write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
+        tokenizer.save(str(home / TOKENIZER_FILE))
+        write_json(partial / CONFIG_FILE, _config(is_plain, bool(segments)))
+        if is_plain:
+            write_client_files(partial, tokenizer, table.shape[1], normalize)
+        write_json(partial / RECORD_FILE, record)
+        if card:
+            old = folder / CARD_FILE
+            notes = read_notes(old) if old.is_file() else ""
+            (partial / CARD_FILE).write_text(with_notes(card, notes), "utf-8")
+        if pca is not None:
+            shutil.copyfile(pca, partial / PCA_FILE)
+        if onnx:
+            from st_static.model.onnx_export import export_onnx  # which needs the extra
 
-
-def _write_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
-    """Write ONNX files, if they are wanted."""
-    if not onnx:
-        return
-    from st_static.model.onnx_export import export_onnx  # which needs the extra
-
-    export_onnx(folder, "int8" if onnx == "int8" else None)
-
-
-def _write_card(path: Path, card: str, old: Path) -> None:
-    """Write a card with the notes of the one that it replaces, and with markers for them."""
-    notes = read_notes(old) if old.is_file() else ""
-    path.write_text(with_notes(card, notes), "utf-8")
+            export_onnx(partial, "int8" if onnx == "int8" else None)
 
 
 def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Head:
     def __call__(
         self, vectors: NDArray[np.floating], switched_by: NDArray[np.floating] | None = None
     ) -> NDArray[Any]:
-        """z of means x, [B, D] -> [B, D].
+        """Compute z of means x, [B, D] -> [B, D].
 
         Args:
             vectors: Means x, [B, D]; float64 stays what it is.
@@ -91,11 +91,11 @@ class Head:
         return z
 
     def in_format(self, dtype: np.dtype[Any]) -> Head:
-        """The same in another number format."""
+        """Convert both layers to another number format."""
         return Head(in_format(self.first, dtype), in_format(self.second, dtype))
 
     def as_dense(self) -> list[DenseLayer]:
-        """The same in two plain layers, which every release of sentence-transformers has.
+        """Write it as two plain layers, which every release of sentence-transformers has.
 
         2 D more hidden units carry the vector itself: relu(x) - relu(-x) = x, exactly.
         """
@@ -107,22 +107,20 @@ class Head:
 
     @classmethod
     def of_dense(cls, layers: Sequence[DenseLayer]) -> Head:
-        """The head of which `as_dense` gave the layers.
+        """Find the head that `as_dense` wrote as these two layers.
 
         Raises:
             ValueError: They are not of this form.
         """
-        if len(layers) == 2:
-            (first, _), (second, _) = layers
-            units = len(first) - 2 * len(second)
-            if units > 0:
-                head = cls(first[:units], second[:, :units])
-                if all(map(_are_equal, head.as_dense(), layers)):
-                    return head
+        (first, _), (second, _) = layers
+        units = len(first) - 2 * len(second)
+        if units > 0:
+            head = cls(first[:units], second[:, :units])
+            if all(
+                own.activation == other.activation and np.array_equal(own.weight, other.weight)
+                for own, other in zip(head.as_dense(), layers, strict=True)
+            ):
+                return head
         raise ValueError(
             "Expected two Dense layers that carry the vector past a head, as st_static writes them."
         )
-
-
-def _are_equal(one: DenseLayer, other: DenseLayer) -> bool:
-    return one.activation == other.activation and np.array_equal(one.weight, other.weight)

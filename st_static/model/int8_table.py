@@ -1,25 +1,102 @@
-"""A table in int8 in memory."""
+"""A table in int8: rows of numbers, with a scale for each row, or for each segment of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from st_static.model.quantization import dimensions_of, quantize_rows
 from st_static.model.vectors import in_format
 
+# The largest number that a row holds; -128 is not used, so that signs are alike.
+_LARGEST = 127
+# Rows that are rounded at a time, in a table that is in memory.
+_PART = 8_192
+# The same, in one that need not be.
+_FEW_ROWS = 2_048
 # Behind the numbers of a row stand its scale and bias, in float32.
 _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
 _SIGN = np.uint8(128)
-# So many rows may be added up at a time. torch rounds otherwise than numpy, which sums of more rows
-# would show. Fewer rows take longer: of most blocks of texts, one is then in several parts.
 ROWS_IN_A_SUM = 256
-# Rows that are rounded at a time: few, as others need not be in memory meanwhile.
-_PART = 2_048
+"""The most rows that may be added up at a time.
+
+torch rounds otherwise than numpy, which sums of more rows would show. Fewer rows take longer: most
+blocks of texts would have a text in several parts.
+"""
+
+
+class QuantizedTable(NamedTuple):
+    """A table of which segment l of row v is about `rows[v, segments[l]] * scales[v, l]`.
+
+    Attributes:
+        rows: [V, D], int8.
+        scales: [V, L], float32; 0 for a segment of zeros.
+        segments: The dimensions of each segment, L of them.
+    """
+
+    rows: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    segments: list[slice]
+
+    def restored(self) -> NDArray[np.float32]:
+        """The table in float32, [V, D]."""
+        table = np.empty(self.rows.shape, np.float32)
+        for i, segment in enumerate(self.segments):
+            np.multiply(self.rows[:, segment], self.scales[:, [i]], out=table[:, segment])
+        return table
+
+
+def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
+    """Cut rows [D] into segments; without any widths, rows are one segment.
+
+    The last takes what is left: `StaticModel` refuses widths that do not add up to those of its
+    table.
+
+    Example:
+        >>> dimensions_of([2, 3], 5), dimensions_of([], 5)
+        ([slice(0, 2, None), slice(2, 5, None)], [slice(0, 5, None)])
+    """
+    ends = [*list(accumulate(widths))[:-1], width]
+    return [slice(begin, end) for begin, end in pairwise([0, *ends])]
+
+
+def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
+    """Round each segment of each row to multiples of 1/127 of its largest number.
+
+    A number is wrong by at most half of that, and segments of zeros stay zeros.
+
+    Args:
+        table: [V, D], float.
+        widths: Number of dimensions of each segment, [L], in a fused ensemble: its members differ
+            in length, and the short ones would be rounded away. By default a row is one segment.
+
+    Raises:
+        ValueError: It holds numbers that are not finite.
+    """
+    segments = dimensions_of(widths, table.shape[1])
+    rows = np.empty(table.shape, np.int8)
+    scales = np.empty((len(table), len(segments)), np.float32)
+    for i, segment in enumerate(segments):
+        numbers = table[:, segment]
+        largest = np.maximum(numbers.max(axis=1, initial=0), -numbers.min(axis=1, initial=0))
+        scale = largest.astype(np.float32) / np.float32(_LARGEST)
+        if not np.isfinite(scale).all():
+            raise ValueError(
+                "The table holds numbers that are not finite, for which int8 has no place. "
+                "Take float32."
+            )
+        scale[scale < np.finfo(np.float32).tiny] = 0  # there, 1 / scale is too large a number
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        for start in range(0, len(table), _PART):  # without a second table in float32
+            part = slice(start, start + _PART)
+            rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
+            rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
+        scales[:, i] = scale
+    return QuantizedTable(rows, scales, segments)
 
 
 class Int8Table:
@@ -28,9 +105,9 @@ class Int8Table:
     For numpy it is an array of float32, which `np.asarray` makes.
 
     Attributes:
-        packed: Of each segment of a fused ensemble, else of whole rows, [V, W + 8], uint8, as
-            torch's kernel for such tables reads it: a row's numbers plus 128, then as float32 its
-            scale s and the bias -128 s.
+        packed: For each segment of a fused ensemble, else for whole rows, [V, W + 8] in uint8, as
+            torch's kernel reads it: a row's numbers plus 128, then its scale s and the bias -128 s
+            in float32.
     """
 
     dtype = np.dtype(np.float32)
@@ -64,8 +141,8 @@ class Int8Table:
             np.empty((n_rows, segment.stop - segment.start + _BYTES_OF_SCALE), np.uint8)
             for segment in segments
         ]
-        for start in range(0, n_rows, _PART):
-            part = slice(start, start + _PART)
+        for start in range(0, n_rows, _FEW_ROWS):
+            part = slice(start, start + _FEW_ROWS)
             quantized = quantize_rows(in_format(rows(part), cls.dtype), widths)
             numbers = quantized.rows.view(np.uint8) ^ _SIGN
             scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
@@ -93,7 +170,7 @@ class Int8Table:
         return _restored(self.packed).astype(dtype or self.dtype, copy=False)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer], axis: int) -> NDArray[np.float32]:
-        """Rows of the table, [n, D], as the method of an array gives them along axis 0."""
+        """Take rows of the table, [n, D], as the method of an array does along axis 0."""
         return _restored([segment.take(rows, axis) for segment in self.packed])
 
     def clear(self, row: int) -> None:

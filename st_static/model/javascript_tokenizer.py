@@ -1,9 +1,13 @@
-"""Tokenizers in JavaScript: which of them `@huggingface/tokenizers` runs, and how as Python does.
+"""Tokenizers outside Python: which of them other programs run, with the same token ids.
 
-The library reads the same tokenizer.json, but a few of its parts do not what those of Python do.
-Where other parts say the same, `javascript_description` puts these in their place; what is left is
-refused. So ids are equal, but for characters that came into Unicode after Python's tokenizers were
-made: they know fewer marks, signs and punctuation of rare scripts than browsers do.
+Clients of ONNX files and the demo page read `tokenizer.json`: those in Python and Rust with
+`tokenizers`, those in JavaScript with `@huggingface/tokenizers`, which is another program. A few of
+its parts do otherwise than those of Python. Where other parts say the same,
+`javascript_description` puts these in their place; what is left is refused, and so is, for ONNX
+clients, which take the file as it is, what differs in common text. Ids are then equal, but for
+characters that came into Unicode after Python's tokenizers were made: they know fewer marks, signs
+and punctuation of rare scripts than browsers do. Tests run both in node; docs/onnx.md names the
+characters that are left.
 """
 
 from __future__ import annotations
@@ -12,11 +16,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, pre_tokenizers
 
 from st_static.tokens.boundaries import flat
 
-Part = dict[str, Any]
+_Part = dict[str, Any]
 
 _MODELS = ("WordPiece", "Unigram", "BPE", "WordLevel")
 # Not Precompiled: the library puts NFKC in its place, which is not quite the same.
@@ -49,6 +53,27 @@ _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 _BYTE_LEVEL = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # What BERT's normaliser takes for Chinese, of the characters that JavaScript holds in two parts.
 _CHINESE = r"[\x{20000}-\x{2A6DF}\x{2A700}-\x{2B81F}\x{2B920}-\x{2CEAF}\x{2F800}-\x{2FA1F}]"
+# In JavaScript, these differ at U+0085 and U+FEFF only.
+_BY_WHITE_SPACE = ("BertPreTokenizer", "ByteLevel", "WhitespaceSplit")
+
+
+def check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Check that a tokenizer gives the same tokens to clients of ONNX files.
+
+    Raises:
+        ValueError: It does not; says which step of it is the reason.
+    """
+    description = json.loads(tokenizer.to_str())
+    for reason in (*_problems(description), *_problems_as_it_is(description)):
+        raise ValueError(
+            f"The model's tokenizer cannot be run beside an ONNX file: {reason}. Use the model "
+            "with st_static or sentence-transformers, or build one with another tokenizer."
+        )
+    if tokenizer.num_special_tokens_to_add(is_pair=False):
+        raise ValueError(
+            "The model's tokenizer cannot be run beside an ONNX file: its post-processor adds "
+            "special tokens, which clients count and the model does not. Build one without."
+        )
 
 
 def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
@@ -60,8 +85,7 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
     Raises:
         ValueError: It does not, or may not; says which part of the tokenizer is in the way.
     """
-    problem = next(javascript_problems(json.loads(tokenizer.to_str())), None)
-    if problem:
+    for problem in _problems(json.loads(tokenizer.to_str())):
         raise ValueError(
             f"The model's tokenizer does not run in JavaScript: {problem}. Expected the models "
             f"{', '.join(_MODELS)} with the normalizers {', '.join(_NORMALIZERS)} and the "
@@ -70,46 +94,39 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
         )
 
 
-def javascript_description(tokenizer: Tokenizer) -> Part:
-    """The content of a tokenizer.json for JavaScript alone, without special tokens and decoding.
+def javascript_description(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Write a tokenizer.json for JavaScript alone, without special tokens and decoding.
 
     Raises:
         ValueError: As `check_javascript_tokenizer`.
     """
     check_javascript_tokenizer(tokenizer)
-    description: Part = json.loads(tokenizer.to_str())
-    normalizers = flat(description["normalizer"], "normalizers")
-    pre_tokenizers = flat(description["pre_tokenizer"], "pretokenizers")
+    description: _Part = json.loads(tokenizer.to_str())
+    normalizers, pre_tokenizers = _steps(description)
     normalizers = [part for one in normalizers for part in _as_normalizers(one)]
     pre_tokenizers = [part for one in pre_tokenizers for part in _as_pre_tokenizers(one)]
     return {
         **description,
-        "normalizer": _sequence("normalizers", normalizers),
-        "pre_tokenizer": _sequence("pretokenizers", pre_tokenizers),
+        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+        "pre_tokenizer": (
+            {"type": "Sequence", "pretokenizers": pre_tokenizers} if pre_tokenizers else None
+        ),
         "post_processor": None,
         "decoder": None,
     }
 
 
-def javascript_problems(description: Part) -> Iterator[str]:
-    """What keeps a tokenizer, by the content of its tokenizer.json, from running in JavaScript."""
-    normalizers = flat(description["normalizer"], "normalizers")
-    pre_tokenizers = flat(description["pre_tokenizer"], "pretokenizers")
-    yield from _problems_of_model(description["model"])
-    for part in normalizers:
-        if part["type"] not in _NORMALIZERS:
-            yield f"there is no normalizer {part['type']}"
-        elif "$" in part.get("content", ""):
-            yield f"its normalizer Replace writes {part['content']!r}, with a $"
-    for place, part in enumerate(pre_tokenizers):
-        yield from _problems_of_pre_tokenizer(part, is_first=place == 0)
-    for token in description["added_tokens"]:
-        if token["single_word"]:
-            yield f"its added token {token['content']!r} stands for whole words only"
+def _steps(description: _Part) -> tuple[list[_Part], list[_Part]]:
+    """A tokenizer's normalisers and pre-tokenizers, of sequences one after another."""
+    return (
+        flat(description["normalizer"], "normalizers"),
+        flat(description["pre_tokenizer"], "pretokenizers"),
+    )
 
 
-def _problems_of_model(model: Part) -> Iterator[str]:
-    kind = model["type"]
+def _problems(description: _Part) -> Iterator[str]:
+    """Say what keeps a tokenizer, by the content of its file, from running in JavaScript."""
+    model, kind = description["model"], description["model"]["type"]
     if kind not in _MODELS:
         yield f"there is no model {kind}"
     elif kind == "Unigram" and model.get("byte_fallback"):
@@ -118,21 +135,59 @@ def _problems_of_model(model: Part) -> Iterator[str]:
         yield "its model drops merges at random"
     elif kind == "BPE" and model.get("continuing_subword_prefix"):
         yield f"its BPE model marks pieces by {model['continuing_subword_prefix']!r}"
+    normalizers, pre_tokenizers = _steps(description)
+    for part in normalizers:
+        if part["type"] not in _NORMALIZERS:
+            yield f"there is no normalizer {part['type']}"
+        elif "$" in part.get("content", ""):
+            yield f"its normalizer Replace writes {part['content']!r}, with a $"
+    for place, part in enumerate(pre_tokenizers):
+        kind, behavior = part["type"], part.get("behavior")
+        if kind not in _PRE_TOKENIZERS:
+            yield f"there is no pre-tokenizer {kind}"
+        elif kind == "Split" and (behavior, part["invert"]) not in _SPLITS:
+            yield f"its pre-tokenizer Split is {behavior}, inverted: {part['invert']}"
+        elif kind == "Punctuation" and behavior not in ("Isolated", "Removed", "Contiguous"):
+            yield f"its pre-tokenizer Punctuation is {behavior}"
+        elif kind == "Metaspace" and part["prepend_scheme"] == "first" and place:
+            yield "its pre-tokenizer Metaspace begins the first word otherwise than others"
+    for token in description["added_tokens"]:
+        if token["single_word"]:
+            yield f"its added token {token['content']!r} stands for whole words only"
 
 
-def _problems_of_pre_tokenizer(part: Part, is_first: bool) -> Iterator[str]:
-    kind = part["type"]
-    if kind not in _PRE_TOKENIZERS:
-        yield f"there is no pre-tokenizer {kind}"
-    elif kind == "Split" and (part["behavior"], part["invert"]) not in _SPLITS:
-        yield f"its pre-tokenizer Split is {part['behavior']}, inverted: {part['invert']}"
-    elif kind == "Punctuation" and part["behavior"] not in ("Isolated", "Removed", "Contiguous"):
-        yield f"its pre-tokenizer Punctuation is {part['behavior']}"
-    elif kind == "Metaspace" and part["prepend_scheme"] == "first" and not is_first:
-        yield "its pre-tokenizer Metaspace begins the first word otherwise than others"
+def _problems_as_it_is(description: _Part) -> Iterator[str]:
+    """Say what is in the way where no other parts can be put in their place."""
+    for part in _steps(description)[1]:
+        kind = part["type"]
+        if (
+            kind not in _BY_WHITE_SPACE
+            and list(_as_pre_tokenizers(part)) != [part]
+            and not _is_same_for_pieces(part, description["model"])
+        ):
+            yield f"the pre-tokenizer {kind} of JavaScript splits common texts otherwise"
+    if description["truncation"]:
+        yield "it cuts texts itself, and clients do so by other rules"
 
 
-def _as_normalizers(part: Part) -> Iterator[Part]:
+def _is_same_for_pieces(part: _Part, model: _Part) -> bool:
+    """Tell whether a Unigram model has no piece that JavaScript's splitting would hide."""
+    if model["type"] != "Unigram":
+        return False
+    pieces = [piece for piece, _ in model["vocab"]]
+    if part["type"] == "Metaspace":
+        return not any(part["replacement"] in piece[1:] for piece in pieces)
+    if part["type"] == "Punctuation" and part["behavior"] == "Isolated":
+        return not any(_is_punctuation(piece.removeprefix("▁")) for piece in pieces)
+    return False
+
+
+def _is_punctuation(text: str) -> bool:
+    """Tell whether a text consists of what the pre-tokenizer Punctuation takes for it."""
+    return bool(text) and not pre_tokenizers.Punctuation("removed").pre_tokenize_str(text)
+
+
+def _as_normalizers(part: _Part) -> Iterator[_Part]:
     """A normaliser with what must come before it, so that JavaScript does the same."""
     if part["type"] == "BertNormalizer" and part["handle_chinese_chars"]:
         # The library looks at the halves of these characters. Of JavaScript $& is what was found.
@@ -143,13 +198,7 @@ def _as_normalizers(part: Part) -> Iterator[Part]:
     yield part
 
 
-def differing_pre_tokenizers(description: Part) -> list[Part]:
-    """The pre-tokenizers in whose place `javascript_description` puts others."""
-    parts = flat(description["pre_tokenizer"], "pretokenizers")
-    return [part for part in parts if list(_as_pre_tokenizers(part)) != [part]]
-
-
-def _as_pre_tokenizers(part: Part) -> Iterator[Part]:
+def _as_pre_tokenizers(part: _Part) -> Iterator[_Part]:
     """The pre-tokenizers that do in JavaScript what one does in Python."""
     kind = part["type"]
     if kind in ("BertPreTokenizer", "WhitespaceSplit"):
@@ -181,14 +230,10 @@ def _as_pre_tokenizers(part: Part) -> Iterator[Part]:
         yield part
 
 
-def _sequence(members: str, parts: list[Part]) -> Part | None:
-    return {"type": "Sequence", members: parts} if parts else None
-
-
-def _replace(pattern: Part, content: str) -> Part:
+def _replace(pattern: _Part, content: str) -> _Part:
     return {"type": "Replace", "pattern": pattern, "content": content}
 
 
-def _split(pattern: str, behavior: str, invert: bool = False) -> Part:
+def _split(pattern: str, behavior: str, invert: bool = False) -> _Part:
     regex = {"Regex": pattern}
     return {"type": "Split", "pattern": regex, "behavior": behavior, "invert": invert}

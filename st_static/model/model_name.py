@@ -1,11 +1,12 @@
-"""What a model's name says, where it may be of several kinds: that of a member, a peer, a teacher.
+"""Models by name: of ensembles' members, peers and teachers, from this project and others.
 
 | name | what it stands for |
 |---|---|
 | `FOLDER` or `ORG/NAME` | a folder, or an id on the Hub |
 | `sentence-transformers:…`, `model2vec:…` | the same, and the library that is to load it |
 | `package:NAME/FOLDER` | a folder inside an installed Python package |
-| `wordllama:DIMENSION`, `glove:FILE` | see `st_static.model.resolve` |
+| `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
+| `glove:FILE` | text vectors, a word and its numbers a line |
 | `KIND:…` | another peer, see `st_static.evaluate.models` |
 """
 
@@ -13,10 +14,17 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
 from st_static.hub import require_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.static_model import StatedFacts, StaticModel
 
 PACKAGE = "package"
 _FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)
@@ -71,13 +79,47 @@ class ModelName:
                 model.
         """
         if self.kind == "wordllama":
-            wordllama_weights(self.rest)
+            _wordllama_weights(self.rest)
         elif self.kind == "glove":
             require_file(self.rest)
         elif self.is_folder_or_id:
             require_model(self.folder_or_id())
         else:
             require_model(f"{self.kind}:{self.rest}")
+
+
+def read_named(name: str) -> StaticModel:
+    """Read a static model by its name, see above.
+
+    Raises:
+        ValueError: There is no such model.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder, "vectors.txt")
+        ...     _ = file.write_text("hello 1 0\\nworld 0 1\\n")
+        ...     read_named(f"glove:{file}").table.shape[1]
+        2
+    """
+    parsed = ModelName.parse(name)
+    if parsed.kind == "wordllama":
+        return read_wordllama(parsed.rest)
+    if parsed.kind == "glove":
+        from st_static.model.text_vectors import read_word_vectors  # with pyarrow
+
+        return read_word_vectors(Path(parsed.rest)).as_static_model(Path(parsed.rest).name)
+    return read_static_model(parsed.folder_or_id() if parsed.is_folder_or_id else name)
+
+
+def locate(name: str) -> str:
+    """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
+
+    Raises:
+        ValueError: The package is not installed, or has no such folder.
+    """
+    parsed = ModelName.parse(name)
+    return parsed.folder_or_id() if parsed.kind == PACKAGE else name
 
 
 def require_file(file: str) -> None:
@@ -109,12 +151,28 @@ def no_model(name: str) -> ValueError:
     )
 
 
-def wordllama_weights(dimension: str) -> Path:
-    """The file of token vectors inside the package `wordllama`.
+def read_wordllama(dimension: str) -> StaticModel:
+    """Read the token vectors that come inside the package `wordllama`.
+
+    Its own loader looks for the tokenizer in the folder `tokenizer`, but the package has it in
+    `tokenizers`, so that it would be downloaded.
 
     Raises:
         ValueError: The package is not installed, or has no such dimension.
     """
+    weights = _wordllama_weights(dimension)
+    table = load_file(weights)["embedding.weight"].astype(np.float32)
+    file = weights.parents[1] / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    name = f"wordllama/l2_supercat_{dimension}"
+    # The package's licence; its table was made of the token vectors of larger models.
+    state = partial(StatedFacts, license="mit")
+    return StaticModel(tokenizer, table, normalize=False, name=name, state=state)
+
+
+def _wordllama_weights(dimension: str) -> Path:
     try:
         package = resources.files("wordllama")
     except ModuleNotFoundError as error:
@@ -126,16 +184,6 @@ def wordllama_weights(dimension: str) -> Path:
             f"The package wordllama has no model of {dimension!r} dimensions, but of {present}."
         )
     return weights
-
-
-def locate(name: str) -> str:
-    """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
-
-    Raises:
-        ValueError: The package is not installed, or has no such folder.
-    """
-    parsed = ModelName.parse(name)
-    return parsed.folder_or_id() if parsed.kind == PACKAGE else name
 
 
 def _folder_in_package(place: str) -> str:

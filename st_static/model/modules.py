@@ -1,4 +1,4 @@
-"""The modules of a static model's folder: what happens to the mean, as it is written and read.
+"""The files and modules of a static model's folder: what happens to the mean, written and read.
 
 | model | modules |
 |---|---|
@@ -32,13 +32,23 @@ MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 TABLE_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
-# How the model was made.
+# How the model was made, its card, and the fitted PCA to add words with.
 RECORD_FILE = "st_static.json"
+CARD_FILE = "README.md"
+PCA_FILE = "sentence_pca.safetensors"
+# By which clients other than sentence-transformers know a model, see `client_files`.
+CLIENT_CONFIG = "config.json"
+CLIENT_FILES = (CLIENT_CONFIG, "tokenizer_config.json")
+ONNX_FOLDER = "onnx"
+# The model as it is, and with its table in int8, under the names that transformers.js asks for.
+ONNX_FILES = (f"{ONNX_FOLDER}/model.onnx", f"{ONNX_FOLDER}/model_quantized.onnx")
+# By the name that transformers.js has for how the table is stored.
+ONNX_FILE_OF_DTYPE = dict(zip(("fp32", "q8"), ONNX_FILES, strict=True))
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"
 # Not 0_StaticEmbedding: there Model2Vec would look.
-_TABLE_FOLDER = "word_table"
+TABLE_FOLDER = "word_table"
 _DENSE_FOLDERS = ("1_Dense", "2_Dense")
 _SEGMENTS_FOLDER = "1_SegmentNormalize"
 # What a model may consist of, in any form: of sentence-transformers' modules, and with ours.
@@ -47,11 +57,12 @@ BUILT_IN_FILES = (
     TOKENIZER_FILE,
     MODULES_FILE,
     CONFIG_FILE,
-    *(f"{_TABLE_FOLDER}/{file}" for file in (TABLE_FILE, TOKENIZER_FILE)),
+    *(f"{TABLE_FOLDER}/{file}" for file in (TABLE_FILE, TOKENIZER_FILE)),
     *(f"{folder}/{file}" for folder in _DENSE_FOLDERS for file in ("config.json", TABLE_FILE)),
 )
 CODE_FILES = (_CODE_FILE, f"{_SEGMENTS_FOLDER}/config.json")
-MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, _TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
+OWN_FILES = (*BUILT_IN_FILES, *CLIENT_FILES, *CODE_FILES, RECORD_FILE, PCA_FILE)
+MODEL_FOLDERS = ("1_Normalize", _SEGMENTS_FOLDER, TABLE_FOLDER, *_DENSE_FOLDERS, "3_Normalize")
 # The kinds of modules that a static model has, in order.
 STATIC_FORMS = (
     ["StaticEmbedding"],
@@ -64,12 +75,7 @@ _FORMS_IN_WORDS = "StaticEmbedding, then Normalize, SegmentNormalize, or Dense, 
 
 
 class ModuleEntry(Struct):
-    """A module in modules.json.
-
-    Attributes:
-        type: Its class.
-        path: Its folder, inside the model's.
-    """
+    """A module in modules.json: its class, and its folder inside the model's."""
 
     type: str
     path: str
@@ -126,12 +132,6 @@ class Modules:
     normalize: bool = True
     segments: tuple[Segment, ...] = ()
     head: Head | None = None
-
-
-def table_folder(folder: Path) -> Path:
-    """Where a model's table and its tokenizer lie: in its own folder, if the table is all of it."""
-    inner = folder / _TABLE_FOLDER
-    return inner if (inner / TABLE_FILE).is_file() else folder
 
 
 def read_module_list(folder: Path) -> list[ModuleEntry]:
@@ -192,23 +192,47 @@ def read_modules(folder: Path) -> Modules:
         ValueError: They are not those of a static model, or a file of them is not as expected.
     """
     if not (folder / MODULES_FILE).exists():  # a model of Model2Vec alone
-        file = folder / "config.json"
+        file = folder / CLIENT_CONFIG
         config = read_as(file, Model2VecConfig) if file.exists() else Model2VecConfig()
         return Modules(folder, bool(config.normalize))
     modules = read_module_list(folder)
     kinds = [module.kind for module in modules]
-    folders = [folder / module.path for module in modules]
+    home, *others = (folder / module.path for module in modules) if modules else [folder]
     if kinds not in STATIC_FORMS:
         raise ValueError(
             f"{folder} is no static model: expected the modules {_FORMS_IN_WORDS}, but it has "
             f"{', '.join(kinds)}."
         )
-    return Modules(
-        folders[0],
-        normalize=kinds[-1] == "Normalize",
-        segments=_read_segments(folders[1]) if "SegmentNormalize" in kinds else (),
-        head=_read_head(folders[1:3]) if "Dense" in kinds else None,
-    )
+    segments: tuple[Segment, ...] = ()
+    head = None
+    if "SegmentNormalize" in kinds:
+        file = others[0] / "config.json"
+        scaling = read_as(file, _SegmentsConfig)
+        if len(scaling.widths) != len(scaling.weights):
+            raise ValueError(
+                f"{file} has {len(scaling.widths)} widths, but {len(scaling.weights)} weights. "
+                "Expected one of each for every segment."
+            )
+        segments = tuple(map(Segment, scaling.widths, scaling.weights))
+    if "Dense" in kinds:
+        layers = [_read_dense(place) for place in others[:2]]
+        try:
+            head = Head.of_dense(layers)
+        except ValueError as error:
+            raise ValueError(f"The head in {others[0]} cannot be read: {error}") from error
+    return Modules(home, kinds[-1] == "Normalize", segments, head)
+
+
+def _read_dense(folder: Path) -> DenseLayer:
+    file = folder / TABLE_FILE
+    activation = read_as(folder / "config.json", _DenseConfig).activation_function
+    arrays = stored_arrays(file)
+    weight = arrays.get("linear.weight")
+    if weight is None or len(weight.shape) != 2:
+        raise ValueError(f"Expected an array linear.weight with two axes in {file}.")
+    if "linear.bias" in arrays and np.any(arrays["linear.bias"].read()):
+        raise ValueError(f"The Dense layer in {file} has a bias, which no head has.")
+    return DenseLayer(weight.read(), activation)
 
 
 def write_modules(
@@ -225,58 +249,38 @@ def write_modules(
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")
     # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
-    home = _TABLE_FOLDER if head or segments else "."
-    modules = [_built_in(home, "StaticEmbedding")]
+    home = TABLE_FOLDER if head or segments else "."
+    modules = [(home, f"{_BUILT_IN}.StaticEmbedding")]
+    (folder / home).mkdir(exist_ok=True)
     if segments:
-        modules.append(_write_segments(folder, segments))
-    if head:
-        modules += [_built_in(path, "Dense") for path in _DENSE_FOLDERS]
-        for path, layer in zip(_DENSE_FOLDERS, head.as_dense(), strict=True):
-            _write_dense(folder / path, layer)
+        shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
+        (folder / _SEGMENTS_FOLDER).mkdir()
+        widths, weights = zip(*segments, strict=True)
+        scaling = {"widths": widths, "weights": weights}
+        write_json(folder / _SEGMENTS_FOLDER / "config.json", scaling)
+        modules.append((_SEGMENTS_FOLDER, "segment_normalize.SegmentNormalize"))
+    for path, layer in zip(_DENSE_FOLDERS, head.as_dense() if head else (), strict=False):
+        (folder / path).mkdir()
+        outputs, inputs = layer.weight.shape
+        config = {
+            "in_features": inputs,
+            "out_features": outputs,
+            "bias": False,
+            "activation_function": layer.activation,
+        }
+        write_json(folder / path / "config.json", config)
+        write_weights(folder / path / TABLE_FILE, {"linear.weight": layer.weight})
+        modules.append((path, f"{_BUILT_IN}.Dense"))
     if normalize and not segments:
-        modules.append(_built_in(f"{len(modules)}_Normalize", "Normalize"))
-    for module in modules:
-        (folder / module["path"]).mkdir(exist_ok=True)
-    numbered = [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)]
-    write_json(folder / MODULES_FILE, numbered)
+        path = f"{len(modules)}_Normalize"
+        (folder / path).mkdir()
+        modules.append((path, f"{_BUILT_IN}.Normalize"))
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(modules)
+    ]
+    write_json(folder / MODULES_FILE, entries)
     return folder / home
-
-
-def _built_in(path: str, kind: str) -> dict[str, str]:
-    return {"path": path, "type": f"{_BUILT_IN}.{kind}"}
-
-
-def _write_segments(folder: Path, segments: Sequence[Segment]) -> dict[str, str]:
-    """Write the module that scales segments, and its code; its place and its type."""
-    shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
-    (folder / _SEGMENTS_FOLDER).mkdir()
-    widths, weights = zip(*segments, strict=True)
-    write_json(folder / _SEGMENTS_FOLDER / "config.json", {"widths": widths, "weights": weights})
-    return {"path": _SEGMENTS_FOLDER, "type": "segment_normalize.SegmentNormalize"}
-
-
-def _read_segments(folder: Path) -> tuple[Segment, ...]:
-    file = folder / "config.json"
-    config = read_as(file, _SegmentsConfig)
-    if len(config.widths) != len(config.weights):
-        raise ValueError(
-            f"{file} has {len(config.widths)} widths, but {len(config.weights)} weights. Expected "
-            "one of each for every segment."
-        )
-    return tuple(map(Segment, config.widths, config.weights))
-
-
-def _write_dense(folder: Path, layer: DenseLayer) -> None:
-    folder.mkdir()
-    outputs, inputs = layer.weight.shape
-    config = {
-        "in_features": inputs,
-        "out_features": outputs,
-        "bias": False,
-        "activation_function": layer.activation,
-    }
-    write_json(folder / "config.json", config)
-    write_weights(folder / TABLE_FILE, {"linear.weight": layer.weight})
 
 
 def write_weights(path: Path, weights: dict[str, Any]) -> None:
@@ -286,23 +290,3 @@ def write_weights(path: Path, weights: dict[str, Any]) -> None:
     mode = path.stat().st_mode
     save_file(weights, path, metadata={"format": "pt"})
     path.chmod(mode)
-
-
-def _read_head(folders: Sequence[Path]) -> Head:
-    layers = [_read_dense(folder) for folder in folders]
-    try:
-        return Head.of_dense(layers)
-    except ValueError as error:
-        raise ValueError(f"The head in {folders[0]} cannot be read: {error}") from error
-
-
-def _read_dense(folder: Path) -> DenseLayer:
-    file = folder / TABLE_FILE
-    activation = read_as(folder / "config.json", _DenseConfig).activation_function
-    arrays = stored_arrays(file)
-    weight = arrays.get("linear.weight")
-    if weight is None or len(weight.shape) != 2:
-        raise ValueError(f"Expected an array linear.weight with two axes in {file}.")
-    if "linear.bias" in arrays and np.any(arrays["linear.bias"].read()):
-        raise ValueError(f"The Dense layer in {file} has a bias, which no head has.")
-    return DenseLayer(weight.read(), activation)

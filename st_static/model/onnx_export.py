@@ -2,8 +2,22 @@
 
 | file | what |
 |---|---|
-| `onnx/model.onnx` | the graph of `onnx_graph`, with the table as stored |
+| `onnx/model.onnx` | the graph, with the table as stored |
 | `onnx/model_quantized.onnx` | the same with the table in int8 |
+
+The graph takes token ids and gives vectors:
+
+| input or output | shape | |
+|---|---|---|
+| `input_ids` | [B, T], int64 | as the model's tokenizer gives them, without special tokens |
+| `attention_mask` | [B, T], int64 | 1 for a token, 0 for padding |
+| `last_hidden_state` | [B, T, D] | the vector of each token |
+| `sentence_embedding` | [B, D] | what `SentenceTransformer` gives without a prompt; zeros without \
+a known word |
+
+Many clients take the mean of `last_hidden_state` over the tokens, whatever else there is. Behind a
+head or segments that mean would be another vector: there each token has `sentence_embedding`, of
+which the mean is the same.
 
 Clients want the tokenizer and two small files in the model's own folder. Where the table lies in a
 folder of its own, they are written there, too: Model2Vec still finds no table beside them.
@@ -11,51 +25,61 @@ folder of its own, they are written there, too: Model2Vec still finds no table b
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
+import math
 import os
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
 
-from st_static.arguments import as_path
 from st_static.files import atomic
 from st_static.foreign_files import check_regular
 from st_static.model.client_files import (
-    CLIENT_FILES,
-    is_plain_table,
+    ONNX_PRODUCER,
+    PLAIN_TABLE,
+    check_onnx,
+    is_ours,
     problems_of_client_files,
     write_client_files,
-    write_client_files_for_onnx,
 )
-from st_static.model.client_tokenizer import check_tokenizer
-from st_static.model.int8_check import check_int8
-from st_static.model.int8_table import Table
-from st_static.model.modules import CONFIG_FILE, RECORD_FILE, TOKENIZER_FILE, read_modules
-from st_static.model.onnx_files import ONNX_FILES, ONNX_FOLDER, check_onnx, files_in, is_ours
-from st_static.model.onnx_graph import build_graph
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.int8_table import quantize_rows
+from st_static.model.javascript_tokenizer import check_tokenizer
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import (
+    CLIENT_FILES,
+    CONFIG_FILE,
+    ONNX_FILES,
+    ONNX_FOLDER,
+    RECORD_FILE,
+    TOKENIZER_FILE,
+)
+from st_static.model.static_model import StaticModel, check_int8
 
 # What clients read beside ONNX files.
 BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
 # Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
 _MAX_FILE_BYTES = 2**31
+# What onnxruntime 1.17 reads, and all later ones: those of transformers.js 3.8, too.
+_OPSET, _IR_VERSION = 17, 8
+_SMALLEST_NORM = 1e-12  # as torch's normalize has it
+_BATCH = ["batch", "sequence"]
+_IDS, _MASK = "input_ids", "attention_mask"
+_TOKENS, _SENTENCE = "last_hidden_state", "sentence_embedding"
 # Writes a plain table again, in our layout.
 _RENAMING = (
     "python -c 'import sys; from st_static.model.export import export_model; "
-    "from st_static.model.static_model import read_static_model; m = read_static_model("
+    "from st_static.model.model_folder import read_static_model; m = read_static_model("
     "sys.argv[1]); export_model(sys.argv[2], m.table, m.tokenizer, {}, m.table.dtype.name, "
     "m.normalize)'"
-)
-# What to do with a model that is not fit for int8.
-_WITHOUT_INT8 = (
-    f"Write it without int8 (no --quantize, or export.onnx: true), and remove {ONNX_FILES[1]}, if "
-    "it is there."
 )
 
 
@@ -90,95 +114,189 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
         >>> [file.name for file in export_onnx(folder)]
         ['model.onnx']
     """
-    folder = as_path(model, "the model's folder")
     if quantize not in (None, "int8"):
         raise ValueError(f"Expected quantize to be int8 or None, but got {quantize!r}.")
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"The folder {folder} cannot be written: it is write-protected.")
-    check_onnx(folder, quantize or True)
-    static = read_static_model(folder)
+    folder = ModelFolder.local(model)
+    if not os.access(folder.path, os.W_OK | os.X_OK):
+        raise ValueError(f"The folder {folder.path} cannot be written: it is write-protected.")
+    check_onnx(folder.path, quantize or True)
+    static = folder.model
     check_tokenizer(static.tokenizer)
-    _check_size(static.table)
-    files = files_in(folder, quantize == "int8" or is_ours(folder / ONNX_FILES[1]))
-    if folder / ONNX_FILES[1] in files:
-        check_int8(static, _WITHOUT_INT8)
-    _write_beside(folder, static)
-    (folder / ONNX_FOLDER).mkdir(exist_ok=True)
+    if static.table.nbytes > _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"The table has {static.table.nbytes:,} bytes, but an ONNX file holds up to "
+            f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
+        )
+    plain, quantized = (folder.path / name for name in ONNX_FILES)
+    files = [plain, quantized] if quantize or is_ours(quantized) else [plain]
+    if quantized in files:
+        check_int8(
+            static,
+            "Write it without int8 (no --quantize, or export.onnx: true), and remove "
+            f"{ONNX_FILES[1]}, if it is there.",
+        )
+    _write_beside(folder)
+    (folder.path / ONNX_FOLDER).mkdir(exist_ok=True)
     for file in files:
         with atomic(file) as temporary:
-            temporary.write_bytes(_graph_of(file, static).SerializeToString())
+            graph = _build_graph(static, int8=file == quantized)
+            temporary.write_bytes(graph.SerializeToString())
     return files
 
 
-def outdated(folder: Path) -> Iterator[str]:
-    """What is wrong with the ONNX files of a folder: those that are not of its model."""
-    model, home = read_static_model(folder), read_modules(folder).home
-    for name in ONNX_FILES:
-        file = folder / name
-        if file.is_file() and _read(file) != _graph_of(file, model):
-            yield f"{name} is not of this model, or of another version of st_static"
-    for name in BESIDE_ONNX:
-        if not (folder / name).is_file():
-            yield f"There is no {name}, which clients of ONNX files read"
-        elif name == TOKENIZER_FILE and not filecmp.cmp(folder / name, home / name, shallow=False):
-            yield f"{name} is not that in {home.name}/"
-
-
-def _graph_of(file: Path, model: StaticModel) -> onnx.ModelProto:
-    return build_graph(model, int8=file.name == Path(ONNX_FILES[1]).name)
-
-
-def _read(file: Path) -> onnx.ModelProto | None:
-    """A file's graph; None if it holds none."""
-    if check_regular(file) > _MAX_FILE_BYTES:
-        return None
-    try:
-        return onnx.load_model(file, format="protobuf", load_external_data=False)
-    except DecodeError:
-        return None
-
-
-def _check_size(table: Table) -> None:
-    if table.nbytes > _MAX_TABLE_BYTES:
-        raise ValueError(
-            f"The table has {table.nbytes:,} bytes, but an ONNX file holds up to "
-            f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
-        )
-
-
-def _write_beside(folder: Path, model: StaticModel) -> None:
+def _write_beside(folder: ModelFolder) -> None:
     """Write what clients read beside ONNX files, where it is not there already."""
-    for problem in problems_of_client_files(folder):
-        raise ValueError(f"{folder}: {problem}. Move it away, and one is written.")
-    home = read_modules(folder).home
+    path, home, model = folder.path, folder.modules.home, folder.model
+    for problem in problems_of_client_files(path):
+        raise ValueError(f"{path}: {problem}. Move it away, and one is written.")
+    is_inside = not home.samefile(path)
+    is_table = not (is_inside or model.head or model.segments)
+    if is_table and PLAIN_TABLE not in folder.arrays:
+        new = path.with_name(f"{path.name}-for-clients")
+        again = "If it is as it was built, build it again: complete stages are not run a second "
+        raise ValueError(
+            f"{path} holds its table under the name that sentence-transformers saves it by, which "
+            "clients of ONNX files do not expect beside a config.json. "
+            f"{f'{again}time. ' if (path / RECORD_FILE).is_file() else ''}Write a model that was "
+            f"trained further to another folder, and export that one: {_RENAMING} "
+            f"{shlex.quote(str(path))} {shlex.quote(str(new))}. If it has prompts, copy its "
+            f"{CONFIG_FILE} there, too."
+        )
     dimension = model.truncate_dim or model.table.shape[1]
-    is_inside = not home.samefile(folder)
-    if is_inside or model.head or model.segments:
-        write_client_files_for_onnx(folder, model.tokenizer, dimension)
-    elif is_plain_table(folder):
-        write_client_files(folder, model.tokenizer, dimension, model.normalize)
-    else:
-        raise ValueError(_how_to_rename(folder))
-    if not is_inside:
-        return
-    copy = folder / TOKENIZER_FILE
-    if not copy.exists():
+    write_client_files(path, model.tokenizer, dimension, model.normalize if is_table else None)
+    copy = path / TOKENIZER_FILE
+    if is_inside and not copy.exists():
         with atomic(copy) as temporary:
             shutil.copyfile(home / TOKENIZER_FILE, temporary)
-    elif not filecmp.cmp(copy, home / TOKENIZER_FILE, shallow=False):
+    elif is_inside and not filecmp.cmp(copy, home / TOKENIZER_FILE, shallow=False):
         raise ValueError(f"{copy} is not the tokenizer of the model, {home / TOKENIZER_FILE}.")
 
 
-def _how_to_rename(folder: Path) -> str:
-    new = folder.with_name(f"{folder.name}-for-clients")
-    is_built = (folder / RECORD_FILE).is_file()
-    again = "If it is as it was built, build it again: complete stages are not run a second time. "
-    return (
-        f"{folder} holds its table under the name that sentence-transformers saves it by, which "
-        f"clients of ONNX files do not expect beside a config.json. {again if is_built else ''}"
-        "Write a model that was trained further to another folder, and export that one: "
-        f"{_RENAMING} {shlex.quote(str(folder))} {shlex.quote(str(new))}. If it has prompts, copy "
-        f"its {CONFIG_FILE} there, too."
-    )
+def outdated(folder: ModelFolder) -> Iterator[str]:
+    """Say which ONNX files of a folder are not of its model.
+
+    Raises:
+        ValueError: It is no static model.
+    """
+    model, home = folder.model, folder.modules.home
+    for name in ONNX_FILES:
+        file = folder.path / name
+        if not file.is_file():
+            continue
+        stored = None
+        if check_regular(file) <= _MAX_FILE_BYTES:
+            with contextlib.suppress(DecodeError):
+                stored = onnx.load_model(file, format="protobuf", load_external_data=False)
+        if stored != _build_graph(model, int8=name == ONNX_FILES[1]):
+            yield f"{name} is not of this model, or of another version of st_static"
+    for name in BESIDE_ONNX:
+        file = folder.path / name
+        if not file.is_file():
+            yield f"There is no {name}, which clients of ONNX files read"
+        elif name == TOKENIZER_FILE and not filecmp.cmp(file, home / name, shallow=False):
+            yield f"{name} is not that in {home.name}/"
+
+
+def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
+    """The graph of a model; in int8, the table has a scale for each row and segment."""
+    graph, table = _Graph(), np.asarray(model.table)
+    dimension = model.truncate_dim or table.shape[1]
+    # The row of each token, [B, T, D] in float32.
+    if int8:
+        quantized = quantize_rows(table, model.widths)
+        rows = graph.add("Gather", graph.constant(quantized.rows, np.int8, "rows"), _IDS)
+        rows = graph.as_float(rows)
+        scales = graph.add("Gather", graph.constant(quantized.scales, name="scales"), _IDS)
+        if model.segments:  # [B, T, L] becomes [B, T, D]
+            segments = graph.integers(*np.repeat(np.arange(len(model.segments)), model.widths))
+            scales = graph.add("Gather", scales, segments, axis=2)
+        rows = graph.add("Mul", rows, scales)
+    else:
+        rows = graph.add("Gather", graph.constant(table, table.dtype, "table"), _IDS)
+        rows = rows if table.dtype == np.float32 else graph.as_float(rows)
+    # The mean of each text's rows, [B, D]; zeros for a text without a token. A product of matrices:
+    # sums of many rows are more exact than those of ReduceSum.
+    axis, one = graph.integers(1), graph.constant(1.0)
+    mask = graph.as_float(_MASK)
+    total = graph.add("MatMul", graph.add("Unsqueeze", mask, axis), rows)
+    count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
+    vector = graph.add("Div", graph.add("Squeeze", total, axis), count)
+    if model.segments:  # each at its own length, as `SegmentNormalize` does it
+        whole = math.hypot(*(segment.weight for segment in model.segments))
+        parts, begin = [], 0
+        for width, weight in model.segments:
+            edges = [graph.integers(n) for n in (begin, begin + width, 1)]
+            part = graph.scaled(graph.add("Slice", vector, *edges))
+            parts.append(graph.add("Mul", part, graph.constant(weight / whole)))
+            begin += width
+        vector = graph.add("Concat", *parts, axis=1)
+    if model.head:  # x + B relu(A x)
+        first, second = graph.constant(model.head.first.T), graph.constant(model.head.second.T)
+        hidden = graph.add("Relu", graph.add("MatMul", vector, first))
+        vector = graph.add("Add", vector, graph.add("MatMul", hidden, second))
+    if model.normalize and not model.segments:
+        vector = graph.scaled(vector)
+    tokens = rows
+    if model.truncate_dim:
+        vector = graph.first(vector, dimension, axis=1)
+    if model.head or model.segments:  # the vector again at each token, [B, T, D]
+        batch = graph.add("Shape", _IDS)
+        shape = graph.add("Concat", batch, graph.integers(dimension), axis=0)
+        tokens = graph.add("Expand", graph.add("Unsqueeze", vector, graph.integers(1)), shape)
+    elif model.truncate_dim:
+        tokens = graph.first(rows, dimension, axis=2)
+    graph.add("Identity", tokens, output=_TOKENS)
+    graph.add("Identity", vector, output=_SENTENCE)
+    return graph.as_model(dimension)
+
+
+class _Graph:
+    """Nodes and constants, in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+
+    def add(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        """Add a node with one output, and give the output's name."""
+        output = output or f"{operator}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, inputs, [output], **attributes))
+        return output
+
+    def constant(self, values: Any, dtype: Any = np.float32, name: str = "") -> str:
+        """Add a constant, and give its name."""
+        name = name or f"constant_{len(self._constants)}"
+        array = np.ascontiguousarray(values, dtype).reshape(np.shape(values))
+        self._constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def integers(self, *values: int) -> str:
+        """Add a constant of whole numbers."""
+        return self.constant(values, np.int64)
+
+    def as_float(self, name: str) -> str:
+        """A tensor in float32."""
+        return self.add("Cast", name, to=TensorProto.FLOAT)
+
+    def first(self, name: str, count: int, axis: int) -> str:
+        """The first entries of a tensor along an axis."""
+        begin, end, along = self.integers(0), self.integers(count), self.integers(axis)
+        return self.add("Slice", name, begin, end, along)
+
+    def scaled(self, vectors: str) -> str:
+        """Vectors [B, n] at length 1; zeros stay zeros."""
+        norms = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
+        return self.add("Div", vectors, self.add("Max", norms, self.constant(_SMALLEST_NORM)))
+
+    def as_model(self, dimension: int) -> onnx.ModelProto:
+        """All that was added, with the inputs and outputs that the module names."""
+        ids = [helper.make_tensor_value_info(n, TensorProto.INT64, _BATCH) for n in (_IDS, _MASK)]
+        outputs = [
+            helper.make_tensor_value_info(_TOKENS, TensorProto.FLOAT, [*_BATCH, dimension]),
+            helper.make_tensor_value_info(_SENTENCE, TensorProto.FLOAT, [_BATCH[0], dimension]),
+        ]
+        graph = helper.make_graph(self._nodes, ONNX_PRODUCER, ids, outputs, self._constants)
+        opsets = [helper.make_opsetid("", _OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name=ONNX_PRODUCER)
+        model.ir_version = _IR_VERSION
+        return model

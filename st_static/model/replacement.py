@@ -45,7 +45,12 @@ def check_output_folder(
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {folder} is a file. Choose a folder.")
-    _check_place(folder)
+    if folder.is_dir() and os.path.ismount(folder):
+        raise ValueError(
+            f"The output {folder} is a mount point, which cannot be replaced. Choose a folder "
+            f"inside it, such as {folder / 'model'}."
+        )
+    check_folder(folder.resolve().parent, f"The output {folder}")
     there = present(folder)
     if not there.is_dir() or not any(there.iterdir()):
         return None
@@ -57,22 +62,8 @@ def check_output_folder(
     return there
 
 
-def _check_place(folder: Path) -> None:
-    """Check that a folder can be renamed into its place.
-
-    Raises:
-        ValueError: It is a mount point, or what is to hold it is a file or cannot be written to.
-    """
-    if folder.is_dir() and os.path.ismount(folder):
-        raise ValueError(
-            f"The output {folder} is a mount point, which cannot be replaced. Choose a folder "
-            f"inside it, such as {folder / 'model'}."
-        )
-    check_folder(folder.resolve().parent, f"The output {folder}")
-
-
 def present(folder: Path) -> Path:
-    """The folder, or where a replacement that was killed halfway has left it."""
+    """Find a folder, or where a replacement that was killed halfway has left it."""
     _, old = _beside(folder)
     return folder if folder.exists() or not old.exists() else old
 
@@ -155,14 +146,9 @@ def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
             folders.append((path, place))
             continue
         place.parent.mkdir(exist_ok=True)
-        _link(path, place)
+        try:
+            os.link(path, place, follow_symlinks=False)
+        except OSError:  # the disk knows no second names for a file
+            shutil.copy2(path, place, follow_symlinks=False)
     for path, place in folders:  # last, since nothing can be put into some
         shutil.copymode(path, place)
-
-
-def _link(path: Path, place: Path) -> None:
-    """Make a second name for a file, or a copy where the disk knows no such links."""
-    try:
-        os.link(path, place, follow_symlinks=False)
-    except OSError:
-        shutil.copy2(path, place, follow_symlinks=False)

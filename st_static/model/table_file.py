@@ -17,22 +17,10 @@ from st_static.model.int8_table import Int8Table, Table
 
 # Number formats of numpy by their names in safetensors; bfloat16 is read as its two bytes.
 _FORMATS = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "u1",
-    "BOOL": "?",
+    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"},
+    **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1"},
+    **{"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"},
 }
-
-
 # A header of one megabyte names ten thousand arrays.
 _MOST_OF_A_HEADER = 1_000_000
 # Bytes that are looked at together: few, as they are copied.
@@ -57,25 +45,24 @@ class StoredArray(NamedTuple):
     shape: list[int]
 
     def read(self, rows: slice = slice(None)) -> NDArray[Any]:
-        """The array in memory, or some of its rows.
+        """Read the array, or some of its rows.
 
         Raises:
             ValueError: A number is not finite, or the memory is too small.
         """
         array = self._read(rows)
-        if not _is_finite(array):
-            raise _not_finite(self.file, self.name)
+        _check_finite(array, self.file, self.name)
         return array
 
     def not_finite(self) -> int:
-        """How many of its numbers are not finite; only a part is in memory at a time."""
+        """Count the numbers that are not finite; only a part is in memory at a time."""
         length = self.shape[0] if self.shape else 1
         step = max(1, _PART // max(1, self._row_bytes))
         parts = (self._read(slice(i, i + step)) for i in range(0, length, step))
         return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
     def map(self) -> NDArray[Any]:
-        """The array mapped into memory; what is written to it stays there."""
+        """Map the array into memory; what is written to it stays there."""
         if self.dtype == "BF16":
             raise _cannot_be_mapped(self.file, "numpy has no bfloat16, as which it is stored")
         mapped = np.memmap(self.file, _FORMATS[self.dtype], "c", self.offset, tuple(self.shape))
@@ -104,16 +91,53 @@ class StoredArray(NamedTuple):
         return array.reshape(shape)
 
 
+def stored_arrays(file: Path) -> dict[str, StoredArray]:
+    """Find the arrays of a file by name, from its header.
+
+    Raises:
+        ValueError: It is no regular file, is broken, or holds numbers of another format.
+        FileNotFoundError: It is not there.
+    """
+    size = check_regular(file)
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if length > _MOST_OF_A_HEADER:
+            raise ValueError(
+                f"{file} is broken: its header would have {length:,} bytes. Copy it again."
+            )
+        try:
+            with safe_open(file, "numpy"):  # which checks the whole header, and the file's size
+                pass
+        except SafetensorError as error:
+            raise ValueError(f"{file} is broken: {error}. Copy it again.") from error
+        except MemoryError as error:  # where the process may map so much only
+            raise ValueError(
+                f"{file} has {size:,} bytes, which is more than this process may have in memory."
+            ) from error
+        header = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, array in header.items():
+        if array["dtype"] not in _FORMATS:
+            raise ValueError(
+                f"The array {name} in {file} is stored as {array['dtype']}, but expected one of "
+                f"{', '.join(_FORMATS)}. Store it as float32."
+            )
+        offset = 8 + length + array["data_offsets"][0]
+        arrays[name] = StoredArray(file, name, array["dtype"], offset, array["shape"])
+    return arrays
+
+
 def read_table(
     file: Path, mmap: bool = False, int8: bool = False, widths: Sequence[int] = ()
 ) -> Table:
-    """The table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
+    """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
 
     Args:
         file: The file.
         mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
-            processes of a machine share the memory. The file must not change meanwhile. Whether
-            its numbers are finite is not checked, for that would read all of it.
+            processes of a machine share the memory. The file must not change meanwhile. Numbers
+            that are not finite go unnoticed, for to find them would read all of it.
         int8: Whether to round it to int8 as it is read, some rows at a time.
         widths: Dimensions of each segment of a fused ensemble, which int8 has scales for.
 
@@ -151,8 +175,7 @@ def read_table(
             )
         with np.errstate(over="ignore"):
             table = table.astype(np.float32) * weights.read().astype(np.float32)[:, None]
-        if not _is_finite(table):
-            raise _not_finite(file, f"{name} times weights")
+        _check_finite(table, file, f"{name} times weights")
     return Int8Table.of(table.__getitem__, table.shape, widths) if int8 else table
 
 
@@ -173,61 +196,15 @@ def _row_numbers(mapping: StoredArray, n_rows: int) -> NDArray[np.int64]:
     return rows.astype(np.int64)
 
 
-def stored_arrays(file: Path) -> dict[str, StoredArray]:
-    """The arrays of a file by name, from its header.
-
-    Raises:
-        ValueError: It is no regular file, is broken, or holds numbers of another format.
-        FileNotFoundError: It is not there.
-    """
-    size = check_regular(file)
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if length > _MOST_OF_A_HEADER:
-            raise _broken(file, f"its header would have {length:,} bytes")
-        try:
-            with safe_open(file, "numpy"):  # which checks the whole header, and the file's size
-                pass
-        except SafetensorError as error:
-            raise _broken(file, str(error)) from error
-        except MemoryError as error:  # where the process may map so much only
-            raise ValueError(
-                f"{file} has {size:,} bytes, which is more than this process may have in memory."
-            ) from error
-        header = json.loads(stream.read(length))
-    header.pop("__metadata__", None)
-    start = 8 + length
-    for name, array in header.items():
-        if array["dtype"] not in _FORMATS:
-            raise ValueError(
-                f"The array {name} in {file} is stored as {array['dtype']}, but expected one of "
-                f"{', '.join(_FORMATS)}. Store it as float32."
-            )
-    return {
-        name: StoredArray(
-            file, name, array["dtype"], start + array["data_offsets"][0], array["shape"]
-        )
-        for name, array in header.items()
-    }
-
-
-def _is_finite(array: NDArray[Any]) -> bool:
-    """Whether all numbers are; a part at a time, without a mask as long as the array."""
-    if array.dtype.kind != "f":
-        return True
+def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:
+    """Look through an array a part at a time, without a mask as long as the array."""
     numbers = array.reshape(-1)
     step = _PART // array.itemsize
-    return all(np.isfinite(numbers[i : i + step]).all() for i in range(0, len(numbers), step))
-
-
-def _not_finite(file: Path, name: str) -> ValueError:
-    return ValueError(
-        f"{name} in {file} holds numbers that are not finite. Build or copy the model again."
-    )
-
-
-def _broken(file: Path, reason: str) -> ValueError:
-    return ValueError(f"{file} is broken: {reason}. Copy it again.")
+    parts = (numbers[i : i + step] for i in range(0, len(numbers), step))
+    if array.dtype.kind == "f" and not all(np.isfinite(part).all() for part in parts):
+        raise ValueError(
+            f"{name} in {file} holds numbers that are not finite. Build or copy the model again."
+        )
 
 
 def _cannot_be_mapped(file: Path, reason: str) -> ValueError:

@@ -18,7 +18,7 @@ UNKNOWN_TOKEN = "[UNK]"
 CONTINUATION = "##"
 WORD_BEGIN = "▁"
 SPECIAL_TOKENS = (PADDING_TOKEN, UNKNOWN_TOKEN)
-# Pieces have scores in so many steps from one whole number to the next.
+# Scores of pieces are multiples of 1 / 4096.
 _SCORE_STEPS = 4096
 # Longer words are [UNK].
 MAX_WORD_CHARACTERS = 100
@@ -26,7 +26,7 @@ ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
 
 
 class Normalization(NamedTuple):
-    """What becomes of a text before it is split.
+    """How a text is changed before it is split.
 
     Attributes:
         nfkc: Whether forms of a character that differ in width or composition become one.
@@ -73,7 +73,7 @@ class Normalization(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Normalization:
-        """That of a tokenizer that `build_tokenizer` or `build_piece_tokenizer` made.
+        """Read it from a tokenizer that `build_tokenizer` or `build_piece_tokenizer` made.
 
         Example:
             >>> Normalization.of(build_tokenizer([])) == ENGLISH
@@ -119,7 +119,7 @@ def build_tokenizer(
         words: Normalised words, the most frequent first. Word i gets id 2 + i.
         pieces: Word beginnings and `##` continuations for words outside the vocabulary.
             Repetitions, of words too, are dropped.
-        normalization: What becomes of a text before it is split.
+        normalization: How a text is changed before it is split.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words, pieces.
@@ -157,7 +157,7 @@ def build_piece_tokenizer(
     Args:
         pieces: Normalised pieces without punctuation, the most frequent first, with the logarithms
             of their probabilities. Piece i gets id 2 + i.
-        normalization: What becomes of a text before it is split.
+        normalization: How a text is changed before it is split.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, pieces.
@@ -180,7 +180,7 @@ def build_piece_tokenizer(
 
 
 def split_before_pieces() -> pre_tokenizers.PreTokenizer:
-    """How text is split before pieces are looked for: no piece goes across these borders."""
+    """Split text before pieces are looked for: no piece goes across these borders."""
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.WhitespaceSplit(),
@@ -191,7 +191,7 @@ def split_before_pieces() -> pre_tokenizers.PreTokenizer:
 
 
 def are_continuations(tokenizer: Tokenizer) -> NDArray[np.bool_]:
-    """Which tokens of a student of words continue a word, [V]."""
+    """Find which tokens of a student of words continue a word, [V]."""
     continuations = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
     tokens = tokenizer.get_vocab().items()
     continuations[[i for token, i in tokens if token.startswith(CONTINUATION)]] = True
@@ -199,12 +199,12 @@ def are_continuations(tokenizer: Tokenizer) -> NDArray[np.bool_]:
 
 
 def has_pieces(tokenizer: Tokenizer) -> bool:
-    """Whether a student's tokenizer is one of pieces, not of words."""
+    """Tell whether a student's tokenizer has pieces, not words."""
     return isinstance(tokenizer.model, models.Unigram)
 
 
 def unknown_id(tokenizer: Tokenizer) -> int | None:
-    """The id of a tokenizer's unknown token; None if it has none."""
+    """Find the id of a tokenizer's unknown token; None if it has none."""
     model = json.loads(tokenizer.to_str())["model"]
     if "unk_id" in model:
         return None if model["unk_id"] is None else int(model["unk_id"])

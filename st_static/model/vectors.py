@@ -20,7 +20,7 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A table [V, D] in another number format, contiguous; itself if it is that already.
+    """Convert a table [V, D] to another number format, contiguous; itself if it is that already.
 
     Raises:
         ValueError: It holds values that are too large for the format.
@@ -34,13 +34,13 @@ def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def has_vector(table: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which tokens have a vector, [V]; a row of zeros is that of a token without."""
+    """Find which tokens have a vector, [V]; a token without one has a row of zeros."""
     has: NDArray[np.bool_] = np.any(table, axis=1)
     return has
 
 
 def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
-    """The mean of each sentence's word vectors; rows that are zero do not count.
+    """Average each sentence's word vectors; rows of zeros do not count.
 
     Args:
         table: One row per token, [V, d].

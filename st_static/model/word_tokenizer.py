@@ -53,7 +53,7 @@ class KnownWords:
 
     Args:
         words: Distinct words.
-        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
+        dotless_i: See `normalization_of`.
 
     Attributes:
         normalization: What becomes of texts.
@@ -72,31 +72,32 @@ class KnownWords:
 
     def __init__(self, words: Sequence[str], dotless_i: bool | None = None) -> None:
         self.form = canonical_form(words)
-        spelled = [in_form(word, self.form) for word in words]
-        self.brought = [word for word, same in zip(words, spelled, strict=True) if word != same]
-        first: dict[str, int] = {}
-        self.alike = [
-            words[place]
-            for place, word in enumerate(spelled)
-            if first.setdefault(word, place) != place
-        ]
-        distinct, places = list(first), list(first.values())
+        self.brought, self.alike = [], []
+        places: dict[str, int] = {}  # of each word in that form
+        for place, word in enumerate(words):
+            spelled = word
+            if self.form and not unicodedata.is_normalized(self.form, word):
+                spelled = _FORMS[self.form].normalize_str(word)
+                self.brought += [word] if spelled != word else []
+            if places.setdefault(spelled, place) != place:
+                self.alike.append(word)
+        distinct, first = list(places), list(places.values())
         self.normalization = normalization_of(distinct, dotless_i)
         spellings = capitalised_spellings(distinct, dotless_i)
         self.spellings = list(spellings)
         self.tokenizer = build_word_tokenizer([*distinct, *spellings], dotless_i)
-        self.places = np.array([*places, *(places[i] for i in spellings.values())], np.int32)
-        self._words = [words[place] for place in places]
+        self.places = np.array([*first, *(first[i] for i in spellings.values())], np.int32)
+        self._words = [words[place] for place in first]
         self._encode = FastTokenizer(self.tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
-        """The words of each text, by their places among the given ones, [B rows]."""
+        """Find the words of each text, by their places among the given ones, [B rows]."""
         ids = self._encode(texts)
         known = ids.filter(ids.values >= len(SPECIAL_TOKENS))
         return Ragged(self.places[known.values - len(SPECIAL_TOKENS)], known.offsets)
 
     def never_found(self) -> list[str]:
-        """The words that are split although a text consists of nothing else.
+        """Find the words that are split although a text consists of nothing else.
 
         These are words with a space or a character that the normaliser takes away or changes, and
         words of several Chinese characters, each of which is split off.
@@ -125,13 +126,6 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
     """
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
-    tokenizer.normalizer = _normalizer(words, dotless_i)
-    split = pre_tokenizers.Split(Regex(_pattern(words)), "removed", invert=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
-    return tokenizer
-
-
-def _normalizer(words: Sequence[str], dotless_i: bool | None) -> normalizers.Normalizer:
     steps = [normalization_of(words, dotless_i).normalizer_of_words()]
     characters = set().union(*words)
     if _APOSTROPHE in characters and _CURLY_APOSTROPHE not in characters:
@@ -139,11 +133,20 @@ def _normalizer(words: Sequence[str], dotless_i: bool | None) -> normalizers.Nor
     if form := canonical_form(words):
         # Last, since the small letter of a capital and its marks may be one character.
         steps.append(_FORMS[form])
-    return normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    tokenizer.normalizer = normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    # A pattern of all that a text without white space is split into.
+    joined = sorted(filter(_is_joined, words))
+    parts = [rf"{_alternatives(joined)}{_NOT_INSIDE_A_RUN}"] if joined else []
+    if _NEGATION in joined:
+        parts.append(rf"{_RUN}+?(?={_NEGATION}(?!{_RUN}))")
+    pattern = Regex("|".join([*parts, f"{_RUN}+", r"\S"]))
+    split = pre_tokenizers.Split(pattern, "removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
+    return tokenizer
 
 
 def canonical_form(words: Sequence[str]) -> Form | None:
-    """The canonical form that most words are in, of those that differ in the two forms.
+    """Find the canonical form that most words are in, of those that differ in the two forms.
 
     Returns:
         None where accents are stripped, so that it does not matter.
@@ -159,15 +162,8 @@ def canonical_form(words: Sequence[str]) -> Form | None:
     return "NFD" if more_composed < 0 else "NFC"
 
 
-def in_form(word: str, form: Form | None) -> str:
-    """A word in a canonical form, as the tokenizer brings texts to it."""
-    if form is None or unicodedata.is_normalized(form, word):
-        return word
-    return str(_FORMS[form].normalize_str(word))
-
-
 def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
-    """What becomes of texts so that the words, but for a few with capitals, can still be found.
+    """Choose how texts are normalised so that the words can still be found, but for a few.
 
     Args:
         words: The words.
@@ -182,13 +178,16 @@ def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Nor
         >>> normalization_of(["istanbul", "ışık"]).dotless_i
         True
     """
-    characters = set().union(*words)
     few = _SHARE_OF_CAPITALS * len(words)
     with_dotless_i = sum("ı" in word for word in words)
+    has_accent = any(
+        unicodedata.category(character) == "Mn" or not unicodedata.is_normalized("NFD", character)
+        for character in set().union(*words)
+    )
     return Normalization(
         nfkc=False,
         lowercase=len(capitalised(words)) <= few,
-        strip_accents=not any(map(_has_accent, characters)),
+        strip_accents=not has_accent,
         dotless_i=dotless_i is not False
         and with_dotless_i > (0 if dotless_i else few)
         and sum("i\N{COMBINING DOT ABOVE}" in word for word in words) <= few,
@@ -196,14 +195,14 @@ def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Nor
 
 
 def capitalised(words: Sequence[str]) -> list[str]:
-    """The words with a capital, but not marks such as `<UNK>`."""
+    """Find the words with a capital, but not marks such as `<UNK>`."""
     return [word for word in words if word != word.lower() and not _MARK.fullmatch(word)]
 
 
 def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -> dict[str, int]:
-    """The words of small letters with a first capital, if capitals count and the words lack it.
+    """Spell words of small letters with a first capital, if capitals count and the words lack it.
 
-    So a word is found at the beginning of a sentence. Of `THE`, nothing is known.
+    So a word is found at the beginning of a sentence. Nothing is known of `THE`.
 
     Args:
         words: The words.
@@ -219,41 +218,17 @@ def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -
     normalization = normalization_of(words, dotless_i)
     if normalization.lowercase:
         return {}
-    known, dotless = set(words), normalization.dotless_i
-    spellings = (
-        (("İ" if dotless and word[:1] == "i" else word[:1].upper()) + word[1:], place)
-        for place, word in enumerate(words)
-    )
-    return {
-        spelling: place
-        for spelling, place in spellings
-        if spelling not in known
-        and _lower(spelling, dotless) == words[place]
-        and " " not in spelling
-    }
-
-
-def _lower(word: str, dotless_i: bool) -> str:
-    return (word.replace("İ", "i").replace("I", "ı") if dotless_i else word).lower()
-
-
-def _has_accent(character: str) -> bool:
-    """Whether stripping accents changes a character."""
-    is_mark = unicodedata.category(character) == "Mn"
-    return is_mark or not unicodedata.is_normalized("NFD", character)
-
-
-def _pattern(words: Sequence[str]) -> str:
-    """A pattern of all that a text without white space is split into."""
-    joined = sorted(filter(_is_joined, words))
-    parts = [rf"{_alternatives(joined)}{_NOT_INSIDE_A_RUN}"] if joined else []
-    if _NEGATION in joined:
-        parts.append(rf"{_RUN}+?(?={_NEGATION}(?!{_RUN}))")
-    return "|".join([*parts, f"{_RUN}+", r"\S"])
+    known, dotless, spellings = set(words), normalization.dotless_i, {}
+    for place, word in enumerate(words):
+        spelling = ("İ" if dotless and word[:1] == "i" else word[:1].upper()) + word[1:]
+        plain = spelling.replace("İ", "i").replace("I", "ı") if dotless else spelling
+        if spelling not in known and plain.lower() == word and " " not in spelling:
+            spellings[spelling] = place
+    return spellings
 
 
 def _is_joined(word: str) -> bool:
-    """Whether a word is found only if the pattern names it."""
+    """Tell whether a word is found only if the pattern names it."""
     if word.isalnum() or not 1 < len(word) <= MAX_WORD_CHARACTERS:
         return False
     is_run = all(c.isalnum() or unicodedata.category(c).startswith("M") for c in word)
@@ -261,10 +236,9 @@ def _is_joined(word: str) -> bool:
 
 
 def _alternatives(words: Sequence[str], shared: int = 0) -> str:
-    """A pattern of sorted words without their first characters, which they share.
+    """A pattern of sorted words without the first characters that they share; longest first.
 
-    It tries those that go on first. Each character stands there once for all words that begin
-    with the same ones, so that a look-up takes few steps.
+    Each character stands there once for all words that begin alike: a look-up takes few steps.
     """
     parts = []
     for first, group in itertools.groupby(words, key=lambda word: word[shared : shared + 1]):

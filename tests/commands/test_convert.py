@@ -19,8 +19,7 @@ from st_static.cli import main
 from st_static.evaluate.models import load_model
 from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json
-from st_static.model.stated_facts import read_stated_facts
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.vectors import unit_rows
 from st_static.publish.hub import load_alone
 
@@ -217,7 +216,7 @@ def test_what_is_stated_is_known_to_other_commands(model):
     left_out = ("never_found", "repeated", "reserved")
     assert [facts[name] for name in left_out] == [1, 1, 1]
     assert facts["limit"] is None
-    assert read_stated_facts(model).license == "cc-by-4.0"
+    assert ModelFolder(model).stated().license == "cc-by-4.0"
     assert languages_of_model(str(model)) == ["en"]
 
 

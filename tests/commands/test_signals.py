@@ -15,7 +15,7 @@ from small_model import write_model
 
 from st_static.cli import run_command
 from st_static.commands import signals
-from st_static.model.convert import Source, convert
+from st_static.model.text_vectors import Source, convert
 
 PATIENCE = 100  # seconds for what takes a few
 # Runs a command that stops as soon as something temporary is there, until the file `go` is.

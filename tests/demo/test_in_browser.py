@@ -12,7 +12,7 @@ from demo_server import served
 from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.explain import explain
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(

@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 

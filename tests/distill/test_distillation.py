@@ -37,8 +37,8 @@ from st_static.distill.distillation import (
 from st_static.distill.loss import similarity_cross_entropy
 from st_static.distill.training_run import last_whole_checkpoint
 from st_static.model.head import Head
+from st_static.model.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer
-from st_static.model.trainable_head import TrainableHead
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged, offsets_of
 

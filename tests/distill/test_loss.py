@@ -19,8 +19,8 @@ from torch import Tensor
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill.loss import similarity_cross_entropy
+from st_static.model.static_word_embedding import TeacherEstimate
 from st_static.model.tokenizer import build_tokenizer
-from st_static.model.trainable_head import TeacherEstimate
 
 TEXTS = ["the old keeper", "keeper of ships", "a ship", "sleep, old ship"]
 

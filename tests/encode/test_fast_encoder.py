@@ -24,7 +24,8 @@ from tokenizers import Tokenizer
 from st_static import FastEncoder
 from st_static.encode import lazy_encoder, table_encoder
 from st_static.model.export import export_model
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.tokens import fast_tokenizer
 

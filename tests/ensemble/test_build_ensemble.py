@@ -30,7 +30,7 @@ from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))

@@ -19,12 +19,12 @@ from st_static.ensemble.shared_vocabulary import token_rows
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.resolve import read_named
-from st_static.model.stated_facts import StatedFacts
-from st_static.model.static_model import StaticModel
+from st_static.model.model_folder import ModelFolder
+from st_static.model.model_name import read_named
+from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
-from st_static.publish.checks.card_format import check_card
+from st_static.publish.checks.card import check_card
 from st_static.publish.checks.folder import check_folder
 
 WORDS = ["the", "old", "lighthouse", "keeper", "ships", "counted", "ship", "##wreck", "s", "##s"]
@@ -355,10 +355,10 @@ def test_segments_that_do_not_fit_are_refused(fused, tmp_path):
 def test_the_folders_are_fit_to_be_published(ensemble, fused, tmp_path):
     fused.save_pretrained(tmp_path / "exact")
     fused.export_calibrated(tmp_path / "calibrated", TEXTS[:4])
-    check_folder(tmp_path / "calibrated")
-    check_folder(tmp_path / "exact", allow_remote_code=True)
+    check_folder(ModelFolder.local(tmp_path / "calibrated"))
+    check_folder(ModelFolder.local(tmp_path / "exact"), allow_remote_code=True)
     with pytest.raises(ValueError, match="would run code"):
-        check_folder(tmp_path / "exact")
+        check_folder(ModelFolder.local(tmp_path / "exact"))
 
 
 def test_the_shares_of_words_add_up_to_the_cosine(fused, tmp_path):

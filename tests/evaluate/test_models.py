@@ -25,8 +25,8 @@ from st_static.evaluate.peers.word_vectors import (
 )
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.resolve import read_named
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.model_name import read_named
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows

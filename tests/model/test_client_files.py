@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 import st_static
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 TEXTS = ["The dog runs.", "", "qqq", "[PAD] [UNK] pad", "dog " * 600, "犬\x00!", "THE <b>dog</b>"]

@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 
 import st_static
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.model.export import PCA_FILE, check_output, export_model
-from st_static.model.modules import RECORD_FILE, Segment
+from st_static.model.export import check_output, export_model
+from st_static.model.modules import PCA_FILE, RECORD_FILE, Segment
 from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
 

@@ -35,13 +35,13 @@ from st_static.cli import main
 from st_static.dependencies import DependencyError
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
-from st_static.model import int8_check, onnx_export
-from st_static.model.client_tokenizer import check_tokenizer
+from st_static.model import onnx_export, static_model
 from st_static.model.export import check_output, export_model
 from st_static.model.head import Head
+from st_static.model.javascript_tokenizer import check_tokenizer
+from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.modules import Segment
 from st_static.model.onnx_export import outdated
-from st_static.model.static_model import read_static_model
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 from st_static.model.word_tokenizer import build_word_tokenizer
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -277,7 +277,7 @@ def test_an_export_writes_them_if_it_is_told_to(tmp_path):
     for choice, files in ((True, {FLOAT}), ("int8", {FLOAT, INT8}), (False, set())):
         export_model(tmp_path / "model", table, tokenizer, {}, onnx=choice)
         assert {name for name in files_in(tmp_path / "model") if name.startswith("onnx/")} == files
-    assert list(outdated(tmp_path / "model")) == []
+    assert list(outdated(ModelFolder(tmp_path / "model"))) == []
 
 
 def test_a_recipe_writes_them(built, tmp_path):
@@ -288,7 +288,7 @@ def test_a_recipe_writes_them(built, tmp_path):
     )
     folder = build(config).output
     assert files_in(folder).keys() >= {FLOAT, INT8}
-    assert list(outdated(folder)) == []
+    assert list(outdated(ModelFolder(folder))) == []
 
 
 @pytest.mark.parametrize("name", ["onnx", FLOAT])
@@ -344,7 +344,7 @@ def test_an_older_quantized_file_is_written_again(tmp_path):
     other = make_model(tmp_path / "other", "not normalised")
     shutil.copy(other / "modules.json", folder / "modules.json")
     assert export_onnx(folder) == [folder / FLOAT, folder / INT8]
-    assert list(outdated(folder)) == []
+    assert list(outdated(ModelFolder(folder))) == []
     (folder / INT8).write_bytes(b"mine")
     assert export_onnx(folder) == [folder / FLOAT]
     assert (folder / INT8).read_bytes() == b"mine"
@@ -371,13 +371,13 @@ def test_a_file_that_clients_miss_is_named(tmp_path):
     export_onnx(folder)
     (folder / "tokenizer.json").unlink()
     (folder / "config.json").unlink()
-    assert [line.split(",")[0] for line in outdated(folder)] == [
+    assert [line.split(",")[0] for line in outdated(ModelFolder(folder))] == [
         "There is no tokenizer.json",
         "There is no config.json",
     ]
     export_onnx(folder)
     (folder / "tokenizer.json").write_text("{}")
-    assert list(outdated(folder)) == ["tokenizer.json is not that in word_table/"]
+    assert list(outdated(ModelFolder(folder))) == ["tokenizer.json is not that in word_table/"]
 
 
 def test_a_tokenizer_of_another_model_is_not_taken_for_the_models_own(tmp_path):
@@ -396,12 +396,12 @@ def test_the_file_of_another_model_is_found(tmp_path, form):
     one, other = make_model(tmp_path / "model"), make_model(tmp_path / "other", form)
     for folder in (one, other):
         export_onnx(folder, quantize="int8")
-        assert list(outdated(folder)) == []
+        assert list(outdated(ModelFolder(folder))) == []
     (one / FLOAT).rename(tmp_path / "moved")
     (other / FLOAT).rename(one / FLOAT)
     (tmp_path / "moved").rename(other / FLOAT)
     for folder in (one, other):
-        assert [line.split()[0] for line in outdated(folder)] == [FLOAT]
+        assert [line.split()[0] for line in outdated(ModelFolder(folder))] == [FLOAT]
 
 
 def test_a_broken_file_is_found(tmp_path):
@@ -409,7 +409,7 @@ def test_a_broken_file_is_found(tmp_path):
     export_onnx(folder, quantize="int8")
     (folder / FLOAT).write_bytes((folder / INT8).read_bytes())
     (folder / INT8).write_bytes(b"broken")
-    assert [line.split()[0] for line in outdated(folder)] == [FLOAT, INT8]
+    assert [line.split()[0] for line in outdated(ModelFolder(folder))] == [FLOAT, INT8]
 
 
 # -- bad input -------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_a_head_that_sentence_transformers_saved_is_exported(tmp_path):
     folder = tmp_path / "saved"
     model.save_pretrained(str(folder), create_model_card=False)
     export_onnx(folder)
-    assert list(outdated(folder)) == []
+    assert list(outdated(ModelFolder(folder))) == []
     expected = model.encode(["the old ships"])
     np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
 
@@ -516,7 +516,7 @@ def test_a_table_in_a_folder_of_its_own_is_exported(tmp_path):
     modules = read_json(folder / "modules.json")
     write_json(folder / "modules.json", [modules[0] | {"path": inner.name}, *modules[1:]])
     export_onnx(folder)
-    assert list(outdated(folder)) == []
+    assert list(outdated(ModelFolder(folder))) == []
     np.testing.assert_allclose(Session(folder, FLOAT)(["the old ships"])[0], expected, atol=1e-6)
 
 
@@ -580,7 +580,7 @@ def test_the_least_cosine_in_int8_is_said_and_is_that_of_the_graphs(folder, monk
     caplog.set_level("INFO")
     export_onnx(folder, quantize="int8")
     ids = FastTokenizer(read_static_model(folder).tokenizer)(texts)
-    monkeypatch.setattr(int8_check, "_token_ids", lambda model: ids)
+    monkeypatch.setattr(static_model, "_token_ids", lambda model: ids)
     export_onnx(folder, quantize="int8")
     said = [re.search(r"at least (0\.\d+), of (\S+) texts", r.getMessage()) for r in caplog.records]
     exact, rounded = (unit(Session(folder, file)(texts)[0]) for file in (FLOAT, INT8))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from st_static.model.quantization import quantize_rows
+from st_static.model.int8_table import quantize_rows
 
 tables = arrays(
     np.float32,

@@ -38,8 +38,7 @@ from st_static.distill.pairs.batches import PairBatches, Turns
 from st_static.distill.pairs.config import PairsConfig, check_number
 from st_static.distill.training_run import train_to_the_end
 from st_static.model.head import Head
-from st_static.model.static_word_embedding import StaticWordEmbedding
-from st_static.model.trainable_head import TrainableHead
+from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead
 from st_static.tokens.ragged import Ragged
 
 MakeSampler = Callable[..., DefaultBatchSampler]

@@ -12,10 +12,9 @@ from tokenizers import Tokenizer
 
 from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
-from st_static.foreign_files import read_object
 from st_static.model.head import Head
-from st_static.model.modules import RECORD_FILE, TOKENIZER_FILE, table_folder
-from st_static.model.record import BuiltRecord
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -40,17 +39,17 @@ class BuiltModel:
     def __init__(self, folder: Path, work_dir: Path) -> None:
         if not folder.is_dir():
             raise ValueError(f"There is no folder {folder}.")
-        if not (folder / RECORD_FILE).exists():
+        model = ModelFolder(folder)
+        record, self.name = model.record, model.name
+        if not record:
             raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
-        record = read_object(folder / RECORD_FILE, BuiltRecord)
-        self.name = folder.resolve().name
         self.languages = languages_of_model(str(folder))
         if not record.get("stages"):
             raise ValueError(
                 f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
                 "model that st-static build made."
             )
-        self.normalize: bool = record.get("recipe", {}).get("export", {}).get("normalize", True)
+        self.normalize: bool = record["recipe"]["export"]["normalize"]
         stages = record["stages"]
         self.work = WorkDirectory.of_record(work_dir, stages)
         missing = self.work.missing()
@@ -63,7 +62,7 @@ class BuiltModel:
                 f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
                 "work_dir of its recipe."
             )
-        self.tokenizer = Tokenizer.from_file(str(table_folder(folder) / TOKENIZER_FILE))
+        self.tokenizer = Tokenizer.from_file(str(model.tokenizer_file))
         self.tokenize = FastTokenizer(self.tokenizer)
         self.words: list[str] = self.work.words["text"].to_pylist()
 

@@ -3,7 +3,6 @@ and from measuring here."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from st_static.card.facts import CardFacts, teacher_of
@@ -16,9 +15,8 @@ from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.speed import machine_load, processor_name
 from st_static.examples import examples_for
 from st_static.languages import languages_of_record
-from st_static.model.export import PCA_FILE, own_files
-from st_static.model.onnx_files import FILE_OF_DTYPE
-from st_static.model.static_model import StaticModel
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.processors import n_processors
 from st_static.publish.card.inputs import CardPlan
 from st_static.publish.card.measurements import (
@@ -28,27 +26,25 @@ from st_static.publish.card.measurements import (
     measure_speeds,
 )
 from st_static.publish.card.results import read_entries, score_table
-from st_static.publish.checks.fingerprint import fingerprint
 
 
-def gather(folder: Path, model: StaticModel, plan: CardPlan) -> CardFacts:
+def gather(folder: ModelFolder, plan: CardPlan) -> CardFacts:
     """Gather what a card says of a model.
 
     Args:
         folder: The model.
-        model: The same, read.
         plan: What is known of it before the work.
 
     Raises:
         ValueError: Results are broken, or the stages are not in the work directory.
     """
-    inputs, record = plan.inputs, plan.record
+    model, inputs, record = folder.model, plan.inputs, plan.record
     teacher_id, languages = teacher_of(record), languages_of_record(record)
     facts: dict[str, Any] = {
         "name": plan.name,
         "record": record,
         "hub_id": inputs.hub_id,
-        "fingerprint": fingerprint(folder),
+        "fingerprint": folder.fingerprint,
         "benchmark": inputs.benchmark,
     }
     if inputs.results:
@@ -57,16 +53,16 @@ def gather(folder: Path, model: StaticModel, plan: CardPlan) -> CardFacts:
     if "recipe" not in record:
         return CardFacts(**facts)
     teacher = load_teacher(record["recipe"]["teacher"])
-    built = BuiltModel(folder, inputs.work_dir) if inputs.work_dir else None
+    built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     speed_texts, texts = find_speed_texts(languages, built)
     load = machine_load()  # before speeds are measured
     seconds, variances = {}, []
     if inputs.work_dir:
         work = WorkDirectory.of_record(inputs.work_dir, record["stages"])
         seconds = {name: work.seconds(name) for name in record["stages"]}
-    if (folder / PCA_FILE).is_file():
-        variances = SentencePCA.load(folder / PCA_FILE).explained_variance_.tolist()
-    onnx = [dtype for dtype, name in FILE_OF_DTYPE.items() if (folder / name).is_file()]
+    if (folder.path / PCA_FILE).is_file():
+        variances = SentencePCA.load(folder.path / PCA_FILE).explained_variance_.tolist()
+    onnx = [dtype for dtype, name in ONNX_FILE_OF_DTYPE.items() if (folder.path / name).is_file()]
     # As sentence-transformers holds it, which carries the vector past a head in its layers.
     layers = [layer.weight for layer in model.head.as_dense()] if model.head else []
     return CardFacts(
@@ -74,11 +70,11 @@ def gather(folder: Path, model: StaticModel, plan: CardPlan) -> CardFacts:
         dimension=model.table.shape[1],
         tokens=len(model.table),
         dtype=str(model.table.dtype),
-        bytes_on_disk=sum(file.stat().st_size for file in own_files(folder)),
+        bytes_on_disk=sum(file.stat().st_size for file in folder.own_files),
         bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
         recipe_hash=digest(record["recipe"]),
         seconds=seconds,
-        speed=measure_speeds(folder, model, plan.name, teacher, inputs.peer_models, texts),
+        speed=measure_speeds(folder.path, model, plan.name, teacher, inputs.peer_models, texts),
         speed_texts=speed_texts,
         processor=processor_name(),
         threads=n_processors(),

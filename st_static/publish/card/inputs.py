@@ -14,8 +14,9 @@ from st_static.evaluate.tasks import LOCAL_REVISION
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
-from st_static.model.notes import CARD_FILE, read_notes
-from st_static.model.record import read_record
+from st_static.model.card_file import read_notes
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import CARD_FILE
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
         raise ValueError(
             f"There is no folder {inputs.work_dir}. Expected the work_dir of the model's recipe."
         )
-    record, name = read_record(folder), name_of(folder, inputs.hub_id)
+    record, name = ModelFolder(folder).whole_record(), name_of(folder, inputs.hub_id)
     places = [folder / CARD_FILE]
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)

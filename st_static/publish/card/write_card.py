@@ -14,13 +14,14 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import languages_of_record
-from st_static.model.notes import CARD_FILE, notes_of, read_card
-from st_static.model.static_model import read_static_model
+from st_static.model.card_file import notes_of, read_card
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import CARD_FILE
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.results import official_results
-from st_static.publish.checks.card_format import check_card, dataset_names
+from st_static.publish.checks.card import check_card, dataset_names
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"
@@ -48,12 +49,12 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
     """
     plan = plan_card(folder, inputs, cards)
     results, left_behind = _results(folder, plan.inputs.results)
-    model = read_static_model(folder)
-    facts = gather(folder, model, plan)
+    opened = ModelFolder(folder)
+    facts = gather(opened, plan)
     with temporary_folder() as temporary:  # nothing is replaced before all is well
         if facts.kind == "recipe":
             pair = examples_for(languages_of_record(facts.record)).heat_map
-            facts = replace(facts, figures=draw_all(facts, explain(model, *pair), temporary))
+            facts = replace(facts, figures=draw_all(facts, explain(opened.model, *pair), temporary))
         card = render(facts, plan.notes)
         problems = check_card(card)
         if problems:

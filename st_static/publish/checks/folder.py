@@ -5,23 +5,32 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
-from st_static.arguments import as_path
-from st_static.foreign_files import check_regular
-from st_static.model.client_files import CLIENT_FILES
-from st_static.model.export import PCA_FILE
-from st_static.model.modules import BUILT_IN_FILES, CODE_FILES, MODULES_FILE, RECORD_FILE
-from st_static.model.notes import CARD_FILE, read_card
-from st_static.model.onnx_files import ONNX_FILES
-from st_static.publish.checks.card_format import check_card, check_results_file
-from st_static.publish.checks.card_of_model import check_card_of_model
-from st_static.publish.checks.onnx_files import check_onnx_files
-from st_static.publish.checks.secrets import find_secrets
-from st_static.publish.checks.weights import check_modules, check_tensors, static_files
+from st_static.dependencies import DependencyError, needed_by
+from st_static.foreign_files import read_as
+from st_static.model.client_files import PLAIN_TABLE, problems_of_client_files
+from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.model.modules import (
+    BUILT_IN_FILES,
+    CARD_FILE,
+    CLIENT_CONFIG,
+    CLIENT_FILES,
+    CODE_FILES,
+    CONFIG_FILE,
+    MODULES_FILE,
+    ONNX_FILES,
+    PCA_FILE,
+    RECORD_FILE,
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    Model2VecConfig,
+    read_module_list,
+)
+from st_static.model.table_file import stored_arrays
+from st_static.publish.checks.card import check_card, check_card_of_model, check_results_file
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.panics import TellingPanics
 
-_REQUIRED = (CARD_FILE, MODULES_FILE)
 # What export and the card write, by their paths in the folder.
 _EXPECTED = re.compile(
     "|".join(
@@ -43,27 +52,58 @@ _MAX_BYTES = 50_000_000_000
 # Of text: the tokenizers of the largest vocabularies have a tenth of it.
 _MAX_TEXT_BYTES = 1_000_000_000
 _MAX_ENTRIES = 10_000
+_BUILT_IN = "sentence_transformers."
+_BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
+# What providers say that their secrets look like.
+_SECRETS = {
+    kind: re.compile(pattern)
+    for kind, pattern in {
+        "a token of the Hugging Face Hub": rb"\b(?:hf|api_org)_[A-Za-z0-9]{30,}\b",
+        "a token of GitHub": rb"\bgh[opsru]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{22,}\b",
+        "a key of AWS": rb"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        "a key of Google": rb"\bAIza[A-Za-z0-9_-]{35}",
+        "a key of OpenAI or Anthropic": rb"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}",
+        "a token of Slack": rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+        "a private key": rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+    }.items()
+}
+# Texts as they come, and worse.
+_ODD_TEXTS = [
+    *("", " ", "\n", "\t \r\n", "\x00", "\x07", "\x85", "\xa0", "\u200b", "\u2028", "\ufeff"),
+    *(
+        "\ufffd",
+        "\ue000",
+        "\U000e0001",
+        "\U0010ffff",
+        "e\u0301",
+        "か\u3099",
+        "a\u0323\u0302",
+        "\u0301",
+    ),
+    *("😀", "👩‍👩‍👧", "🇯🇵", "İstanbul", "Straße", "ﬁne ﷺ ½ Ⅷ", "ǅ Σ ς", "A\u00adB"),
+    *(
+        "東京タワーへ行く。",
+        "한국어 문장",
+        "العربية",
+        "हिन्दी में",
+        "עברית",
+        "ภาษาไทย",
+        "Привет, мир!",
+    ),
+    *("[PAD] [UNK] [CLS] [SEP] [MASK]", "<s> </s> <unk> <pad>", "##s ▁a Ġb", "don't can't I'm"),
+    *("https://example.com/a?b=c&d=e#f", "someone@example.com", "3.5% of $1,234.56", "C++ a_b a-b"),
+    *("a b c d e f g h", "word " * 2_000, " " * 2_000, "\n" * 500, "." * 500, "?!" * 200),
+    *("x" * 40, "x" * 40 + "y", "a" * 2_000, "ab" * 500, "a " * 500, "aA1-" * 100, "1" * 500),
+    *("é" * 500, "\u0301" * 200, "東" * 1_000, "😀" * 200, "\u200d" * 100, "\x00" * 100),
+]
 
 
 class UnfitFolderError(ValueError):
     """A folder that is not fit to be published; says all that is wrong with it, one line each."""
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """A file to publish.
-
-    Attributes:
-        path: In the repository, with slashes.
-        size: In bytes.
-    """
-
-    path: str
-    size: int
-
-
 def check_folder(
-    folder: str | Path, allow_remote_code: bool = False, repo_id: str | None = None
+    folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
 ) -> list[ModelFile]:
     """Check that a model's folder is whole and fit for others.
 
@@ -82,50 +122,46 @@ def check_folder(
         The files, sorted by path.
 
     Raises:
-        ValueError: There is no such folder, or something in it is neither a file nor a folder.
+        ValueError: Something in the folder is neither a file nor a folder.
         UnfitFolderError: Something is wrong with it.
     """
-    folder = as_path(folder, "the model's folder")
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Build a model first: st-static build.")
-    files = _list_files(folder)
-    names = [file.path for file in files]
-    too_large = list(_check_sizes(files))
-    problems = [*_check_names(folder, files, allow_remote_code), *too_large]
+    too_large = list(_check_sizes(folder))
+    problems = [*_check_names(folder, allow_remote_code), *too_large]
     if not too_large:  # else reading them would take long
         problems += [
-            *check_modules(folder, allow_remote_code),
-            *check_tensors(folder, names),
-            *check_onnx_files(folder, names),
-            *_check_texts(folder, files),
-            *check_card_of_model(folder, names, repo_id),
+            *_check_modules(folder, allow_remote_code),
+            *_check_weights(folder),
+            *_check_onnx_files(folder),
+            *_check_texts(folder),
+            *check_card_of_model(folder, repo_id),
         ]
     if problems:
         lines = "".join(f"\n- {problem}" for problem in problems)
-        raise UnfitFolderError(f"{folder} cannot be published as it is. Mend the following:{lines}")
-    return files
-
-
-def _list_files(folder: Path) -> list[ModelFile]:
-    """The files of a folder and of the folders in it, sorted by path."""
-    paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
-    return [ModelFile(path.relative_to(folder).as_posix(), check_regular(path)) for path in paths]
+        raise UnfitFolderError(
+            f"{folder.path} cannot be published as it is. Mend the following:{lines}"
+        )
+    return folder.files
 
 
 def is_written_here(path: str) -> bool:
-    """Whether a path in a repository is one that st_static writes."""
+    """Tell whether a path in a repository is one that st_static writes."""
     return any(pattern.fullmatch(path) for pattern in (_EXPECTED, _EXPECTED_OF_ENSEMBLES))
 
 
-def _check_names(folder: Path, files: list[ModelFile], allow_remote_code: bool) -> Iterator[str]:
-    names = {file.path for file in files}
-    needed = _REQUIRED if allow_remote_code else _REQUIRED + static_files(folder)
-    for name in needed:
-        if name not in names:
-            hint = " Write it with st-static card." if name == CARD_FILE else ""
-            yield f"There is no {name}.{hint}"
+def _static_files(folder: ModelFolder) -> set[str]:
+    """The files without which there is no static model."""
+    home = folder.home.relative_to(folder.path)
+    return {CONFIG_FILE, *((home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE))}
+
+
+def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
+    names = [file.path for file in folder.files]
+    needed = {CARD_FILE, MODULES_FILE} | (set() if allow_remote_code else _static_files(folder))
+    for name in sorted(needed - set(names)):
+        hint = " Write it with st-static card." if name == CARD_FILE else ""
+        yield f"There is no {name}.{hint}"
     patterns = [_EXPECTED, _EXPECTED_OF_MODULES] if allow_remote_code else [_EXPECTED]
-    for name in sorted(names):
+    for name in names:
         if any(pattern.fullmatch(name) for pattern in patterns):
             continue
         if _EXPECTED_OF_ENSEMBLES.fullmatch(name):
@@ -134,8 +170,8 @@ def _check_names(folder: Path, files: list[ModelFile], allow_remote_code: bool) 
             yield f"{name} is not part of a model. Move it elsewhere."
 
 
-def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
-    for file in files:
+def _check_sizes(folder: ModelFolder) -> Iterator[str]:
+    for file in folder.files:
         if file.size > _MAX_BYTES:
             yield (
                 f"{file.path} has {file.size:,} bytes, but the Hub lets everybody download files "
@@ -146,27 +182,154 @@ def _check_sizes(files: list[ModelFile]) -> Iterator[str]:
                 f"{file.path} has {file.size:,} bytes, but a text in a model's folder has up to "
                 f"{_MAX_TEXT_BYTES:,}. Write it again."
             )
-    folders = Counter(file.path.rpartition("/")[0] for file in files)
-    for folder, n_files in folders.items():
+    places = Counter(file.path.rpartition("/")[0] for file in folder.files)
+    for place, n_files in places.items():
         if n_files > _MAX_ENTRIES:
-            where = folder or "The folder"
+            where = place or "The folder"
             yield f"{where} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
 
 
-def _check_texts(folder: Path, files: list[ModelFile]) -> Iterator[str]:
-    """What is wrong with the card and results, and which texts hold secrets."""
-    for file in files:
-        path = folder / file.path
-        if file.path == CARD_FILE:
-            yield from _check_card_file(path)
-        if file.path.startswith(".eval_results/"):
-            yield from (f"{file.path} {problem}." for problem in check_results_file(path))
-        if not file.path.endswith(_BINARY):
-            yield from (f"{file.path}: {problem}. Remove it." for problem in find_secrets(path))
-
-
-def _check_card_file(path: Path) -> list[str]:
+def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
+    """Say what is wrong with the list of modules, and which of them bring code of their own."""
+    if not (folder.path / MODULES_FILE).is_file():
+        return
     try:
-        return [f"{CARD_FILE}: {problem}" for problem in check_card(read_card(path))]
+        modules = read_module_list(folder.path)
     except ValueError as error:
-        return [str(error)]
+        yield str(error)
+        return
+    if not modules:
+        yield f"{MODULES_FILE} names no module."
+    for module in modules:
+        if not (allow_remote_code or module.type.startswith(_BUILT_IN)):
+            yield (
+                f"{MODULES_FILE} names the module {module.type}, which is not in "
+                "sentence-transformers: it would run code of yours on the machines of others. "
+                "Export the model, or give --allow_remote_code if its users are to trust it."
+            )
+
+
+def _check_weights(folder: ModelFolder) -> Iterator[str]:
+    """Say what is wrong with tables, and with what must fit the model's own."""
+    names = [file.path for file in folder.files]
+    is_whole = set(names).issuperset(_static_files(folder))
+    for name in names:
+        if not name.endswith(".safetensors"):
+            continue
+        try:
+            for array in stored_arrays(folder.path / name).values():
+                if n_wrong := array.not_finite():
+                    is_whole = False
+                    where = f"{n_wrong:,} values in {array.name}"
+                    yield f"{name} holds {where} that are not finite numbers."
+        except ValueError as error:
+            is_whole = False
+            yield str(error)
+    try:
+        kinds = [module.kind for module in read_module_list(folder.path)]
+    except (OSError, ValueError):  # which is said elsewhere
+        return
+    is_static = kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:])
+    if not (is_whole and is_static):
+        return
+    try:
+        model = folder.model
+    except ValueError as error:
+        yield str(error)
+        return
+    n_tokens = model.tokenizer.get_vocab_size()
+    if len(model.table) != n_tokens:
+        yield (
+            f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
+            f"{model.table.shape}; it should have a row for each. They are not of the same model."
+        )
+    yield from _check_odd_texts(folder)
+    broken = list(problems_of_client_files(folder.path))
+    yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
+    if folder.home == folder.path and not broken:
+        yield from _check_client_config(folder)
+
+
+def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
+    """Say on which text the tokenizer breaks down, or has other tokens in FastEncoder."""
+    tokenizer = folder.model.tokenizer
+    encode = FastTokenizer(tokenizer)
+    for text in _ODD_TEXTS:
+        shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
+        try:
+            with TellingPanics(tokenizer):
+                expected = tokenizer.encode(text, add_special_tokens=False).ids
+            found = encode([text]).values.tolist()
+        except Exception as error:  # what tokenizers raises
+            yield f"tokenizer.json: on the text {shown}: {error}"
+            return
+        if found != expected:
+            yield f"tokenizer.json: {shown} has other tokens in FastEncoder. Report it."
+            return
+
+
+def _check_client_config(folder: ModelFolder) -> Iterator[str]:
+    """Say where config.json, which clients go by, is not of the table and the modules."""
+    is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
+    if not config.is_file():
+        if is_plain:
+            yield (
+                f"There is no {CLIENT_CONFIG}, without which Model2Vec does not find a table "
+                f"called {PLAIN_TABLE}. Export the model again."
+            )
+        return
+    try:
+        normalize = bool(read_as(config, Model2VecConfig).normalize)
+    except ValueError as error:
+        yield str(error)
+        return
+    if not is_plain:
+        yield (
+            f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
+            f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
+        )
+    elif normalize != folder.modules.normalize:
+        yield (
+            f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
+            "Export the model again."
+        )
+
+
+def _check_onnx_files(folder: ModelFolder) -> Iterator[str]:
+    """Compare ONNX files with what would be written now."""
+    names = {file.path for file in folder.files}
+    if names.isdisjoint(ONNX_FILES):
+        return
+    try:
+        with needed_by("The check of ONNX files", "onnx"):
+            from st_static.model.onnx_export import outdated
+        quantize = " --quantize int8" if ONNX_FILES[1] in names else ""
+        for problem in outdated(folder):
+            yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
+    except DependencyError as error:
+        yield str(error)
+    except ValueError:  # no static model: what is wrong with it is said elsewhere
+        return
+
+
+def _check_texts(folder: ModelFolder) -> Iterator[str]:
+    """Say what is wrong with card and results, and which texts hold secrets, which are not told."""
+    for name in (file.path for file in folder.files):
+        path = folder.path / name
+        if name == CARD_FILE:
+            try:
+                yield from (f"{CARD_FILE}: {problem}" for problem in check_card(folder.card))
+            except ValueError as error:
+                yield str(error)
+        if name.startswith(".eval_results/"):
+            yield from (f"{name} {problem}." for problem in check_results_file(path))
+        if name.endswith(_BINARY):
+            continue
+        content = path.read_bytes()
+        found = {
+            (1 + content.count(b"\n", 0, match.start()), kind)
+            for kind, pattern in _SECRETS.items()
+            for match in pattern.finditer(content)
+        }
+        for line, kind in sorted(found):
+            yield f"{name}: line {line} looks like {kind}. Remove it."

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.files import temporary_folder
-from st_static.model.modules import TOKENIZER_FILE, table_folder
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import TOKENIZER_FILE
 from st_static.publish.hub import load_alone
 
 _SENTENCES = [
@@ -25,7 +26,7 @@ _SENTENCES = [
 _N_TOKENS = 256
 
 
-def sample_texts(folder: Path) -> list[str]:
+def sample_texts(folder: ModelFolder) -> list[str]:
     """Texts to compare vectors with: a few sentences, and tokens from all over the vocabulary.
 
     Args:
@@ -33,7 +34,7 @@ def sample_texts(folder: Path) -> list[str]:
     """
     from tokenizers import Tokenizer
 
-    file = table_folder(folder) / TOKENIZER_FILE
+    file = folder.home / TOKENIZER_FILE
     if not file.is_file():
         return list(_SENTENCES)
     tokens = sorted(Tokenizer.from_file(str(file)).get_vocab())

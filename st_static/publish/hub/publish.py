@@ -15,8 +15,10 @@ from st_static.demo.write_demo import write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
 from st_static.hub import check_repo_id, whole_path
-from st_static.model.notes import CARD_FILE, NOTES_END
-from st_static.publish.checks.folder import ModelFile, check_folder
+from st_static.model.card_file import NOTES_END
+from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.model.modules import CARD_FILE
+from st_static.publish.checks.folder import check_folder
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
 from st_static.publish.hub.repository import LOGIN, MAIN, Repository
 
@@ -83,23 +85,23 @@ def publish(
         OSError: The Hub cannot be reached, or does not take the model.
         TypeError: An argument is of the wrong kind.
     """
-    folder = as_path(folder, "the model's folder")
+    model = ModelFolder.local(folder)
     check_request(repo_id, revision, create_pr, tag)
-    files = check_folder(folder, allow_remote_code, repo_id)
+    files = check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    logger.info("Loading %s with sentence-transformers alone", folder)
-    texts = sample_texts(folder)
-    vectors = load_fresh(whole_path(folder), texts, trust_remote_code=allow_remote_code)
+    logger.info("Loading %s with sentence-transformers alone", model.path)
+    texts = sample_texts(model)
+    vectors = load_fresh(whole_path(model.path), texts, trust_remote_code=allow_remote_code)
     if dry_run:
         return Published(repo_id, files)
     logger.info("Uploading %d files to %s", len(files), repo_id)
     repository = Repository(repo_id, token)
-    message = f"Upload {folder.resolve().name}"
-    done = repository.upload(folder, message, private, revision or MAIN, create_pr, tag)
+    message = f"Upload {model.name}"
+    done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
     logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
     try:
         with temporary_folder() as cache:
-            repository.check_served(folder, [file.path for file in files], done.commit, cache)
+            repository.check_served(model.path, [file.path for file in files], done.commit, cache)
             served = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
         check_equal(vectors, served, repo_id)
     except ValueError as error:
@@ -137,7 +139,7 @@ def publish_with_demo(
     space_id = f"{repo_id}-demo"
     check_request(repo_id, tag=tag)
     check_request(space_id)
-    check_folder(folder, allow_remote_code, repo_id)
+    check_folder(ModelFolder.local(folder), allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
     space = Repository(space_id, token, "space", lambda path: path.startswith(_FOLDERS_OF_DEMOS))
     with temporary_folder() as temporary:

@@ -19,7 +19,8 @@ from st_static.commands.explain_tables import largest_table
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.static_model import StaticModel, read_static_model
+from st_static.model.model_folder import read_static_model
+from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 ANY_TEXT = st.text(max_size=60)

@@ -19,12 +19,12 @@ from st_static.cli import main
 from st_static.commands.build import parse_build
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
-from st_static.model.notes import NOTES_START, notes_of
+from st_static.model.card_file import NOTES_START, notes_of
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.card import figures
 from st_static.publish.card.inputs import CardInputs, plan_card
 from st_static.publish.card.measurements import load_teacher
-from st_static.publish.checks.card_format import check_card
-from st_static.publish.checks.fingerprint import fingerprint
+from st_static.publish.checks.card import check_card
 
 ROOT = Path(__file__).parents[3]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))
@@ -64,7 +64,9 @@ def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, buil
     config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
     recipe = model.parent / "recipe.yaml"
     recipe.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
-    (model / "README.md").write_text(f"<!-- st_static: model={fingerprint(model)} -->", "utf-8")
+    (model / "README.md").write_text(
+        f"<!-- st_static: model={ModelFolder(model).fingerprint} -->", "utf-8"
+    )
     assert main(["build", str(recipe)]) == 0
     assert "earlier build" not in capsys.readouterr().out
     assert main(["build", str(recipe), "--export.dtype", "float16"]) == 0

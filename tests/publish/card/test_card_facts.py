@@ -18,21 +18,20 @@ from st_static.card.render import SLOW_MARK, render
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
-from st_static.model.notes import NOTES_START
+from st_static.model.card_file import NOTES_START
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.card import measurements
 from st_static.publish.card.inputs import CardInputs, check_same_model
 from st_static.publish.card.write_card import write_card
-from st_static.publish.checks.card_format import check_card
-from st_static.publish.checks.fingerprint import fingerprint
+from st_static.publish.checks.card import check_card, check_recipe
 from st_static.publish.checks.folder import check_folder
-from st_static.publish.checks.record import check_recipe
 
 ROOT = Path(__file__).parents[3]
 
 
 def problems_of(model, repo_id=None):
     with pytest.raises(ValueError, match="cannot be published as it is") as caught:
-        check_folder(model, repo_id=repo_id)
+        check_folder(ModelFolder.local(model), repo_id=repo_id)
     return str(caught.value).split("\n- ")[1:]
 
 
@@ -153,7 +152,7 @@ def test_the_name_is_that_of_the_repository(model, write):
 
 def test_publish_refuses_the_name_of_another_model(tmp_path):
     model = write_model(tmp_path / "model")
-    assert check_folder(model, repo_id="org/ours-256")
+    assert check_folder(ModelFolder.local(model), repo_id="org/ours-256")
     assert "names the model ours-256 in its model-index" in problems_of(model, "org/other")[0]
 
 
@@ -206,7 +205,7 @@ def test_publish_refuses_a_card_of_another_build(model, write):
     complete_record(model)
     assert "was written for another build" in problems_of(model)[0]  # the record has changed
     assert write(model) == 0
-    assert check_folder(model)
+    assert check_folder(ModelFolder.local(model))
     change_weights(model)
     [problem] = problems_of(model)
     assert "README.md was written for another build: weights" in problem
@@ -227,9 +226,11 @@ def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed
     record = read_json(model / "st_static.json")
     record["recipe"]["language"] = "ja"
     write_json(model / "st_static.json", record)
-    card = render(replace(facts_of(written), record=record, fingerprint=fingerprint(model)))
+    card = render(
+        replace(facts_of(written), record=record, fingerprint=ModelFolder(model).fingerprint)
+    )
     (model / "README.md").write_text(card, "utf-8")
-    assert check_folder(model)
+    assert check_folder(ModelFolder.local(model))
     assert printed in card
     (model / "README.md").write_text(card.replace(printed, changed), "utf-8")
     [problem] = problems_of(model)
@@ -242,21 +243,23 @@ def test_the_terms_of_another_licence_are_for_the_notes(written, tmp_path):
     record = read_json(model / "st_static.json")
     record["recipe"]["export"]["license"] = "other"
     write_json(model / "st_static.json", record)
-    card = render(replace(facts_of(written), record=record, fingerprint=fingerprint(model)))
+    card = render(
+        replace(facts_of(written), record=record, fingerprint=ModelFolder(model).fingerprint)
+    )
     assert check_card(card) == []
     (model / "README.md").write_text(card, "utf-8")
     [problem] = problems_of(model)
     assert "has the license other, but does not say what it allows" in problem
     with_terms = card.replace(NOTES_START, f"{NOTES_START}\nFor research only.")
     (model / "README.md").write_text(with_terms, "utf-8")
-    assert check_folder(model)
+    assert check_folder(ModelFolder.local(model))
 
 
 def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):
     model = write_model(tmp_path / "model")
     card = model / "README.md"
     card.write_text(f"{CARD}\nDistilled from 768 dimensions into 4-dimensional vectors.", "utf-8")
-    assert check_folder(model)
+    assert check_folder(ModelFolder.local(model))
     card.write_text(f"{CARD}\nVectors of 256 dimensions.", "utf-8")
     assert problems_of(model) == ["README.md speaks of 256 dimensions, but the model has 4."]
 
@@ -303,7 +306,7 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
         assert "measured while the machine was too busy" in problem
         assert "st-static card" in problem
     else:
-        assert check_folder(model)
+        assert check_folder(ModelFolder.local(model))
 
 
 # -- before the work -------------------------------------------------------------------

@@ -10,7 +10,7 @@ from PIL import Image
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFacts, MeasuredSpeed
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.evaluate.figures import ENCODER_MARKS
-from st_static.model.static_model import read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.publish.card import figures
 from st_static.publish.card.figures import draw_all
 

@@ -19,7 +19,7 @@ from st_static.languages import recorded_languages
 from st_static.publish.card import benchmarks, measurements
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 from st_static.publish.card.measurements import find_speed_texts, measure_limits
-from st_static.publish.checks.card_format import check_card
+from st_static.publish.checks.card import check_card
 
 COUNTERFACTUAL = "AmazonCounterfactualClassification"
 MULTILINGUAL = "MTEB(Multilingual, v2)"

@@ -11,10 +11,11 @@ from sentence_transformers import SentenceTransformer
 from st_static.card.facts import MODEL2VEC
 from st_static.cli import main
 from st_static.files import read_json
-from st_static.model.export import PCA_FILE, export_model
+from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.static_model import read_static_model
-from st_static.publish.checks.card_format import check_card
+from st_static.model.model_folder import ModelFolder, read_static_model
+from st_static.model.modules import PCA_FILE
+from st_static.publish.checks.card import check_card
 from st_static.publish.checks.folder import check_folder
 
 UNITS = 5
@@ -56,7 +57,7 @@ def said(with_head):
 def test_the_card_is_valid_and_can_be_published(with_head, capsys):
     assert check_card((with_head / "README.md").read_text("utf-8")) == []
     assert {"word_table/model.safetensors", "1_Dense/model.safetensors"} <= {
-        file.path for file in check_folder(with_head)
+        file.path for file in check_folder(ModelFolder.local(with_head))
     }
     arguments = [str(with_head), "org/tiny", "--dry_run"]
     assert main(["publish", *arguments]) == 0

@@ -9,10 +9,11 @@ from huggingface_hub import ModelCard
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
-from st_static.model.convert import Source, convert
-from st_static.model.notes import NOTES_START
+from st_static.model.card_file import NOTES_START
+from st_static.model.model_folder import ModelFolder
+from st_static.model.text_vectors import Source, convert
 from st_static.publish.card.inputs import check_same_model
-from st_static.publish.checks.card_format import check_card
+from st_static.publish.checks.card import check_card
 from st_static.publish.checks.folder import UnfitFolderError, check_folder
 
 SOURCE = Source("org/teacher", "cc-by-4.0", ["en"])
@@ -33,7 +34,7 @@ def card_of(home):
 
 def test_a_card_says_what_the_record_says_and_is_ready_to_be_published(home):
     with pytest.raises(UnfitFolderError, match=r"There is no README\.md"):
-        check_folder("models/words")
+        check_folder(ModelFolder.local("models/words"))
     assert main(["card", "models/words", "--hub_id", "org/words-2"]) == 0
     card = card_of(home)
     data = ModelCard(card).data
@@ -47,7 +48,7 @@ def test_a_card_says_what_the_record_says_and_is_ready_to_be_published(home):
     assert "Entries that are never found, because no text is split into them: 1." in card
     assert not re.search("stage|corpus|PCA|agreement|recipe", card)
     assert check_card(card) == []
-    assert check_folder("models/words", repo_id="org/words-2")
+    assert check_folder(ModelFolder.local("models/words"), repo_id="org/words-2")
 
 
 def test_a_card_says_which_entries_begin_sentences(home):
@@ -94,18 +95,18 @@ def test_without_a_licence_it_is_not_published(home):
     assert ModelCard(card).data.license == "unknown"
     assert "distilled" not in card
     with pytest.raises(UnfitFolderError, match="Convert again with --license LICENCE"):
-        check_folder("models/words")
+        check_folder(ModelFolder.local("models/words"))
 
 
 def test_terms_of_another_licence_belong_into_the_notes(home):
     convert("v.txt", "models/words", source=Source(license="other"))
     assert main(["card", "models/words"]) == 0
     with pytest.raises(UnfitFolderError, match="does not say what it allows"):
-        check_folder("models/words")
+        check_folder(ModelFolder.local("models/words"))
     (home / "models/words/README.md").write_text(
         card_of(home).replace(NOTES_START, f"{NOTES_START}\nFor research."), "utf-8"
     )
-    assert check_folder("models/words")
+    assert check_folder(ModelFolder.local("models/words"))
 
 
 @pytest.mark.parametrize("key", ["license", "language", "base_model"])
@@ -115,7 +116,7 @@ def test_a_card_that_says_otherwise_is_told(home, key):
     card = re.sub(rf"(?m)^{key}: .*$", f"{key}: {changed}", card_of(home))
     (home / "models/words/README.md").write_text(card, "utf-8")
     with pytest.raises(UnfitFolderError, match=rf"says {key}: {changed}, but st_static\.json "):
-        check_folder("models/words")
+        check_folder(ModelFolder.local("models/words"))
 
 
 def test_a_card_of_another_conversion_is_told(home):
@@ -124,4 +125,4 @@ def test_a_card_of_another_conversion_is_told(home):
     record["conversion"]["teacher"] = None
     write_json(home / "models/words/st_static.json", record)
     with pytest.raises(UnfitFolderError, match="was written for another build"):
-        check_folder("models/words")
+        check_folder(ModelFolder.local("models/words"))

@@ -16,12 +16,13 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json, write_json
+from st_static.model.card_file import NOTES_START
 from st_static.model.export import export_model
-from st_static.model.notes import NOTES_START
-from st_static.model.resolve import read_named
+from st_static.model.model_folder import ModelFolder
+from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.card.inputs import CardInputs, plan_card
-from st_static.publish.checks.card_format import check_card
+from st_static.publish.checks.card import check_card
 from st_static.publish.checks.folder import check_folder
 
 
@@ -105,7 +106,9 @@ def test_a_card_without_results_is_ready_to_be_published(home):
     assert "Mind the gap." in card
     assert "## Scores" not in card
     assert 'SentenceTransformer("org/both-9", trust_remote_code=True)' in card
-    assert check_folder(home / "models/both", allow_remote_code=True, repo_id="org/both-9")
+    assert check_folder(
+        ModelFolder.local(home / "models/both"), allow_remote_code=True, repo_id="org/both-9"
+    )
 
 
 def test_scores_are_on_the_card_when_they_are_given(home):
@@ -132,7 +135,7 @@ def test_an_ensemble_of_another_build_needs_a_new_card(home):
     record["ensemble"]["members"][1]["weight"] = 0.9
     write_json(home / "models/both/st_static.json", record)
     with pytest.raises(ValueError, match="was written for another build"):
-        check_folder("models/both", allow_remote_code=True)
+        check_folder(ModelFolder.local("models/both"), allow_remote_code=True)
 
 
 def test_notes_stay_when_what_was_measured_is_added(home):

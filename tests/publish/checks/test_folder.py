@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 from small_model import CARD, RESULTS, write_model
 
 from st_static import export_onnx
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.checks import folder as folder_check
 from st_static.publish.checks.folder import UnfitFolderError, check_folder, is_written_here
 
@@ -33,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def problems_of(folder: Path, allow_remote_code: bool = False) -> list[str]:
     """What check_folder finds, a problem each."""
     with pytest.raises(ValueError, match="cannot be published as it is") as caught:
-        check_folder(folder, allow_remote_code)
+        check_folder(ModelFolder.local(folder), allow_remote_code)
     return str(caught.value).split("\n- ")[1:]
 
 
@@ -57,7 +58,7 @@ def with_nan(table: np.ndarray) -> np.ndarray:
 
 
 def test_a_whole_folder_is_fit_and_its_files_are_listed(folder: Path) -> None:
-    files = check_folder(folder)
+    files = check_folder(ModelFolder.local(folder))
     paths = [path for path in folder.rglob("*") if path.is_file()]
     assert {file.path: file.size for file in files} == {
         path.relative_to(folder).as_posix(): path.stat().st_size for path in paths
@@ -71,7 +72,7 @@ def test_an_empty_path_is_fit_as_well(folder: Path) -> None:
     modules = json.loads((folder / "modules.json").read_text())
     modules[0]["path"] = ""
     (folder / "modules.json").write_text(json.dumps(modules))
-    assert "modules.json" in {file.path for file in check_folder(folder)}
+    assert "modules.json" in {file.path for file in check_folder(ModelFolder.local(folder))}
 
 
 def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> None:
@@ -80,18 +81,18 @@ def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> Non
     (folder / "figures" / "dark" / "scores.png").write_bytes(b"\x89PNG")
     with (folder / "README.md").open("a") as card:
         card.write("\n<img src='figures/dark/scores.png'>\n")
-    names = {file.path for file in check_folder(folder)}
+    names = {file.path for file in check_folder(ModelFolder.local(folder))}
     assert names >= {"sentence_pca.safetensors", "figures/dark/scores.png"}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_either_number_format_is_fit(tmp_path: Path, dtype: str) -> None:
-    assert check_folder(write_model(tmp_path / "model", dtype))
+    assert check_folder(ModelFolder.local(write_model(tmp_path / "model", dtype)))
 
 
 def test_no_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"There is no folder .*nothing"):
-        check_folder(tmp_path / "nothing")
+        check_folder(ModelFolder.local(tmp_path / "nothing"))
 
 
 # -- files -----------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
     (folder / "my_module.py").write_text("class MyModule: ...\n")
     (folder / "5_Dense").mkdir()
     (folder / "5_Dense" / "config.json").write_text("{}")
-    names = {file.path for file in check_folder(folder, allow_remote_code=True)}
+    names = {file.path for file in check_folder(ModelFolder.local(folder), allow_remote_code=True)}
     assert names >= {"my_module.py", "5_Dense/config.json"}
 
 
@@ -250,7 +251,7 @@ def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Pat
     [problem] = problems_of(folder)
     assert problem.startswith("config.json makes Model2Vec look for a table called embeddings")
     (folder / "config.json").unlink()
-    check_folder(folder)
+    check_folder(ModelFolder.local(folder))
     StaticModel.from_pretrained(folder)
 
 
@@ -341,18 +342,18 @@ def test_figures_and_the_card_must_fit(folder: Path) -> None:
 def test_the_card_must_load_the_repository(folder: Path) -> None:
     with (folder / "README.md").open("a") as card:
         card.write('\n    model = SentenceTransformer("models/ours-256")\n')
-    assert check_folder(folder)
+    assert check_folder(ModelFolder.local(folder))
     with pytest.raises(UnfitFolderError, match=r"models/ours-256, which.*--hub_id org/ours-256"):
-        check_folder(folder, repo_id="org/ours-256")
+        check_folder(ModelFolder.local(folder), repo_id="org/ours-256")
     with (folder / "README.md").open("a") as card:
         card.write("\n    model = SentenceTransformer('org/ours-256', truncate_dim=128)\n")
-    assert check_folder(folder, repo_id="org/ours-256")
+    assert check_folder(ModelFolder.local(folder), repo_id="org/ours-256")
 
 
 def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
     card = CARD.replace("language: en", "language: [en, de]")
     (folder / "README.md").write_text(re.sub(r"(?s)model-index.*\n---", "---", card))
-    assert check_folder(folder)
+    assert check_folder(ModelFolder.local(folder))
 
 
 @pytest.mark.parametrize(
@@ -403,7 +404,7 @@ def test_a_secret_is_found_and_not_repeated(
 def test_words_that_begin_like_a_secret_are_none(folder: Path) -> None:
     words = "hf_hub_download ghp_ AKIA sk-learn-contrib-of-many-words xox BEGIN PRIVATE KEY"
     (folder / "README.md").write_text(CARD + words)
-    assert check_folder(folder)
+    assert check_folder(ModelFolder.local(folder))
 
 
 # -- together --------------------------------------------------------------------------
@@ -423,7 +424,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
 def test_the_folder_is_left_as_it_is(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     here = os.getcwd()
-    check_folder(folder)
+    check_folder(ModelFolder.local(folder))
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     assert os.getcwd() == here
 
@@ -455,7 +456,7 @@ def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
 
 def test_onnx_files_of_the_model_are_part_of_it(folder: Path) -> None:
     export_onnx(folder, quantize="int8")
-    paths = {file.path for file in check_folder(folder)}
+    paths = {file.path for file in check_folder(ModelFolder.local(folder))}
     assert paths >= {"onnx/model.onnx", "onnx/model_quantized.onnx"}
     assert is_written_here("onnx/model.onnx")
 
@@ -468,7 +469,7 @@ def test_onnx_files_of_another_table_are_found(folder: Path) -> None:
     assert second.startswith("onnx/model_quantized.onnx is not of this model")
     assert second.endswith(f"st-static export {folder} --onnx --quantize int8.")
     export_onnx(folder, quantize="int8")
-    check_folder(folder)
+    check_folder(ModelFolder.local(folder))
 
 
 def test_onnx_files_that_cannot_be_compared_are_not_published(
@@ -476,7 +477,6 @@ def test_onnx_files_that_cannot_be_compared_are_not_published(
 ) -> None:
     export_onnx(folder)
     monkeypatch.delitem(sys.modules, "st_static.model.onnx_export")
-    monkeypatch.delitem(sys.modules, "st_static.model.onnx_graph")
     monkeypatch.setitem(sys.modules, "onnx", None)
     [problem] = problems_of(folder)
     assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'
@@ -489,7 +489,7 @@ def test_a_card_that_promises_an_onnx_file_is_found(folder: Path) -> None:
     [problem] = problems_of(folder)
     assert problem.startswith("README.md says to load q8, but there is no onnx/model_quantized")
     export_onnx(folder, quantize="int8")
-    check_folder(folder)
+    check_folder(ModelFolder.local(folder))
 
 
 def test_other_files_for_onnx_are_not_part_of_a_model(folder: Path) -> None:

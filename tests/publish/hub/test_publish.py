@@ -26,6 +26,7 @@ from st_static.cli import main
 from st_static.commands.publication import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.card import measurements
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
@@ -678,11 +679,11 @@ def test_the_command_gives_every_option(
 
 
 def test_texts_come_from_all_over_the_vocabulary(folder: Path, tmp_path: Path) -> None:
-    texts = sample_texts(folder)
+    texts = sample_texts(ModelFolder(folder))
     encoder = FastEncoder.from_pretrained(folder)
     tokens = {token for text in texts for token in encoder.model.tokenizer.encode(text).tokens}
     assert {"read", "rows", "today", "a", "h"} <= tokens
-    assert len(sample_texts(tmp_path)) > 3
+    assert len(sample_texts(ModelFolder(tmp_path))) > 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+"""A model's card, README.md: its header, and what a person wrote into it.
+
+The header is YAML between two lines of `---`, which anybody may have written. A few lines of YAML
+can stand for more than any memory holds, by aliases, each of which stands for ten of the one
+before. So they are refused before anything is built, as are deep nesting and tags.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from st_static.foreign_files import check_regular, read_bounded
+
+NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
+# Large cards have a tenth of it.
+_MOST_BYTES = 1_000_000
+# Headers of st_static have 4 KB.
+_FIRST_CHARACTERS = 65_536
+_MOST_DEPTH = 32
+_HEADER = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+_BEGINNING = re.compile(r"\s*---[ \t]*\n(.*)^(?=\w)", re.DOTALL | re.MULTILINE)
+
+
+def read_card(file: Path) -> str:
+    """Read the text of a card.
+
+    Raises:
+        ValueError: It is too large, no regular file, or not UTF-8.
+        FileNotFoundError: It is not there.
+    """
+    try:
+        text = read_bounded(file, _MOST_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected text in UTF-8 in {file}, but there is other data.") from error
+    return text.replace("\r\n", "\n")
+
+
+# -- the header ------------------------------------------------------------------------
+
+
+def header_of(card: str) -> dict[str, Any] | None:
+    """Parse a card's YAML; None if it has none.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    found = _HEADER.match(card)
+    return _mapping(found[1]) if found else None
+
+
+def stated_in_header(file: Path) -> dict[str, Any]:
+    """Parse the first 64 KB of a card's header; nothing where it cannot be read.
+
+    huggingface_hub's `metadata_load` takes longer to import than a model takes to read.
+    """
+    try:
+        check_regular(file)
+        with file.open(encoding="utf-8-sig", errors="replace") as card:
+            text = card.read(_FIRST_CHARACTERS)
+        found = _HEADER.match(text)
+        if not found and len(text) == _FIRST_CHARACTERS:  # all names of it but the last
+            found = _BEGINNING.match(text)
+        return _mapping(found[1]) if found else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def read_yaml(text: str) -> Any:
+    """Parse YAML that is plain and shallow, in time and memory that follow its length.
+
+    Raises:
+        ValueError: It is no such YAML.
+    """
+    import yaml  # which no encoded text needs
+
+    # The loader in C takes a tenth of the time.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
+    try:
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("it has an alias (*): write out what it stands for")
+            if (tag := getattr(event, "tag", None)) is not None:
+                raise ValueError(f"it has the tag {tag}: leave it out")
+            if depth > _MOST_DEPTH:
+                raise ValueError(f"it is nested more than {_MOST_DEPTH} deep")
+        return yaml.load(text, loader)
+    except (yaml.YAMLError, ArithmeticError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _mapping(header: str) -> dict[str, Any]:
+    values = read_yaml(header)
+    if not isinstance(values, dict):
+        raise ValueError("it is not a mapping of names to values")
+    return values
+
+
+# -- a person's notes ------------------------------------------------------------------
+
+
+def notes_of(card: str) -> str:
+    """Find what a person wrote between a card's markers: it stays when the card is written again.
+
+    Raises:
+        ValueError: A marker is missing, or there are several.
+    """
+    if card.count(NOTES_START) != 1 or card.count(NOTES_END) != 1:
+        raise ValueError(
+            f"Expected the lines {NOTES_START} and {NOTES_END} once each in the card, around what "
+            "is yours. Put them back, or move the card away: it would be overwritten."
+        )
+    return card.partition(NOTES_START)[2].partition(NOTES_END)[0].strip("\n")
+
+
+def read_notes(path: Path) -> str:
+    """Read the notes of a card in a file.
+
+    Raises:
+        ValueError: As `notes_of`; it names the file.
+    """
+    card = read_card(path)
+    try:
+        return notes_of(card)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def with_notes(card: str, notes: str) -> str:
+    """Put notes between a card's markers; a card without markers gets them at its end.
+
+    Example:
+        >>> print(with_notes("# Model", "Mine."))
+        # Model
+        <BLANKLINE>
+        <!-- notes: start -->
+        Mine.
+        <!-- notes: end -->
+        <BLANKLINE>
+    """
+    if NOTES_START not in card:
+        card = f"{card.rstrip()}\n\n{NOTES_START}\n{NOTES_END}\n"
+    before, _, rest = card.partition(NOTES_START)
+    after = rest.partition(NOTES_END)[2]
+    lines = [NOTES_START, notes, NOTES_END] if notes else [NOTES_START, NOTES_END]
+    return before + "\n".join(lines) + after

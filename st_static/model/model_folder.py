@@ -1,0 +1,394 @@
+"""A static model's folder, opened once: what its files hold, and the model that they are.
+
+Anybody may have made the folder. Its files are read in bounded memory, and no code in them runs.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Raw, Struct
+from tokenizers import Tokenizer
+
+from st_static.arguments import as_path, check_model_name
+from st_static.files import hash_files
+from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
+from st_static.hub import downloading, require_model
+from st_static.languages import languages_of_record
+from st_static.model.card_file import read_card, stated_in_header
+from st_static.model.int8_table import Int8Table
+from st_static.model.modules import (
+    CARD_FILE,
+    CLIENT_FILES,
+    MODEL_FOLDERS,
+    MODULES_FILE,
+    OWN_FILES,
+    RECORD_FILE,
+    TABLE_FILE,
+    TABLE_FOLDER,
+    TOKENIZER_FILE,
+    ModelConfig,
+    Modules,
+    read_config,
+    read_modules,
+)
+from st_static.model.record import STATED, WHOLE
+from st_static.model.static_model import StatedFacts, StaticModel
+from st_static.model.table_file import StoredArray, read_table, stored_arrays
+from st_static.model.tokenizer import unknown_id
+from st_static.tokens.panics import TellingPanics, named
+
+STATING_FILES = (RECORD_FILE, CARD_FILE)
+"""The files that state a model's licence and languages."""
+
+_DOWNLOADED = ["*.json", "*.safetensors", "README.md"]
+# A tokenizer.json has a few dozen bytes for each token, and less than a megabyte beside them.
+_BYTES_OF_A_TOKEN = 1_000
+_LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
+
+
+class _Vocabulary(Struct):
+    vocab: dict[str, int] | list[Raw]  # ids by token; a Unigram model has them in order
+    unk_token: str | None = None
+    unk_id: int | None = None
+    byte_fallback: bool | None = None
+
+
+class _TokenizerFile(Struct):
+    model: _Vocabulary
+
+
+class ModelFile(NamedTuple):
+    """A file of a folder.
+
+    Attributes:
+        path: Inside the folder, with slashes.
+        size: In bytes.
+    """
+
+    path: str
+    size: int
+
+
+class ModelFolder:
+    """A folder with a static model; each of its files is read when it is first asked for.
+
+    Args:
+        path: The folder.
+        hub_id: The model's id on the Hub, if the folder is a download.
+
+    Attributes:
+        path: The folder.
+        name: Its name, or the id on the Hub.
+    """
+
+    def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = hub_id or self.path.resolve().name
+        self._shown = hub_id or str(path)
+
+    @classmethod
+    def local(cls, path: str | Path) -> ModelFolder:
+        """Open a folder that the user names, which must be there.
+
+        Raises:
+            ValueError: It is not.
+        """
+        path = as_path(path, "the model's folder")
+        if not path.is_dir():
+            raise ValueError(f"There is no folder {path}. Build a model first: st-static build.")
+        return cls(path)
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_folder: str | Path | None = None,
+    ) -> ModelFolder:
+        """Open a folder, or download a model from the Hub; for the rest see `read_static_model`."""
+        check_model_name(model)
+        if Path(model).is_dir():
+            return cls(model)
+        from huggingface_hub import snapshot_download
+
+        copy = require_model(str(model), revision, token, cache_folder)
+        with downloading("model", str(model), revision):
+            folder = snapshot_download(
+                str(model),
+                revision=revision,
+                token=token,
+                cache_dir=cache_folder,
+                allow_patterns=_DOWNLOADED,
+                local_files_only=copy is not None,
+            )
+        return cls(folder, str(model))
+
+    # -- the files ---------------------------------------------------------------------
+
+    @cached_property
+    def files(self) -> list[ModelFile]:
+        """All files, also of the folders inside, sorted by path.
+
+        Raises:
+            ValueError: Something is neither a file nor a folder.
+        """
+        files = sorted(path for path in self.path.rglob("*") if not path.is_dir())
+        return [ModelFile(f.relative_to(self.path).as_posix(), check_regular(f)) for f in files]
+
+    @property
+    def home(self) -> Path:
+        """Where the table and its tokenizer lie: in the folder itself, if they are the model."""
+        inner = self.path / TABLE_FOLDER
+        return inner if (inner / TABLE_FILE).is_file() else self.path
+
+    def is_own(self, name: str) -> bool:
+        """Tell whether a file is of those that make the model; clients' copies do not count."""
+        is_copy = self.home != self.path and name in (TOKENIZER_FILE, *CLIENT_FILES)
+        return name.partition("/")[0] in (*OWN_FILES, *MODEL_FOLDERS) and not is_copy
+
+    @property
+    def own_files(self) -> list[Path]:
+        """The files that make the model: not its card, nothing for ONNX, nothing of the user's."""
+        names = filter(self.is_own, OWN_FILES)
+        return [self.path / name for name in names if (self.path / name).is_file()]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of weights, tokenizer and record: all that a card is about."""
+        weights = [f for f in self.own_files if f.name in (TABLE_FILE, TOKENIZER_FILE)]
+        record = self.path / RECORD_FILE
+        return hash_files([*weights, *([record] if record.is_file() else [])])
+
+    # -- what they say -----------------------------------------------------------------
+
+    @cached_property
+    def modules(self) -> Modules:
+        """What happens to the mean.
+
+        Raises:
+            ValueError: It is no static model, or a file is not as expected.
+        """
+        return read_modules(self.path)
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """How the model is used, if it says so.
+
+        Raises:
+            ValueError: The file is not as expected.
+        """
+        return read_config(self.path)
+
+    @cached_property
+    def arrays(self) -> dict[str, StoredArray]:
+        """The arrays in the table's file, by name; see `stored_arrays`."""
+        return stored_arrays(self.home / TABLE_FILE)
+
+    @property
+    def dimension(self) -> int | None:
+        """The dimension of the model's table; None if it cannot be read."""
+        try:
+            shapes = [array.shape for array in self.arrays.values()]
+        except (OSError, ValueError):
+            return None
+        return shapes[0][1] if len(shapes) == 1 and len(shapes[0]) == 2 else None
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """How the model was made, as far as its record says it; empty without one.
+
+        Raises:
+            ValueError: The record is not as expected.
+        """
+        file = self.path / RECORD_FILE
+        return read_object(file, STATED) if file.exists() else {}
+
+    def whole_record(self) -> dict[str, Any]:
+        """The record with all that a card is made from, of a build, an ensemble or a conversion.
+
+        Raises:
+            ValueError: It is not a model that st_static built, or its record is not as expected.
+        """
+        file = self.path / RECORD_FILE
+        if not file.exists():
+            raise ValueError(
+                f"{self.path} is not a model that st_static built: there is no {RECORD_FILE}."
+            )
+        for part, shape in WHOLE.items():
+            if part in self.record:
+                return read_object(file, shape)
+        raise ValueError(
+            f"{file} names no recipe, ensemble or file of text vectors that the model was made "
+            "from. Write its card by hand."
+        )
+
+    @property
+    def card(self) -> str:
+        """The text of the card; empty without one.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        file = self.path / CARD_FILE
+        return read_card(file) if file.is_file() else ""
+
+    def stated(self) -> StatedFacts:
+        """The licence and languages of the card or the record; broken files state nothing."""
+        header = stated_in_header(self.path / CARD_FILE)
+        try:
+            record = self.record
+        except (OSError, ValueError):
+            record = {}
+        recipe, conversion = record.get("recipe"), record.get("conversion") or {}
+        license_id = header.get("license")
+        if not isinstance(license_id, str) or license_id == "unknown":
+            of_build = ((recipe or {}).get("export") or {}).get("license")
+            license_id = of_build or conversion.get("license")
+        languages = languages_of_record(record)
+        if not languages:
+            named = header.get("language")
+            # To YAML the tag of Norwegian is a truth value.
+            tags = ["no" if tag is False else str(tag).lower() for tag in _as_list(named)]
+            found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
+            languages = list(dict.fromkeys(found))
+        return StatedFacts(license_id, tuple(languages), recipe is not None)
+
+    # -- the model ---------------------------------------------------------------------
+
+    @property
+    def tokenizer_file(self) -> Path:
+        """The tokenizer's file, before anything large is read.
+
+        Raises:
+            ValueError: It is no static model, which has one.
+        """
+        file = self.modules.home / TOKENIZER_FILE
+        if not file.exists():
+            raise ValueError(f"{self._shown} is no static model: there is no {file}.")
+        return file
+
+    @cached_property
+    def model(self) -> StaticModel:
+        """The model, for several uses of it; for the errors see `read`."""
+        return self.read()
+
+    def read(self, mmap: bool = False, int8: bool = False) -> StaticModel:
+        """Read the model; for the arguments and errors see `read_static_model`."""
+        tokenizer_file, modules = self.tokenizer_file, self.modules
+        file = modules.home / TABLE_FILE
+        if not file.exists():
+            raise ValueError(
+                f"Expected the table in {file}, which is not there. Tables in other formats are "
+                "not read: they may run code."
+            )
+        table = read_table(file, mmap, int8, [segment.width for segment in modules.segments])
+        _check_vocabulary(tokenizer_file, len(table))
+        tokenizer = named(_read_tokenizer(tokenizer_file), self._shown)
+        # The ids of added tokens are not always those that the file has for them.
+        _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
+        if not (self.path / MODULES_FILE).exists():
+            # Model2Vec leaves the unknown token out, where sentence-transformers adds its row.
+            unknown = unknown_id(tokenizer)
+            if unknown is None:
+                pass
+            elif isinstance(table, Int8Table):
+                table.clear(unknown)
+            else:
+                table[unknown] = 0
+        prompts = {name: prompt or "" for name, prompt in (self.config.prompts or {}).items()}
+        default, kept = self.config.default_prompt_name, self.config.truncate_dim
+        if default and default not in prompts:
+            raise ValueError(f"The model's default prompt {default!r} is not among its prompts.")
+        return StaticModel(
+            tokenizer,
+            table,
+            modules.normalize,
+            prompt=prompts[default] if default else "",
+            truncate_dim=kept if kept and kept < table.shape[-1] else None,
+            segments=modules.segments,
+            head=modules.head,
+            name=self.name,
+            prompts=prompts,
+            similarity_fn_name=self.config.similarity_fn_name or "cosine",
+            state=ModelFolder(self.path).stated,
+        )
+
+
+def read_static_model(
+    model: str | Path,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_folder: str | Path | None = None,
+    mmap: bool = False,
+    int8: bool = False,
+) -> StaticModel:
+    """Read a static model of sentence-transformers or Model2Vec.
+
+    Args:
+        model: A folder, or an id on the Hub.
+        revision: Branch, tag or commit on the Hub.
+        token: The Hub's token; by default the one that was logged in with.
+        cache_folder: Where downloads are kept; by default the Hub's cache.
+        mmap: Whether the table is mapped into memory, see `read_table`.
+        int8: Whether the table is rounded to int8 as it is read, see `Int8Table`.
+
+    Raises:
+        ValueError: It is not a static model, its parts do not fit, or it cannot be mapped.
+        TypeError: It is neither a str nor a path.
+    """
+    return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
+
+
+def _read_tokenizer(file: Path) -> Tokenizer:
+    try:
+        with TellingPanics(str(file)):
+            tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # what tokenizers raises
+        raise ValueError(f"{file} is no tokenizer: {error}.") from error
+    tokenizer.no_padding()
+    truncation = tokenizer.truncation
+    if truncation and 0 < truncation["max_length"] <= truncation["stride"]:
+        raise ValueError(
+            f"{file}: truncation.stride ({truncation['stride']}) must be less than "
+            f"truncation.max_length ({truncation['max_length']})."
+        )
+    return tokenizer
+
+
+def _check_vocabulary(file: Path, n_rows: int) -> None:
+    """Check that every token has a row, and that unknown characters have a token.
+
+    It reads the file itself: to a tokenizer, which makes lists as long as its largest id, a small
+    file could cost all memory.
+    """
+    model = read_as(file, _TokenizerFile, MOST_BYTES + _BYTES_OF_A_TOKEN * n_rows).model
+    vocabulary = model.vocab
+    if isinstance(vocabulary, dict):
+        _check_ids(max(vocabulary.values(), default=-1), n_rows)
+        unknown: str | None = model.unk_token
+        known = unknown is None or unknown in vocabulary
+    else:
+        _check_ids(len(vocabulary) - 1, n_rows)
+        known, unknown = model.unk_id is not None or bool(model.byte_fallback), "unk_id"
+    if not known:
+        raise ValueError(
+            f"The tokenizer's unknown token {unknown!r} is not among the {len(vocabulary)} "
+            f"tokens of its model (the table has {n_rows} rows). Add it to tokenizer.json."
+        )
+
+
+def _check_ids(largest: int, n_rows: int) -> None:
+    if largest >= n_rows:
+        raise ValueError(
+            f"The tokenizer has ids up to {largest}, for {largest + 1} rows, but the table has "
+            f"{n_rows} rows. Tokenizer and table are not of the same model."
+        )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,363 @@
+"""Checking a card: what the Hub would refuse or ignore in it, and whether it is of its model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+from huggingface_hub import ModelCardData, parse_eval_result_entries
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from msgspec import Meta, Struct
+
+from st_static.card.facts import teacher_id, teacher_of
+from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
+from st_static.foreign_files import misfit, read_bounded
+from st_static.languages import languages_of_record
+from st_static.model.card_file import header_of, notes_of, read_yaml
+from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
+
+# Of https://huggingface.co/docs/hub/repositories-licenses.
+_LICENSES = """
+    apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0
+    bigcode-openrail-m afl-3.0 artistic-2.0 bsl-1.0 bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear
+    c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc-by-nc-2.0
+    cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0
+    cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 wtfpl
+    ecl-2.0 epl-1.0 epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0 lgpl
+    lgpl-2.1 lgpl-3.0 isc h-research intel-research lppl-1.3c ms-pl apple-ascl apple-amlr mpl-2.0
+    odc-by odbl openmdw-1.0 openrail++ osl-3.0 postgresql ofl-1.1 ncsa unlicense zlib pddl lgpl-lr
+    deepfloyd-if-license fair-noncommercial-research-license llama2 llama3 llama3.1 llama3.2
+    llama3.3 llama4 grok2-community gemma unknown other
+"""
+_DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as the Hub takes it
+# A link to a file of the repository, and what an example in the card loads.
+_LINK = re.compile(r"(?![\w+.-]+:|[#/])[^\s#]+")
+_LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
+_DTYPE = re.compile(r"""dtype: ["'](\w+)["']""")
+_DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
+_AGAIN = "Write it again: st-static card."
+
+
+# -- what the Hub takes ----------------------------------------------------------------
+
+
+class _Named(Struct):
+    type: Annotated[str, Meta(min_length=1)]
+
+
+class _Dataset(_Named):
+    name: Annotated[str, Meta(min_length=1)]
+    config: Any = None
+    split: Any = None
+    revision: Any = None
+
+
+class _Metric(_Named):
+    value: float
+
+
+class _Result(Struct):
+    task: _Named
+    dataset: _Dataset
+    metrics: Annotated[list[_Metric], Meta(min_length=1)]
+
+
+class _Model(Struct):
+    name: Annotated[str, Meta(min_length=1)]
+    results: Annotated[list[_Result], Meta(min_length=1)]
+
+
+class _Header(Struct, rename={"models": "model-index"}):
+    """What a card's YAML must have for the Hub."""
+
+    library_name: Any = None
+    pipeline_tag: Any = None
+    language: str | Annotated[list[str], Meta(min_length=1)] = ""
+    tags: list[str] = []
+    base_model: str | list[str] = ""
+    base_model_relation: Literal["adapter", "merge", "quantized", "finetune"] | None = None
+    datasets: str | list[str] = ""
+    models: list[_Model] = []
+
+
+def check_card(text: str) -> list[str]:
+    """Find what is wrong with the card of a sentence-transformers model.
+
+    Args:
+        text: The card: YAML between two lines of `---`, then Markdown.
+
+    Returns:
+        The problems, each a sentence; none for a card that the Hub takes as it is meant.
+    """
+    try:
+        data = header_of(text)
+    except ValueError as error:
+        return [f"The card's YAML cannot be read: {error}."]
+    if data is None:
+        return ["The card does not begin with YAML between two lines of ---."]
+    problems = list(check_licence(data))
+    try:
+        problems += _check_values(msgspec.convert(data, _Header))
+    except msgspec.ValidationError as error:
+        problems.append(f"The card's YAML is not as the Hub expects it: {misfit(error)}.")
+    # Split, for a regular expression would look for the end of each beginning in all that follows.
+    parts = [part.partition("\n")[0].partition("](") for part in text.split("![")[1:]]
+    alts = [alt for alt, end, _ in parts if end]
+    problems += [f"Image {i} has no alt text." for i, alt in enumerate(alts, 1) if not alt.strip()]
+    if not problems:
+        try:
+            # As ModelCard, whose own search for the YAML takes minutes in many empty lines.
+            ModelCardData(**data)
+        except (ValueError, TypeError, KeyError) as error:
+            problems.append(f"huggingface_hub cannot read the card: {error}.")
+    return problems
+
+
+def _check_values(header: _Header) -> Iterator[str]:
+    """Say which values of a card's YAML the Hub would refuse or ignore."""
+    for key, expected in (
+        ("library_name", "sentence-transformers"),
+        ("pipeline_tag", "sentence-similarity"),
+    ):
+        if (value := getattr(header, key)) != expected:
+            yield f"Expected {key} to be {expected}, but got {value!r}."
+    for code in _list(header.language):
+        if not _LANGUAGE_CODE.fullmatch(code):
+            yield f"Expected a language's code of two or three letters, but got {code!r}."
+    for key in ("base_model", "datasets"):
+        for name in _list(getattr(header, key)):
+            try:
+                validate_repo_id(name)
+            except HFValidationError:
+                yield f"Expected ids of the Hub in {key}, but got {name!r}."
+    if header.base_model_relation and not header.base_model:
+        yield "base_model_relation is there without a base_model."
+    for model in header.models:
+        datasets = [result.dataset for result in model.results]
+        for dataset in datasets:
+            if not _DATASET.fullmatch(dataset.type):
+                yield f"The model-index names a dataset that is no id of the Hub: {dataset.type!r}."
+        # Two results of the same would contradict each other.
+        names = [(d.name, d.type, d.config, d.split, d.revision) for d in datasets]
+        keys = Counter(" ".join(str(part) for part in name if part) for name in names)
+        for key, count in keys.items():
+            if count > 1:
+                yield f"The model-index has {count} results of {key}."
+        for metric in (metric for result in model.results for metric in result.metrics):
+            if not math.isfinite(metric.value):
+                yield f"The model-index has a {metric.type} that is not a finite number."
+
+
+def card_yaml(text: str) -> dict[str, Any]:
+    """Parse a card's YAML; empty if it has none that can be read."""
+    try:
+        return header_of(text) or {}
+    except ValueError:
+        return {}
+
+
+def dataset_names(text: str) -> set[str]:
+    """Find what the results of a card's model-index call their datasets."""
+    try:
+        models = msgspec.convert(card_yaml(text), _Header).models
+    except msgspec.ValidationError:
+        return set()
+    return {result.dataset.name for model in models for result in model.results}
+
+
+def check_licence(data: dict[str, Any]) -> Iterator[str]:
+    """Say what is wrong with the licence in a card's YAML."""
+    licence = data.get("license")
+    if licence not in _LICENSES.split():
+        yield (
+            f"Expected a license that the Hub knows, such as apache-2.0, or other with a "
+            f"license_name, but got {licence!r}."
+        )
+    if licence == "other" and not (data.get("license_name") and data.get("license_link")):
+        yield "A license called other needs license_name and license_link."
+
+
+def check_results_file(path: Path) -> list[str]:
+    """Say what is wrong with a file of `.eval_results/`.
+
+    Args:
+        path: The YAML file, a list of entries.
+
+    Returns:
+        The problems, none if the Hub can read the file.
+    """
+    try:
+        entries = parse_eval_result_entries(read_yaml(read_bounded(path).decode()))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        return [f"is not a list of results as the Hub reads them ({type(error).__name__}: {error})"]
+    return [
+        f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"
+        for entry in entries
+        if not isinstance(entry.value, int | float) or not math.isfinite(entry.value)
+    ]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+# -- the card and its model ------------------------------------------------------------
+
+
+def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
+    """Say what a card and a record leave open, forbid, or state that is not so of their model.
+
+    Args:
+        folder: The model.
+        repo_id: Where it will be published, if that is known.
+    """
+    try:
+        card = folder.card
+    except ValueError:
+        card = ""  # which is said elsewhere
+    if card:
+        yield from _check_references(card, {file.path for file in folder.files})
+        yield from _check_model_of(card, folder, repo_id)
+    try:
+        record = folder.record
+        if not ("recipe" in record or "conversion" in record):
+            return  # of an ensemble
+        problems, stated = _said_by(record)
+    except ValueError as error:
+        yield str(error)
+        return
+    except (AttributeError, KeyError, TypeError):  # of somebody's own
+        return
+    yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
+    source, again = ("the recipe", "build") if "recipe" in record else (RECORD_FILE, "convert")
+    said = card_yaml(card)
+    for key, values in stated.items():
+        found = list(map(str, _list(said.get(key))))
+        if values and found and sorted(found) != sorted(values):
+            yield (
+                f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
+                f"Write it again: st-static card; or {again} again with other values."
+            )
+
+
+def _check_references(card: str, names: set[str]) -> Iterator[str]:
+    """Say what the card names that is not there, and which figures it does not name."""
+    links = map(_LINK.match, _calls(card, "]("))
+    linked = {unquote(link[0]) for link in links if link}
+    for link in sorted(linked - names):
+        yield f"{CARD_FILE} links to {link}, which is not there. {_AGAIN}"
+    loads = "".join(_calls(card, "AutoModel.from_pretrained("))
+    for dtype in sorted(set(_DTYPE.findall(loads)) & ONNX_FILE_OF_DTYPE.keys()):
+        if (file := ONNX_FILE_OF_DTYPE[dtype]) not in names:
+            yield f"{CARD_FILE} says to load {dtype}, but there is no {file}. {_AGAIN}"
+    for name in sorted(names):
+        if name.startswith("figures/") and name not in linked and name not in card:
+            yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
+
+
+def _calls(card: str, beginning: str) -> list[str]:
+    """What stands between each beginning and the bracket that closes it, in one pass."""
+    parts = [part.partition(")") for part in card.split(beginning)[1:]]
+    return [inside for inside, closing, _ in parts if closing]
+
+
+def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
+    """Say what a card states that is not so: name, build, dimension, speeds; and missing terms."""
+    data = card_yaml(card)
+    if repo_id is not None:
+        change = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
+        loaded = _LOADED.findall(card)
+        if loaded and repo_id not in loaded:
+            yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {change}"
+        entry = next(iter(_list(data.get("model-index"))), None)
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name and name != repo_id.rpartition("/")[2]:
+            yield (
+                f"{CARD_FILE} names the model {name} in its model-index, which is not {repo_id}. "
+                f"{change}"
+            )
+    written_for, dimension = marked(card), folder.dimension
+    # Without a table, which is said elsewhere, to hash what is there may take long.
+    if dimension is not None and written_for and written_for != folder.fingerprint:
+        yield (
+            f"{CARD_FILE} was written for another build: weights, tokenizer or {RECORD_FILE} have "
+            f"changed since. {_AGAIN}"
+        )
+    named = set() if written_for else set(_DIMENSION.findall(card))
+    if dimension is not None and named and str(dimension) not in named:
+        yield (
+            f"{CARD_FILE} speaks of {' and '.join(sorted(named))} dimensions, but the model has "
+            f"{dimension}."
+        )
+    if SLOW_MARK in card:
+        yield (
+            f"{CARD_FILE} has speeds that were measured while the machine was too busy: "
+            "FastEncoder came out slower than encoders that do more. Measure again on an "
+            "idle machine: st-static card."
+        )
+    if data.get("license_name") == TERMS_IN_NOTES and not notes_of(card):
+        yield (
+            f"{CARD_FILE} has the license other, but does not say what it allows. Write its terms "
+            "between the card's two markers."
+        )
+
+
+# -- the record ------------------------------------------------------------------------
+
+
+def _said_by(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
+    """What a record leaves open, and the language, license and base_model that it states."""
+    if "conversion" in record:
+        facts = record["conversion"]
+        problems, license_id = [], facts["license"]
+        if not license_id:
+            said = "The licence of the text vectors is not known."
+            problems = [f"{said} Convert again with --license LICENCE."]
+    else:
+        recipe = record["recipe"]
+        problems, license_id = check_recipe(recipe), (recipe.get("export") or {}).get("license")
+    stated = {"license": license_id, "base_model": teacher_of(record)}
+    of_names = {key: [value] if value else [] for key, value in stated.items()}
+    return problems, {"language": languages_of_record(record), **of_names}
+
+
+def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
+    """Find what a recipe leaves open, or forbids, about the text and the teacher of its model.
+
+    Args:
+        recipe: As the model's record has it.
+
+    Returns:
+        All problems, each a sentence or two that name the options to build again with.
+    """
+    corpus, teacher, problems, missing = recipe["corpus"], recipe["teacher"], [], []
+    if not corpus.get("redistributable", True):
+        problems.append(
+            "The text of the model may not be redistributed (corpus.redistributable). Build it "
+            "again from open text."
+        )
+    if corpus["files"] and not corpus.get("description"):
+        missing.append("--corpus.description 'WHAT THE TEXT IS'")
+    if not corpus.get("license"):
+        missing.append("--corpus.license LICENCE")
+    if missing:
+        problems.append(
+            "The recipe does not say what the text is or what its licence is. Build again with "
+            f"{' and '.join(missing)}: no stage is run again."
+        )
+    if teacher_id(teacher) is None and not teacher.get("description"):
+        problems.append(
+            f"The recipe does not say which model of the Hub the teacher {teacher['model']} is. "
+            "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
+            "--teacher.description 'WHAT IT IS': no stage is run again."
+        )
+    return problems
