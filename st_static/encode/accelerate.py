@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
-from st_static.encode.scaling import scale_to_unit
-from st_static.encode.table_encoder import TableEncoder
+from st_static.encode.scaling import Scaling, scale_to_unit
+from st_static.encode.torch_backend import TorchBackend
 from st_static.forks import unblock_torch
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
@@ -160,19 +160,21 @@ class _FastEncode:
         asked = given.arguments
         is_one = isinstance(asked["inputs"], str)
         texts = [asked["inputs"]] if is_one else _as_list(asked["inputs"])
-        encoder = None
+        static = None
         if _is_usual(asked) and isinstance(texts, list) and set(map(type, texts)) == {str}:
-            encoder = self._encoder(asked)
-        if encoder is None:
+            static = self._static_model(asked)
+        if static is None:
             asked["inputs"] = asked["inputs"] if is_one else texts
             return encode(*given.args, **given.kwargs)
         show = asked["show_progress_bar"]
         if show is None:
             show = _LIBRARY_LOGGER.getEffectiveLevel() in (logging.INFO, logging.DEBUG)
-        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        width = static.table.shape[1]
+        vectors = np.empty((len(texts), min(width, static.truncate_dim or width)), np.float32)
+        backend = TorchBackend(self._preprocess.tokenize, static.table, Scaling(static))
         threads = 1 if is_one else n_processors()
         try:
-            encoder.encode_column(texts, vectors, threads, bool(show))
+            backend.encode(texts, vectors, static.prompt, threads, bool(show))
         except ValueError:
             text_column(texts)  # says which text is not valid Unicode, if one is
             raise
@@ -185,7 +187,7 @@ class _FastEncode:
             return tensors[0]
         return tensors if asked["convert_to_tensor"] else list(tensors)
 
-    def _encoder(self, asked: dict[str, Any]) -> TableEncoder | None:
+    def _static_model(self, asked: dict[str, Any]) -> StaticModel | None:
         """The model as it is now, with what is asked for; None if it is not as we write models."""
         model = self._model
         if not _is_plain(model):
@@ -203,13 +205,11 @@ class _FastEncode:
         except ValueError:  # of other modules
             return None
         dim = model.truncate_dim if asked["truncate_dim"] is None else asked["truncate_dim"]
-        static = dataclasses.replace(static, prompt=prompt, truncate_dim=dim)
-        unblock_torch()
-        return TableEncoder(static, static.table, self._preprocess.tokenize)
+        return dataclasses.replace(static, prompt=prompt, truncate_dim=dim)
 
 
 def _is_plain(model: SentenceTransformer) -> bool:
-    """Whether a model computes on a CPU, in float32, and surely by the library's own code alone."""
+    """Check that a model computes on a CPU, in float32, by the library's own code alone."""
     table, others = model[0], list(model)[1:]
     own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
     library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
@@ -231,7 +231,7 @@ def _is_plain(model: SentenceTransformer) -> bool:
 
 
 def _is_usual(asked: dict[str, Any]) -> bool:
-    """Whether all that `encode` is asked for is what `TableEncoder` does."""
+    """Check that `TorchBackend` does all that `encode` is asked for."""
     return (
         asked["output_value"] == "sentence_embedding"
         and asked["precision"] == "float32"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import sys
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
-from st_static.encode.arguments import check_out, check_positive
-from st_static.encode.lazy_encoder import LazyEncoder, are_few
-from st_static.encode.scaling import scale_to_unit
+from st_static.encode.numpy_backend import NumpyBackend
+from st_static.encode.scaling import Scaling, scale_to_unit
 from st_static.encode.similarity import similarities
-from st_static.encode.table_format import TableFormat, check_format, in_memory, vector_format
 from st_static.encode.unknown import (
     Unknown,
     UnknownInArray,
@@ -25,9 +27,12 @@ from st_static.encode.unknown import (
     check_unknown_in_array,
 )
 from st_static.files import output_file
+from st_static.model.int8_table import Int8Table, Table
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
+from st_static.model.vectors import in_format
 from st_static.processors import n_processors
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Loaded where they are used: they need pyarrow or torch, which single texts do not.
 if TYPE_CHECKING:
@@ -35,9 +40,22 @@ if TYPE_CHECKING:
 
     from st_static.encode.encode_files import Written
     from st_static.encode.file_names import OutputFormat
+    from st_static.encode.torch_backend import TorchBackend
     from st_static.texts.columns import Null
     from st_static.texts.file_rows import Rows
-    from st_static.tokens.fast_tokenizer import FastTokenizer
+
+TableFormat = Literal["float32", "float16", "int8"]
+
+# Up to this many texts, of together fewer characters than this, are encoded fastest one by one.
+_FEW_TEXTS = 32
+_FEW_CHARACTERS = 8_000
+# Longer texts are encoded as many are.
+_LONG_TEXT = 2_000
+# To import torch takes as long as to encode this many bytes of text without it, and more memory
+# than most tables: longer or many texts are encoded one by one until that import would have paid.
+_BYTES_WITHOUT_TORCH = 3_000_000
+# Models that a process keeps for work that comes piece by piece.
+_KEPT_MODELS = 4
 
 
 class FastEncoder:
@@ -54,6 +72,13 @@ class FastEncoder:
             ensemble, for each row and member) and takes about a quarter; vectors are float32, and
             differ by about 1e-3, too.
         threads: Number of threads; by default one for each processor that the process may use.
+
+    Attributes:
+        model: Tokenizer, table, prompts and number of dimensions.
+        dtype: Number format of the vectors.
+        threads: Number of threads.
+        dimension: Output dimension D.
+        tokenize: Token ids of texts, see `FastTokenizer`.
 
     Raises:
         TypeError: The model is not a `StaticModel`, or threads is not a whole number.
@@ -81,42 +106,33 @@ class FastEncoder:
                 f"Expected a StaticModel, but got {given}. "
                 "FastEncoder.from_pretrained loads a folder or a repository of the Hub."
             )
-        check_format(dtype)
+        _check_format(dtype)
         if threads is not None:
             check_type(threads, Integral, "a whole number as threads")
             if threads < 1:
                 raise ValueError(f"Expected at least one thread, but got {threads}.")
-        self.dtype, self._table_format = vector_format(dtype), dtype
-        self.threads = threads or n_processors()
-        self._variants: dict[tuple[str, int | None], FastEncoder] = {}
-        self._encoder = LazyEncoder(in_memory(model, dtype), self.dtype)
+        self.dtype: np.dtype[Any] = np.dtype("float32" if dtype == "int8" else dtype)
+        self._table_format: TableFormat = dtype
+        self.threads: int = threads or n_processors()
+        table = _in_memory(model.table, dtype, model.widths)
+        self.model = dataclasses.replace(model, table=table)
+        self._rows: Table = table
+        if isinstance(table, np.memmap):
+            self._rows = np.asarray(table)  # the methods of a memmap take longer
+        self.dimension: int = min(table.shape[1], model.truncate_dim or table.shape[1])
+        self.tokenize = FastTokenizer(model.tokenizer)
+        self._scaling = Scaling(self.model)
+        self._numpy = NumpyBackend(self.tokenize, self._rows, self._scaling, self.dtype)
+        self._bytes_left = _BYTES_WITHOUT_TORCH
 
-    @property
-    def model(self) -> StaticModel:
-        """Tokenizer, table, prompts and number of dimensions."""
-        return self._encoder.model
+    @cached_property
+    def _torch(self) -> TorchBackend:
+        from st_static.encode.torch_backend import TorchBackend
 
-    @property
-    def tokenize(self) -> FastTokenizer:
-        """Token ids of texts, see `FastTokenizer`."""
-        return self._encoder.tokenize
-
-    def _variant(self, **changes: Any) -> FastEncoder:
-        """The same encoder with another prompt or number of dimensions; it shares all memory."""
-        model = dataclasses.replace(self.model, **changes)
-        key = model.prompt, model.truncate_dim
-        if key == (self.model.prompt, self.model.truncate_dim):
-            return self
-        if key not in self._variants:
-            variant = object.__new__(type(self))
-            variant.__dict__.update(self.__dict__, _variants={})  # shared, it would hold itself
-            variant._encoder = self._encoder.variant(model)
-            self._variants[key] = variant
-        return self._variants[key]
-
-    def _truncated_to(self, truncate_dim: int) -> FastEncoder:
-        check_positive("truncate_dim", truncate_dim)
-        return self._variant(truncate_dim=truncate_dim)
+        rows = self._rows
+        if not isinstance(rows, Int8Table):
+            rows = in_format(rows, self.dtype)  # one that is mapped may be in a narrower format
+        return TorchBackend(self.tokenize, rows, self._scaling)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self._table_format, self.threads)
@@ -154,17 +170,16 @@ class FastEncoder:
                 mapped.
             TypeError: An argument is of the wrong kind.
         """
-        check_positive("truncate_dim", truncate_dim)
-        check_format(dtype, mmap)
+        _check_positive("truncate_dim", truncate_dim)
+        _check_format(dtype)
+        if mmap and dtype == "int8":
+            raise ValueError(
+                "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
+            )
         static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
         return cls(static, dtype, threads)
-
-    @property
-    def dimension(self) -> int:
-        """Output dimension D."""
-        return self._encoder.dimension
 
     def get_embedding_dimension(self) -> int:
         """The output dimension D, as sentence-transformers calls it."""
@@ -177,6 +192,7 @@ class FastEncoder:
         null: Null = "error",
         unknown: UnknownInArray = "zero",
         *,
+        prompt: str | None = None,
         batch_size: int | None = None,
         show_progress_bar: bool | None = None,
         normalize_embeddings: bool = False,
@@ -184,16 +200,17 @@ class FastEncoder:
     ) -> NDArray[np.floating]:
         """Encode texts.
 
-        The last four arguments are those of sentence-transformers and mean the same.
+        The last five arguments are those of sentence-transformers and mean the same.
 
         Args:
             texts: A str; or a list or another iterable of str, or a string column of pyarrow,
                 polars, pandas, numpy or datasets, [B].
             out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
-            null: Whether a missing text is an error or an empty text.
-            unknown: Whether a text without any word that the model knows, an empty one too, is a
-                vector of zeros or an error. `encode_to` and `ArrowEncoder` can also leave it out,
-                or write null.
+            null: Treat a missing text as an error or as an empty text.
+            unknown: Treat a text without any word that the model knows, an empty one too, as a
+                vector of zeros or as an error. `encode_to` and `ArrowEncoder` can also leave it
+                out, or write null.
+            prompt: What to put before each text; by default the model's own default prompt.
             batch_size: Changes nothing: neither vectors nor speed depend on it.
             show_progress_bar: Whether to show a progress bar over the texts.
             normalize_embeddings: Whether to scale vectors to length 1; zeros stay zeros.
@@ -205,16 +222,29 @@ class FastEncoder:
 
         Raises:
             TypeError: It is not a str, list or column; or a text is missing or not a str, whose
-                position is named; or batch_size or truncate_dim is not a whole number.
+                position is named; or prompt is no str; or batch_size or
+                truncate_dim is not a whole number.
             ValueError: A text is not valid Unicode, or has no known word and `unknown` is "error";
                 `out` has another shape or number format; or an option has no such value.
         """
         if null != "error" or unknown != "zero":  # a call more is a fiftieth of a short text's time
             texts = _nameable(texts, null, unknown)
+        if prompt is None:
+            prompt = self.model.prompt
+        else:
+            check_type(prompt, str, "a str as prompt")
         if batch_size is not None:
-            check_positive("batch_size", batch_size)
-        encoder = self if truncate_dim is None else self._truncated_to(truncate_dim)
-        vectors = encoder._encode(texts, out, null, bool(show_progress_bar))
+            _check_positive("batch_size", batch_size)
+        dimension = self.dimension
+        if truncate_dim is not None:
+            _check_positive("truncate_dim", truncate_dim)
+            dimension = min(truncate_dim, self._rows.shape[1])
+        if isinstance(texts, str):
+            if out is not None:
+                raise ValueError("Expected out only for a list or column of texts, not for a str.")
+            vectors = self._encode_one(prompt + texts, dimension)
+        else:
+            vectors = self._encode_all(texts, prompt, dimension, out, null, bool(show_progress_bar))
         if unknown == "error":
             check_known(vectors, texts, null)
         if normalize_embeddings:
@@ -228,7 +258,8 @@ class FastEncoder:
             texts: As for `encode`.
             options: Those of `encode`.
         """
-        return self._variant(prompt=self.model.prompts.get("query", "")).encode(texts, **options)
+        options.setdefault("prompt", self.model.prompts.get("query", ""))
+        return self.encode(texts, **options)
 
     def encode_document(self, texts: Any, **options: Any) -> NDArray[np.floating]:
         """Encode documents: the model's prompt called "document", if it has one, is put before.
@@ -237,7 +268,8 @@ class FastEncoder:
             texts: As for `encode`.
             options: Those of `encode`.
         """
-        return self._variant(prompt=self.model.prompts.get("document", "")).encode(texts, **options)
+        options.setdefault("prompt", self.model.prompts.get("document", ""))
+        return self.encode(texts, **options)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float32]:
         """Similarities of all pairs of vectors, by the measure that the model names.
@@ -253,32 +285,81 @@ class FastEncoder:
         """
         return similarities(embeddings1, embeddings2, self.model.similarity_fn_name)
 
-    def _encode(
-        self, texts: Any, out: NDArray[np.floating] | None, null: Null, show_progress_bar: bool
-    ) -> NDArray[np.floating]:
-        if isinstance(texts, str):
-            if out is not None:
-                raise ValueError("Expected out only for a list or column of texts, not for a str.")
-            return self._encoder.encode_one(texts)
-        if isinstance(texts, list) and are_few(texts):
-            vectors = self._room(len(texts), out)
-            self._encoder.encode_few(texts, vectors)
-            return vectors
-        # A list goes as it is: to make a column of it takes a third of the time of its vectors.
-        is_list = isinstance(texts, list) and set(map(type, texts)) <= {str}
-        column = texts if is_list else _column(texts, null)
-        vectors = self._room(len(column), out)
+    def _encode_one(self, text: str, dimension: int) -> NDArray[np.floating]:
+        """The vector of a text, [dimension]."""
         try:
-            self._encoder.encode_column(column, vectors, self.threads, show_progress_bar)
-        except ValueError:
-            _column(texts, null)  # says which text is not valid Unicode, if one is
+            if len(text) < _LONG_TEXT or self._takes_no_torch(len(text)):
+                return self._numpy.encode(text, dimension)
+            vectors: NDArray[np.floating] = np.empty((1, dimension), self.dtype)
+            self._torch.encode([text], vectors)
+        except UnicodeEncodeError:
+            _column([text], "error")  # says it in a sentence
             raise
+        vector: NDArray[np.floating] = vectors[0]
+        return vector
+
+    def _encode_all(
+        self,
+        texts: Any,
+        prompt: str,
+        dimension: int,
+        out: NDArray[np.floating] | None,
+        null: Null,
+        show_progress_bar: bool,
+    ) -> NDArray[np.floating]:
+        """The vectors of a list or column of texts, [N, dimension]."""
+        # A list is tried as it is: to make a column of it takes a third of the time of its vectors.
+        # If it holds anything but valid texts, the column says what is wrong, or mends it.
+        if isinstance(texts, list) and null == "error":
+            vectors = self._vectors(len(texts), dimension, out)
+            with contextlib.suppress(TypeError, ValueError):
+                self._write_vectors(texts, vectors, prompt, self.threads, show_progress_bar)
+                return vectors
+        column = _column(texts, null)
+        vectors = self._vectors(len(column), dimension, out)
+        self._write_vectors(column, vectors, prompt, self.threads, show_progress_bar)
         return vectors
 
-    def _room(self, n: int, out: NDArray[np.floating] | None) -> NDArray[np.floating]:
-        """Where the vectors of n texts are written, [n, D]: `out`, if it is given and fits."""
-        shape = (n, self.dimension)
-        return np.empty(shape, self.dtype) if out is None else check_out(out, shape, self.dtype)
+    def _vectors(
+        self, n: int, dimension: int, out: NDArray[np.floating] | None
+    ) -> NDArray[np.floating]:
+        """The array for n vectors, [n, dimension]: `out`, if it is given and fits."""
+        if out is None:
+            return np.empty((n, dimension), self.dtype)
+        if not isinstance(out, np.ndarray):
+            raise ValueError(f"Expected out to be a numpy array, but got {type(out).__name__}.")
+        if out.shape != (n, dimension) or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"Expected out to be a contiguous {self.dtype} array of the shape "
+                f"{(n, dimension)}, but got {out.dtype} of the shape {out.shape}."
+            )
+        return out
+
+    def _write_vectors(
+        self,
+        texts: list[str] | pa.ChunkedArray,
+        vectors: NDArray[np.floating],
+        prompt: str,
+        threads: int = 1,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Write the vectors of texts [N] to `vectors`, [N, dimension]."""
+        if len(texts) <= _FEW_TEXTS or "torch" not in sys.modules:
+            size = sum(map(len, texts)) if isinstance(texts, list) else texts.nbytes
+            few = len(texts) <= _FEW_TEXTS and size < _FEW_CHARACTERS
+            if few or self._takes_no_torch(size):
+                strings = texts if isinstance(texts, list) else texts.to_pylist()
+                for row, text in enumerate(strings):
+                    vectors[row] = self._numpy.encode(prompt + text, vectors.shape[1])
+                return
+        self._torch.encode(texts, vectors, prompt, threads, show_progress_bar)
+
+    def _takes_no_torch(self, n_bytes: int) -> bool:
+        """Say whether torch is not loaded, and this many more bytes of text do not repay that."""
+        if "torch" in sys.modules:
+            return False
+        self._bytes_left -= n_bytes
+        return self._bytes_left >= 0
 
     def encode_to(
         self,
@@ -328,7 +409,7 @@ class FastEncoder:
         format: OutputFormat = "npy",
         unknown: Unknown = "zero",
     ) -> Written:
-        """The same, into a stream open in binary mode.
+        """Encode texts into a stream that is open in binary mode.
 
         Args:
             texts: Columns of texts, or rows as `TextReader` gives them.
@@ -339,7 +420,7 @@ class FastEncoder:
         from st_static.encode.encode_files import encode_batches
 
         return encode_batches(
-            self._encoder.encode_column,
+            functools.partial(self._write_vectors, prompt=self.model.prompt),
             self.threads,
             texts,
             stream,
@@ -363,3 +444,49 @@ def _nameable(texts: Any, null: Null, unknown: UnknownInArray) -> Any:
     check_null(null)
     check_unknown_in_array(unknown)
     return list(texts) if unknown == "error" and isinstance(texts, Iterator) else texts
+
+
+def _check_format(dtype: str) -> None:
+    if dtype not in get_args(TableFormat):
+        raise ValueError(f"Expected the dtype float32, float16 or int8, but got {dtype!r}.")
+
+
+def _check_positive(name: str, number: int | None) -> None:
+    if number is None:
+        return
+    check_type(number, Integral, f"a whole number as {name}")
+    if number < 1:
+        raise ValueError(f"Expected a positive {name}, but got {number}.")
+
+
+def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
+    """A table in a format; one that is mapped stays as it is."""
+    if dtype == "int8":
+        if isinstance(table, Int8Table):
+            return table
+        return Int8Table.of(table.__getitem__, table.shape, widths)
+    if not isinstance(table, np.memmap):
+        return in_format(np.asarray(table), np.dtype(dtype))
+    if not np.can_cast(table.dtype, dtype, "safe"):
+        raise ValueError(
+            f"The table is stored as {table.dtype}, so it cannot be mapped as {dtype}. Take "
+            f"dtype={str(table.dtype)!r}, or leave out mmap."
+        )
+    return table
+
+
+def loaded_encoder(model: str, **options: Any) -> FastEncoder:
+    """A model that a process keeps for work that comes piece by piece; a replaced one is reloaded.
+
+    Args:
+        model: A folder or Hub id.
+        options: Those of `FastEncoder.from_pretrained`.
+    """
+    folder = Path(model)
+    status = folder.stat() if folder.is_dir() else None
+    return _loaded(model, status and (status.st_ino, status.st_mtime_ns), **options)
+
+
+@functools.lru_cache(_KEPT_MODELS)
+def _loaded(model: str, version: tuple[int, int] | None, **options: Any) -> FastEncoder:
+    return FastEncoder.from_pretrained(model, **options)

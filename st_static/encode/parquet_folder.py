@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from st_static.addresses import without_secrets
-from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.loaded import loaded_encoder
+from st_static.encode.fast_encoder import FastEncoder, loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
 from st_static.encode.unknown import Unknown
 from st_static.files import check_folder

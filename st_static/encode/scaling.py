@@ -1,4 +1,4 @@
-"""What becomes of the sums of rows: their mean, a head, and a length for each segment."""
+"""From the sums of rows to vectors: the mean, a head, and a length for each segment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
-# So many vectors are scaled at a time: their copies in float32 stay in the cache.
+# Scale this many vectors at a time: their copies in float32 stay in the cache.
 _SCALED_VECTORS = 512
 
 
@@ -70,7 +70,7 @@ class Scaling:
         out.copy_(sums[:, : out.shape[1]])
 
     def scale_one(self, vector: NDArray[np.float32], n_rows: int) -> None:
-        """Scale one vector, the sum of so many rows, in place, [width]."""
+        """Scale one vector, the sum of `n_rows` rows, in place, [width]."""
         if not self.segments:
             vector /= max(1, n_rows)
         if self._layers:

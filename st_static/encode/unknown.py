@@ -53,7 +53,7 @@ def check_unknown(unknown: str, output_format: str = "parquet") -> None:
 
 
 def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which of vectors [B, D] are zeros, [B].
+    """Find the vectors that are zeros, [B, D] -> [B].
 
     Example:
         >>> are_zeros(np.array([[0, 1], [0, 0]])).tolist()

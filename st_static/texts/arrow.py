@@ -49,7 +49,7 @@ def bytes_of_strings(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uin
 
 
 def begin_characters(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which bytes of UTF-8 begin a character, [bytes]."""
+    """Find the bytes of UTF-8 that begin a character, [bytes]."""
     begins: NDArray[np.bool_] = (data & 0xC0) != 0x80
     return begins
 
@@ -65,12 +65,12 @@ def numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def mask(array: pa.Array) -> NDArray[np.bool_]:
-    """A boolean array without nulls as one of numpy, [B]."""
+    """Convert an Arrow boolean array without nulls to numpy, [B]."""
     return numbers(array.cast(pa.uint8())).view(np.bool_)
 
 
 def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
-    """Which texts [B] contain one of the strings, [B].
+    """Find the texts [B] that contain one of the strings, [B].
 
     Example:
         >>> contain_any(pa.array(["a b", "b"]), ["a", "c"]).tolist()
@@ -83,7 +83,7 @@ def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def of_mask(values: NDArray[np.bool_]) -> pa.Array:
-    """A boolean array of one of numpy, [B].
+    """Convert booleans of numpy to Arrow, [B].
 
     Example:
         >>> of_mask(np.array([True, False])).to_pylist()
@@ -106,7 +106,7 @@ def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.Fixed
 
 
 def rows_where(table: Batch, kept: NDArray[np.bool_]) -> Batch:
-    """Those rows of a table or batch [B] that are to be kept; also where a column holds views.
+    """Keep some rows of a table or batch [B], also where a column holds views.
 
     Example:
         >>> views = pa.table({"text": pa.array(["a", "b", "c"], pa.string_view())})

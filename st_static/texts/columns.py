@@ -53,7 +53,7 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Whether a column of a type holds text: strings, also in a dictionary, or nothing at all."""
+    """Check that a column of a type holds text: strings, also in a dictionary, or nothing."""
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
     return bool(
@@ -169,14 +169,14 @@ def _text(value: Any, position: int) -> str | None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value stands for a missing text: None, and NaN or NA as in pandas."""
+    """Check whether a value stands for a missing text: None, and NaN or NA as in pandas."""
     if value is None or (isinstance(value, float) and value != value):
         return True
     return type(value).__name__ in ("NAType", "NaTType")
 
 
 def is_broken(text: str) -> bool:
-    """Whether a text holds half of a surrogate pair."""
+    """Check whether a text holds half of a surrogate pair."""
     try:
         if not text.isascii():
             text.encode()

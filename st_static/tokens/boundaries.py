@@ -1,4 +1,4 @@
-"""Where a tokenizer's texts can be cut without changing their tokens, from its own description.
+"""Find where a tokenizer's texts can be cut without changing their tokens.
 
 A tokenizer normalises a text, splits it into words, and splits each word into tokens. It can be
 run on pieces of a text where no step looks across the cuts:
@@ -26,7 +26,7 @@ from typing import Any
 
 Part = dict[str, Any]
 
-# What lower-casing by the rules of most languages leaves of İ, beside i.
+# Lower-casing İ by the rules of most languages leaves this, beside i.
 DOT_ABOVE_I = "(?<=i)\N{COMBINING DOT ABOVE}"
 _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Precompiled"}
 # These may make, or strip, white space: only for pre-tokenizers that drop it.
@@ -38,14 +38,14 @@ _INNER_SPLITTERS = {"Punctuation", "Digits"}
 _AT_SPACES = re.compile(rb" ")
 _BEFORE_SPACES = re.compile(rb"(?<=[!-~]) ")
 _BETWEEN_LETTERS = re.compile(rb"(?<=[!-~]) (?=[!-~\xc3\xd0\xd1\xe4-\xe9])")
-# Where each punctuation character is a word: also after a full stop or comma of Chinese and
+# If each punctuation character is a word: also after a full stop or comma of Chinese and
 # Japanese, before an ideograph or hiragana.
 AFTER_PUNCTUATION = re.compile(rb" |(?<=\xe3\x80[\x81\x82])(?:[\xe4-\xe9]|\xe3\x81[\x81-\xbf])")
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Where a tokenizer's texts can be cut.
+    """The places at which a tokenizer's texts can be cut.
 
     Attributes:
         border: Finds the places, each before the bytes that it matches; None if there are none.
@@ -78,7 +78,7 @@ def boundaries_of(description: Part) -> Boundaries:
 
 
 def _keeps_places(normalizer: Part) -> bool:
-    """Whether a normaliser only puts one visible character in the place of another."""
+    """Check that a normaliser only replaces one visible character by another."""
     if normalizer["type"] != "Replace":
         return False
     strings = normalizer["pattern"].get("String", ""), normalizer["content"]
@@ -87,7 +87,7 @@ def _keeps_places(normalizer: Part) -> bool:
 
 
 def _stays_visible(content: str, normalizers: set[str]) -> bool:
-    """Whether an added token is surely without white space after normalisation."""
+    """Check that an added token has no white space after normalisation."""
     visible = all("!" <= character <= "~" for character in content)
     return visible and normalizers.isdisjoint(["Precompiled", "Replace"])
 
@@ -102,7 +102,7 @@ def flat(part: Part | None, members: str) -> list[Part]:
 
 
 def _border_of(pre_tokenizers: list[Part]) -> re.Pattern[bytes] | None:
-    """Where the pre-tokenizers allow a cut."""
+    """The places at which the pre-tokenizers allow a cut."""
     kinds = [part["type"] for part in pre_tokenizers]
     if any(kind in _SPACE_SPLITTERS for kind in kinds):
         first = min(i for i, kind in enumerate(kinds) if kind in _SPACE_SPLITTERS)
@@ -119,14 +119,14 @@ def _border_of(pre_tokenizers: list[Part]) -> re.Pattern[bytes] | None:
 
 
 def _splits_inside(part: Part) -> bool:
-    """Whether a split inside a chunk depends on that chunk alone."""
+    """Check that a split inside a chunk depends on that chunk alone."""
     if part["type"] == "Split":
         return " " not in part["pattern"].get("String", " ") and not part["invert"]
     return part["type"] in _INNER_SPLITTERS | _SPACE_SPLITTERS
 
 
 def _works_without_spaces(part: Part) -> bool:
-    """The same, for a step that sees pieces without white space only."""
+    """Check the same of a step that sees only pieces without white space."""
     if part["type"] == "Metaspace":  # with "first", only the text's first piece gets a prefix
         return bool(part.get("prepend_scheme", "always") != "first")
     # A pattern is looked for in each piece by itself, whatever it says of what stands around.
@@ -134,7 +134,7 @@ def _works_without_spaces(part: Part) -> bool:
 
 
 def _is_local(part: Part, border: re.Pattern[bytes]) -> bool:
-    """Whether a normaliser gives of a chunk what it gives of it within its text."""
+    """Check that a normaliser changes a chunk as it changes it within its text."""
     kind = part["type"]
     if kind in _NORMALIZERS:
         return True

@@ -79,7 +79,7 @@ class FastTokenizer:
 
     Attributes:
         tokenizer: The same.
-        max_tokens: How many tokens it leaves of a text; None if it does not truncate.
+        max_tokens: The number of tokens to which it truncates a text; None if it does not.
 
     Example:
         >>> from st_static.model.tokenizer import build_tokenizer
@@ -223,14 +223,14 @@ class FastTokenizer:
         pieces = arrow.strings_of_bytes(bounds, data)
         start = 0
         while start < len(pieces):
-            # As many as have few bytes, at least one.
+            # Take at least one piece.
             stop = np.searchsorted(bounds, bounds[start] + _BYTES_AT_A_TIME, side="right") - 1
             stop = max(start + 1, int(stop))
             yield self._encode(pieces.slice(start, stop - start))
             start = stop
 
     def _cuts(self, texts: pa.Array) -> NDArray[np.int64]:
-        """Where long ones of texts [B] are cut, counted in the bytes of all of them."""
+        """The places at which long texts are cut, counted in the bytes of all texts [B]."""
         from st_static.texts import arrow
 
         border = self._boundaries.border

@@ -48,12 +48,12 @@ def encode_batch(tokenizer: Tokenizer, texts: list[str]) -> Ragged:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an error is a panic: the class has no module from which it could be imported."""
+    """Recognise a panic: its class has no module from which it could be imported."""
     return type(error).__name__ == "PanicException" and not isinstance(error, Exception)
 
 
 def panic_told(error: BaseException, name: str | None = None) -> str:
-    """What to say of a panic of a tokenizer, that of the named model."""
+    """The message for a panic in the tokenizer of the named model."""
     whose = f"The tokenizer of {name}" if name else "A tokenizer"
     reason = " ".join(str(error).split()).rstrip(".")
     return (

@@ -19,8 +19,8 @@ from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of,
 from st_static.tokens.unigram_cuts import UnigramCuts, unigram_cuts
 from st_static.tokens.unigram_viterbi import UnigramViterbi
 
-# The library is as fast with fewer parts, and its model with longer ones: steps of the search are
-# as many as the longest has characters, however few are so long.
+# With fewer parts the library is as fast, and with longer ones its model is: the search takes a
+# step for each character of the longest part.
 _FEWEST = 64
 _LONGEST = 40
 # To cut fewer bytes takes longer than the tokenizer itself.
@@ -102,7 +102,7 @@ class UnigramTokenizer:
     def _search(
         self, parts: pa.Array, inside: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], Ragged]:
-        """Which parts [P] are left to the library, and the ids of the others, [others rows]."""
+        """The parts [P] that are left to the library, and the ids of the others, [others rows]."""
         offsets, data = arrow.bytes_of_strings(parts)
         lengths = np.diff(offsets_of(arrow.begin_characters(data))[offsets])
         points, is_word = self._cuts.normalised(arrow.code_points(data))

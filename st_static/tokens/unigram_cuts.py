@@ -1,4 +1,4 @@
-"""Where texts can be cut for a Unigram tokenizer, inside of words too.
+"""Cut texts for a Unigram tokenizer where its ids stay the same, inside of words too.
 
 In Japanese or Chinese the strings between spaces are whole sentences, which do not come again. Two
 more places are exact for a Unigram model, which takes the pieces with the largest sum of scores:
@@ -41,9 +41,9 @@ _UNSEEN, _OPAQUE, _SPACE, _PUNCTUATION, _UNKNOWN, _PIECE = range(6)
 # Later ones are rare ideographs, and nothing else that is common in text.
 _N_CHARACTERS = 0x20000
 _NORMALIZERS = {"Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Nmt"}
-# As SentencePiece's models have it before Metaspace.
+# The normaliser that SentencePiece's models have before Metaspace.
 _JOIN_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
-# As `Normalization` has it: characters go, or become spaces.
+# Drops control characters, and makes spaces of white space.
 _CLEAN = {
     "type": "BertNormalizer",
     "clean_text": True,
@@ -53,7 +53,7 @@ _CLEAN = {
 }
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
-# Slots for each string: what is in another's slot is taken for something that pieces hold.
+# Slots for each string: one that shares the slot of another counts as held by a piece.
 _SLOTS, _FEWEST_BITS = 32, 16
 _FACTORS = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 # A letter that nothing is normalised to: it stands beside others to see what is split off.
@@ -61,7 +61,7 @@ _LETTER = "\U0010fffd"
 
 
 def unigram_cuts(tokenizer: Tokenizer, description: Part) -> UnigramCuts | None:
-    """What cuts texts inside of words for a tokenizer.
+    """Make the object that cuts a tokenizer's texts inside of words.
 
     Args:
         tokenizer: The tokenizer.
@@ -84,7 +84,7 @@ def unigram_cuts(tokenizer: Tokenizer, description: Part) -> UnigramCuts | None:
 
 
 def exact_characters(scores: list[float]) -> int:
-    """Of how many characters the scores add up without rounding, in any order.
+    """The number of characters whose scores add up without rounding, in any order.
 
     Example:
         >>> exact_characters([-1.5, -7.25]) > 10**14, exact_characters([-0.1])
@@ -97,7 +97,7 @@ def exact_characters(scores: list[float]) -> int:
 
 
 def _splits_at_words(description: Part) -> bool:
-    """Whether the pre-tokenizer is one of those whose words `UnigramCuts` finds."""
+    """Check that `UnigramCuts` finds the words of the pre-tokenizer."""
     parts = flat(description["pre_tokenizer"], "pretokenizers")
     if not parts or parts[-1]["type"] != "Metaspace" or not parts[-1].get("split", True):
         return False
@@ -111,7 +111,7 @@ def _splits_at_words(description: Part) -> bool:
 
 
 def _acts_on_characters(description: Part) -> bool:
-    """Whether each normaliser acts on characters, and on the combining marks after them."""
+    """Check that each normaliser acts on characters, and on the combining marks after them."""
     drops_spaces = len(flat(description["pre_tokenizer"], "pretokenizers")) > 1
     return all(
         part["type"] in _NORMALIZERS or part == (_CLEAN if drops_spaces else _JOIN_SPACES)
@@ -175,7 +175,7 @@ class UnigramCuts:
     def normalised(
         self, characters: NDArray[np.uint32]
     ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-        """What normalisation makes of characters [N] that were in texts.
+        """Normalise characters [N] that were in texts.
 
         Returns:
             The code points of what they become, 0 where that is not surely one character inside of
@@ -196,7 +196,7 @@ class UnigramCuts:
         return kinds
 
     def _word_starts(self, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Before which characters [N] of a text a word begins for sure."""
+        """The characters [N] at which a word begins for sure."""
         border = kinds == _SPACE
         if self._drops_spaces:
             border |= kinds == _PUNCTUATION
@@ -212,7 +212,7 @@ class UnigramCuts:
         kinds: NDArray[np.uint8],
         is_start: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
-        """Before which characters [N] a piece begins for sure, but no word."""
+        """The characters [N] at which a piece begins for sure, but no word."""
         held = self._held.over_borders([np.take(table, characters) for table in self._hashes])
         known = kinds == _PIECE
         is_inside = np.zeros(len(kinds), np.bool_)
@@ -238,7 +238,7 @@ class UnigramCuts:
             self._kinds[character] = kind  # last, for other threads go by it
 
     def _becomes(self, text: str) -> str:
-        """What normalisation makes of a character; nothing if it may act across characters."""
+        """Normalise a character; empty if normalisation may act across characters."""
         for normalizer in self._normalizers:
             if not text or not _begins_apart(text[0]):
                 return ""
@@ -248,7 +248,7 @@ class UnigramCuts:
         return "" if joins else text
 
     def _split_framed(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """How the pre-tokenizer splits each text with a letter before and after it."""
+        """Split each text with a letter before and after it by the pre-tokenizer."""
         framed = " ".join(f"{_LETTER}{text}{_LETTER}" for text in texts)
         words: list[str] = []
         for word, _ in self._pre_tokenizer.pre_tokenize_str(framed):
@@ -278,7 +278,7 @@ def _each(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Nor
 
 
 def _begins_apart(character: str) -> bool:
-    """Whether a character never combines with one before it, and does not change places with it."""
+    """Check that a character never combines with the one before it, nor changes places with it."""
     category = unicodedata.category(character)
     return category[0] != "M" and category != "Cn" and character not in _second_ones()
 
@@ -293,7 +293,7 @@ def _second_ones() -> frozenset[str]:
 
 
 class _Held:
-    """Which characters stand side by side in pieces: by hashes, so sometimes more than do.
+    """The characters that stand side by side in pieces: by hashes, so sometimes too many.
 
     A piece lies over the border of two characters if it is these two, or if it holds them and the
     character before or after them. Before the first character of a word the mark of a word may
@@ -308,7 +308,7 @@ class _Held:
         self._pairs, self._triples = (self._filled(strings) for strings in (pairs, triples))
 
     def hashes(self, texts: list[str]) -> NDArray[np.uint64]:
-        """Of what characters become [n], as the first, second and third one of a few, [3, n]."""
+        """Hashes of normalised characters [n] in the first, second and third place, [3, n]."""
         first, last = (
             np.fromiter((ord(text[end]) for text in texts), np.uint64, len(texts))
             for end in (0, -1)
@@ -316,7 +316,7 @@ class _Held:
         return np.stack(list(map(self._hash, (last, first, first), _FACTORS)))
 
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
-        """Whether a piece may lie over the border before each character but the first, [N - 1].
+        """Find the borders that a piece may span, before each character but the first, [N - 1].
 
         Args:
             hashes: First, second and third ones of each character, [N].
@@ -340,6 +340,6 @@ class _Held:
         return table
 
     def _hash(self, points: NDArray[np.uint64] | np.uint64, factor: int) -> Any:
-        """Numbers of so many bits for code points."""
+        """Hash code points to numbers of `bits` bits."""
         low = points * np.uint64(factor) & np.uint64(0xFFFFFFFF)
         return low >> np.uint64(32 - self._bits)

@@ -34,7 +34,7 @@ PENALTY = 10.0
 """An unknown character has the smallest score less this."""
 _POINT_BITS = np.uint64(21)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio
-# So many characters at a time, whose arrays stay in the processor's cache.
+# Search this many characters at a time: their arrays stay in the processor's cache.
 _CHARACTERS_AT_A_TIME = 65_536
 # Node 0 is the root, before the first character. As a token it is an unknown character.
 _ROOT = _UNKNOWN = 0
@@ -119,7 +119,7 @@ class UnigramViterbi:
         return Ragged(self._ids[nodes[is_end]], bounds)
 
     def _edges(self, columns: _Columns, points: NDArray[np.uint32]) -> _Edges:
-        """Where pieces and unknown characters lie in strings of these characters [N]."""
+        """The places of pieces and unknown characters in strings of these characters [N]."""
         n = len(points)
         in_columns = np.zeros(n + 1, np.uint32)
         in_columns[columns.places] = points
@@ -140,7 +140,7 @@ class UnigramViterbi:
     def _best_pieces(
         self, columns: _Columns, edges: _Edges
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Whether a piece of the best ones ends at each place [N], and which."""
+        """The places [N] at which one of the best pieces ends, and which piece."""
         n = len(columns.places)
         order = np.argsort(columns.steps[edges.starts], kind="stable")
         before = columns.previous[edges.starts][order]
@@ -165,7 +165,7 @@ class UnigramViterbi:
         return is_end, nodes[chosen]
 
     def _left(self, ids: Ragged) -> NDArray[np.bool_]:
-        """Which strings have unknown characters in a row, or any if they are an error, [P]."""
+        """The strings with unknown characters in a row, or any if they are an error, [P]."""
         unknown = ids.values == (-1 if self._unknown_id is None else self._unknown_id)
         if self._unknown_id is not None:
             unknown[1:] &= unknown[:-1]
@@ -224,7 +224,7 @@ class _Edges(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Where the N characters of strings lie in columns.
+    """The places in columns of the N characters of strings.
 
     Attributes:
         places: The place of each character, [N].
@@ -242,7 +242,7 @@ class _Columns(NamedTuple):
 
     @staticmethod
     def of(lengths: NDArray[np.int64]) -> _Columns:
-        """The columns for strings of so many characters, at least one and less than 2^16, [P]."""
+        """The columns for strings of these lengths, at least one and less than 2^16, [P]."""
         rank = np.empty(len(lengths), np.int64)
         rank[np.argsort(-lengths, kind="stable")] = np.arange(len(lengths))
         heights = len(lengths) - np.cumsum(np.bincount(lengths))[:-1]

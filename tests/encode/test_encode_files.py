@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.encode import lazy_encoder, table_encoder
+from st_static.encode import fast_encoder, torch_backend
 from st_static.encode.encode_files import batches
 from st_static.encode.file_names import check_target
 from st_static.model.static_model import StaticModel
@@ -33,7 +33,7 @@ def encoder(student):
 def small_batches(monkeypatch):
     monkeypatch.setattr(file_rows, "BATCH_TEXTS", 5)
     for name in ("_FEW_TEXTS", "_LONG_TEXT"):  # torch encodes all of them
-        monkeypatch.setattr(lazy_encoder, name, -1)
+        monkeypatch.setattr(fast_encoder, name, -1)
 
 
 @pytest.mark.parametrize("as_column", [list, iter, pa.array])
@@ -49,7 +49,7 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(table_encoder, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
+    monkeypatch.setattr(torch_backend, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
     table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
     encoder = FastEncoder(StaticModel(student, table, normalize=True), threads=threads)
     texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]

@@ -1,6 +1,7 @@
 """FastEncoder gives sentence-transformers' vectors, whatever the model and the texts."""
 
 import concurrent.futures
+import itertools
 import json
 import pickle
 import shutil
@@ -22,7 +23,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder
-from st_static.encode import lazy_encoder, table_encoder
+from st_static.encode import fast_encoder, torch_backend
 from st_static.model.export import export_model
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
@@ -41,7 +42,7 @@ def path(request):
     most = sys.maxsize if request.param == "one by one" else -1
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_FEW_TEXTS", "_FEW_CHARACTERS", "_LONG_TEXT"):
-            patch.setattr(lazy_encoder, name, most)
+            patch.setattr(fast_encoder, name, most)
         yield request.param
 
 
@@ -107,7 +108,7 @@ def test_arbitrary_texts(pair, texts):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_blocks_and_threads_change_nothing(ours, sentences, monkeypatch, threads):
     expected = reference(ours, sentences * 3)
-    monkeypatch.setattr(table_encoder, "_BLOCK_TEXTS", 7)
+    monkeypatch.setattr(torch_backend, "_BLOCK_TEXTS", 7)
     encoder = FastEncoder.from_pretrained(ours, threads=threads)
     np.testing.assert_allclose(encoder.encode(sentences * 3), expected, atol=1e-6)
     chunks = pa.chunked_array([sentences, [], sentences * 2])
@@ -216,10 +217,14 @@ def test_queries_and_documents(ours, tmp_path, sentences, default, prompts):
         FastEncoder.from_pretrained(folder),
     )
     for name in ("encode_query", "encode_document", "encode", "encode_query"):
-        for texts in (sentences, sentences[0]):
-            expected = getattr(model, name)(texts, truncate_dim=5)
-            found = getattr(encoder, name)(texts, truncate_dim=5)
+        for texts, options in itertools.product(
+            (sentences, sentences[0]), ({"truncate_dim": 5}, {"prompt": "the dog "})
+        ):
+            expected = getattr(model, name)(texts, **options)
+            found = getattr(encoder, name)(texts, **options)
             np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(TypeError, match="Expected a str as prompt, but got 3"):
+        encoder.encode(sentences, prompt=3)
 
 
 @pytest.mark.parametrize("measure", ["cosine", "dot", "euclidean", "manhattan"])
@@ -288,7 +293,7 @@ def test_few_texts_and_columns_agree_in_vectors_and_errors(pair, values, null, u
 
     def outcome(few):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lazy_encoder, "_FEW_TEXTS", few)
+            patch.setattr(fast_encoder, "_FEW_TEXTS", few)
             try:
                 return encoder.encode(values, null=null, unknown=unknown)
             except (TypeError, ValueError) as error:
@@ -371,8 +376,7 @@ def test_long_texts_are_added_up_piece_by_piece(ours, other, sentences, monkeypa
         expected = encoder.encode([text, "the", *["a"] * 9])
         monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 90)
         monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 20)
-        monkeypatch.setattr(table_encoder, "_LONG_BYTES", 90)
-        monkeypatch.setattr(table_encoder, "_BLOCK_BYTES", 30)
+        monkeypatch.setattr(torch_backend, "_BLOCK_BYTES", 30)
         found = encoder.encode([text, "the", *["a"] * 9])
         atol = 1e-6 if dtype == "float32" else 2e-3
         np.testing.assert_allclose(found, expected, atol=atol)
@@ -386,8 +390,7 @@ def test_a_long_text_is_truncated_as_a_short_one(ours, sentences, monkeypatch):
     encoder = FastEncoder(model)
     expected = encoder.encode([text, *["a"] * 40])[0]
     np.testing.assert_allclose(expected, encoder.encode(text[:40]), atol=1e-6)
-    monkeypatch.setattr(table_encoder, "_LONG_BYTES", 90)
-    monkeypatch.setattr(table_encoder, "_BLOCK_BYTES", 30)
+    monkeypatch.setattr(torch_backend, "_BLOCK_BYTES", 30)
     np.testing.assert_allclose(encoder.encode([text, *["a"] * 40])[0], expected, atol=1e-6)
 
 

@@ -14,7 +14,7 @@ from installs import hide
 from safetensors.numpy import load_file, save_file
 
 from st_static import FastEncoder
-from st_static.encode import lazy_encoder
+from st_static.encode import fast_encoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.int8_table import Int8Table, quantize_rows
@@ -59,7 +59,7 @@ def encoders(folders):
 def encode(encoder, texts, few):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_FEW_TEXTS", "_FEW_CHARACTERS", "_LONG_TEXT"):
-            patch.setattr(lazy_encoder, name, sys.maxsize if few else -1)
+            patch.setattr(fast_encoder, name, sys.maxsize if few else -1)
         return encoder.encode(texts)
 
 
@@ -191,8 +191,8 @@ def test_first_vectors_need_neither_torch_nor_pyarrow(folders, tmp_path):
 COUNT = """
 import sys
 from st_static import FastEncoder
-from st_static.encode import lazy_encoder
-lazy_encoder._BYTES_WITHOUT_TORCH = 30_000
+from st_static.encode import fast_encoder
+fast_encoder._BYTES_WITHOUT_TORCH = 30_000
 encoder = FastEncoder.from_pretrained(sys.argv[1])
 texts = ["the ship"] * 1_000  # 8 bytes each
 for _ in range(3):

@@ -1,0 +1,190 @@
+"""Many texts to the vectors of a static model, with torch: in blocks, for several threads."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from st_static.encode.scaling import Scaling
+from st_static.forks import unblock_torch
+from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
+from st_static.texts import arrow
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.ragged import Ragged
+
+# A thread encodes at most this many texts and bytes at a time, into at most this many numbers:
+# 24 MB of float32. Texts of more bytes are added up part by part.
+_BLOCK_TEXTS = 8_192
+_BLOCK_BYTES = 4_000_000
+_BLOCK_NUMBERS = 6_000_000
+# Estimate the length of a list's texts from this many: to look at all takes a tenth of the time of
+# their vectors, and holds up the other threads.
+_SAMPLE = 1_000
+# Add up and scale this many numbers at a time: half a megabyte stays in the second-level cache.
+_SUMMED_NUMBERS = 131_072
+
+
+class _Block(NamedTuple):
+    """Neighbouring texts, a list or Arrow array, of which the first is text number `start`."""
+
+    start: int
+    texts: list[str] | pa.Array
+
+
+class TorchBackend:
+    """Adds up and scales the rows of texts' tokens; several threads may use it at a time.
+
+    Args:
+        tokenize: The model's tokenizer.
+        rows: Its table [V, width], in the number format of the vectors, or in int8.
+        scaling: What becomes of sums.
+    """
+
+    def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
+        self._tokenize, self._rows, self._scaling = tokenize, rows, scaling
+        self._width: int = rows.shape[1]
+        unblock_torch()
+        self._most_rows = _most_rows(rows)
+
+    def encode(
+        self,
+        texts: list[str] | pa.ChunkedArray,
+        vectors: NDArray[np.floating],
+        prompt: str = "",
+        threads: int = 1,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Write the vectors of texts [N], each behind the prompt, to `vectors`.
+
+        Args:
+            texts: The texts.
+            vectors: [N, D], of the table's number format; D may be less than the table's width.
+            prompt: What is put before each text.
+            threads: Number of threads.
+            show_progress_bar: Whether to show a progress bar over the texts.
+
+        Raises:
+            TypeError: A text is no str.
+            ValueError: A text is not valid Unicode.
+        """
+        unblock_torch()
+        blocks = list(_blocks(texts, threads, self._width))
+
+        def encode_block(block: _Block) -> None:
+            some = block.texts
+            if prompt:
+                strings = some if isinstance(some, list) else some.to_pylist()
+                some = [prompt + text for text in strings]
+            self._encode_block(some, torch.from_numpy(vectors[block.start :][: len(some)]))
+
+        with contextlib.ExitStack() as stack:
+            done: Iterator[None]
+            if len(blocks) == 1 or threads == 1:
+                done = map(encode_block, blocks)
+            else:
+                pool = ThreadPoolExecutor(threads, initializer=_stay_in_this_thread)
+                done = stack.enter_context(pool).map(encode_block, blocks)
+            if not show_progress_bar:
+                deque(done, maxlen=0)
+                return
+            from tqdm.auto import tqdm
+
+            bar = stack.enter_context(tqdm(total=len(texts), unit=" texts", unit_scale=True))
+            for block, _ in zip(blocks, done, strict=True):
+                bar.update(len(block.texts))
+
+    @torch.inference_mode()
+    def _encode_block(self, texts: list[str] | pa.Array, out: torch.Tensor) -> None:
+        """Write the vectors of texts [B] to `out`, [B, D]."""
+        is_large = _size(texts) > _BLOCK_BYTES
+        if is_large and len(texts) > 1:
+            half = len(texts) // 2
+            self._encode_block(texts[:half], out[:half])
+            self._encode_block(texts[half:], out[half:])
+        elif is_large and self._tokenize.max_tokens is None:
+            sums, n_tokens = torch.zeros(1, self._width), 0
+            text = arrow.strings(texts) if isinstance(texts, list) else texts
+            for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
+                n_tokens += len(ids.values)
+                sums += self._sums(ids).sum(dim=0)
+            # Scaled once: the mean is that of the whole text, not of its parts' means.
+            self._scaling.write(sums, torch.tensor([n_tokens]), out)
+        else:
+            ids = self._tokenize(texts)
+            step = max(1, _SUMMED_NUMBERS // self._width)
+            for start in range(0, len(out), step):
+                some = ids.rows(start, start + step)
+                lengths = torch.from_numpy(some.lengths)
+                self._scaling.write(self._sums(some), lengths, out[start : start + step])
+
+    def _sums(self, ids: Ragged) -> torch.Tensor:
+        """Sums of the rows of token ids [B rows], [B, width] in float32."""
+        if ids.lengths.max(initial=0) > self._most_rows:
+            pieces, text_of_piece = ids.cut(self._most_rows)
+            sums = torch.zeros(len(ids.lengths), self._width)
+            return sums.index_add_(0, torch.from_numpy(text_of_piece), self._sums(pieces))
+        values = torch.from_numpy(ids.values)
+        starts = torch.from_numpy(ids.offsets[:-1].astype(np.int32))
+        if isinstance(self._rows, Int8Table):
+            add = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
+            segments = map(torch.from_numpy, self._rows.packed)
+            return torch.cat([add(segment, values, starts) for segment in segments], dim=1)
+        sums = F.embedding_bag(values, torch.from_numpy(self._rows), starts, mode="sum")
+        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
+        return sums.float()
+
+
+def _most_rows(rows: Table) -> int:
+    """The number of rows that can be added up before their sum is too large, or rounded too often.
+
+    Sums have the table's format: in float16, those of many rows would be too large.
+    """
+    if isinstance(rows, Int8Table):
+        return ROWS_IN_A_SUM
+    if rows.dtype != np.float16:
+        return 2**31  # more than any text has
+    smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))
+    return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
+
+
+def _blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
+    """Cut texts into blocks, the same number for each thread if there are many."""
+    start = 0
+    most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
+    blocks_of_thread = max(1, -(-len(texts) // (threads * most)))
+    size = min(most, max(1024, -(-len(texts) // (threads * blocks_of_thread))))
+    for part in [texts] if isinstance(texts, list) else texts.chunks:
+        sample = part[:: 1 + len(part) // _SAMPLE] if isinstance(part, list) else part
+        fitting = len(sample) * _BLOCK_BYTES // max(1, _size(sample))
+        step = max(1, min(size, fitting))
+        for first in range(0, len(part), step):
+            yield _Block(start + first, part[first : first + step])
+        start += len(part)
+
+
+def _size(texts: list[str] | pa.Array) -> int:
+    """About how many bytes texts have."""
+    return sum(map(len, texts)) if isinstance(texts, list) else int(texts.nbytes)
+
+
+def _stay_in_this_thread() -> None:
+    """Keep torch in the calling thread: its own threads would wait for those of the pool."""
+    torch.get_num_threads()  # in a new thread, torch sets the number when it is first asked for it
+    _openmp().limit(limits=1)
+
+
+@functools.cache
+def _openmp() -> ThreadpoolController:
+    """The controller of OpenMP's number of threads, which each calling thread has for itself."""
+    return ThreadpoolController().select(user_api="openmp")
