@@ -25,8 +25,8 @@ from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
+from st_static.model.scripts import count_words, has_unspaced
 from st_static.model.tokenizer import has_pieces
-from st_static.texts.scripts import count_words, has_unspaced
 
 logger = logging.getLogger(__name__)
 

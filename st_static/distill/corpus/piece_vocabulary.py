@@ -29,6 +29,7 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
+from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
@@ -37,7 +38,6 @@ from st_static.model.tokenizer import (
     is_punctuation,
     split_before_pieces,
 )
-from st_static.texts.scripts import UNSPACED_CHARACTERS
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 logger = logging.getLogger(__name__)

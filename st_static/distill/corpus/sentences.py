@@ -35,7 +35,7 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures, require_disk
 from st_static.files import look_again, read_json, read_table, write_json, write_table
 from st_static.languages import is_english
-from st_static.texts.scripts import count_words, share_of_letters
+from st_static.model.scripts import count_words, share_of_letters
 
 SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
 BLOCK_CHARACTERS = 8_000_000
