@@ -32,7 +32,6 @@ from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
@@ -41,6 +40,7 @@ from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.figures import draw_signed, new_axes, save
 from st_static.evaluate.models import load_model
@@ -114,7 +114,7 @@ class Kinds:
         passages = choose(fit_ones(with_new_span, keys, teacher), N_PASSAGES)
         self.of_passages = [span_of(text) for text in passages]
         self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
-        target = Target.fit(work.sentence_vectors, work.served)
+        target = Target.fit(work.sentence_vectors, work.for_words)
         encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))  # noqa: E731
         self.teacher = {kind: encode(texts) for kind, texts in self.texts.items()}
         self._span_vectors = unit_rows(encode(self.of_passages))

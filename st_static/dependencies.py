@@ -14,6 +14,8 @@ from typing import Any
 
 # A module has its own line where it differs from its room. The others need the base only.
 MODULES_WITH_EXTRAS = {
+    "st_static.cluster.ray_cluster": "cluster",
+    "st_static.cluster.ray_connection": "cluster",
     "st_static.commands.explain_tables": "publish",
     "st_static.commands.build": "build",
     "st_static.commands.publication": "build",
@@ -29,7 +31,6 @@ MODULES_WITH_EXTRAS = {
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",
     "st_static.publish": "publish",
-    "st_static.ray_cluster": "cluster",
 }
 
 

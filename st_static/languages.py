@@ -12,7 +12,7 @@ from st_static.arguments import require
 
 # A language, perhaps with its script and its region.
 _TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
-# What the Hub has for other text.
+# The Hub's tags for other text.
 _NO_LANGUAGES = {"code", "multilingual"}
 # Unicode's names of scripts by their ISO 15924 codes.
 _SCRIPTS = {

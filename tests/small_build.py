@@ -116,12 +116,12 @@ def build_in_small_shards(config: BuildConfig) -> None:
     os.setsid()
     from joblib.externals.loky import get_reusable_executor
 
+    from st_static.distill import extraction
     from st_static.distill import pipeline as recipe
-    from st_static.distill import teacher_shards
     from st_static.distill.corpus import sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
-    teacher_shards._LEAST_TOKENS = 1  # a shard is a batch
+    extraction._LEAST_TOKENS = 1  # a shard is a batch
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()

@@ -31,7 +31,7 @@ WITH_EXAMPLES = {
     "st_static.model.tokenizer",
     "st_static.distill.loss",
     "st_static.distill.sentence_pca",
-    "st_static.distill.teacher_batches",
+    "st_static.distill.teacher_pass",
     "st_static.evaluate.analysis.explain",
 }
 

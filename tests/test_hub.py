@@ -512,11 +512,11 @@ def test_a_cached_dataset_serves_without_the_hub(
     write_cached_dataset(
         "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
     )
-    corpus = Corpus(CorpusConfig(dataset="org/web"))
-    corpus.require()
-    assert list(corpus) == ["One.", "Two."]
+    for revision in (None, REVISION):
+        corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
+        assert list(corpus) == ["One.", "Two."]
     with pytest.raises(ValueError, match=r"cannot be reached .* or give local text as corpus\.fil"):
-        Corpus(CorpusConfig(dataset="org/other")).require()
+        list(Corpus(CorpusConfig(dataset="org/web", revision="9" * 40)))
     assert not constants.HF_HUB_OFFLINE
 
 

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "st_static"
 # rooms. Those import only each other.
 ROOMS = (
     "texts",
+    "cluster",
     "tokens",
     "model",
     "encode",
@@ -241,6 +242,7 @@ def test_extras_are_of_modules_that_are_there() -> None:
 
 # Private names of Python's own library and of torch; `private_name` guards those of others.
 PRIVATE_NAMES = {
+    "_exit": "os: public; ends the process at once",
     "_actions": "argparse: what a parser takes",
     "_asdict": "typing.NamedTuple: public, the underscore keeps it apart from fields",
     "_indices": "torch: the indices of a sparse tensor that is not coalesced",

@@ -73,9 +73,7 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             TypeError: X is not an array of numbers.
         """
         X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
-        n_remove, n_components = _resolve(
-            self.n_components, self.n_remove, X.shape[1], ("n_components", "n_remove"), "vectors"
-        )
+        n_remove, n_components = resolve_components(self.n_components, self.n_remove, X.shape[1])
         if len(X) < n_remove + n_components:
             raise ValueError(
                 f"Expected at least {n_remove + n_components} sentences, one a component, but got "
@@ -195,7 +193,7 @@ def reduce_table(
 def resolve_components(
     n_components: int | None, n_remove: int | str, dimension: int
 ) -> tuple[int, int]:
-    """Turn a recipe's `n_remove="auto"` and `n_components=None` into numbers.
+    """Turn `n_remove="auto"` and `n_components=None` into numbers.
 
     Returns:
         How many components are dropped, and how many are kept.
@@ -204,8 +202,18 @@ def resolve_components(
         ValueError: There are not that many.
         TypeError: They are not whole numbers.
     """
-    names = "pca.n_components", "pca.n_remove"
-    return _resolve(n_components, n_remove, dimension, names, "a teacher")
+    if n_components is not None:
+        check_type(n_components, Integral, "a whole number as n_components, or None")
+    if n_remove != "auto":
+        check_type(n_remove, Integral, 'a whole number as n_remove, or "auto"')
+    dropped = dimension // 100 if n_remove == "auto" else int(n_remove)
+    kept = dimension - dropped if n_components is None else n_components
+    if dropped < 0 or kept < 1 or dropped + kept > dimension:
+        raise ValueError(
+            f"n_components = {kept} and n_remove = {dropped} do not fit vectors of dimension "
+            f"{dimension}: together they must be at most {dimension}, the first at least 1."
+        )
+    return dropped, kept
 
 
 def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
@@ -226,25 +234,3 @@ def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) 
             f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but only {n_selected} were "
             "selected. Give more text, or lower pca.n_components."
         )
-
-
-def _resolve(
-    n_components: int | None,
-    n_remove: int | str,
-    dimension: int,
-    names: tuple[str, str],
-    of: str,
-) -> tuple[int, int]:
-    """The same, with the numbers' names and what has that dimension, for errors."""
-    if n_components is not None:
-        check_type(n_components, Integral, "a whole number as n_components, or None")
-    if n_remove != "auto":
-        check_type(n_remove, Integral, 'a whole number as n_remove, or "auto"')
-    dropped = dimension // 100 if n_remove == "auto" else int(n_remove)
-    kept = dimension - dropped if n_components is None else n_components
-    if dropped < 0 or kept < 1 or dropped + kept > dimension:
-        raise ValueError(
-            f"{names[0]} = {kept} and {names[1]} = {dropped} do not fit {of} of dimension "
-            f"{dimension}: together they must be at most {dimension}, the first at least 1."
-        )
-    return dropped, kept

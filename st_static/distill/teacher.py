@@ -39,8 +39,8 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 # Models whose own repositories need code that fails with transformers 5, and that others have put
 # into a format of transformers itself.
 _IN_NEW_FORMAT = ("gte-base-en-v1.5", "gte-large-en-v1.5", "gte-multilingual-base")
-# Of a dozen sentences, for how many the paraphrase must be the nearest. Three real teachers have 11
-# or 12 in the languages that they know; with random weights in all layers they have 9 at most.
+# So many of a dozen sentences must be nearest to their paraphrase. Three real teachers reach 11 or
+# 12 in the languages that they know; with random weights in all layers, 9 at most.
 _FEWEST_NEAREST = 10
 # Another pooling that tells paraphrases from other sentences so much better was the trained one.
 _MUCH_BETTER = 1.5

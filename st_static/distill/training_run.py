@@ -28,7 +28,7 @@ from st_static.distill.stages import Figures
 logger = logging.getLogger(__name__)
 
 AGREEMENT = "teacher_agreement"
-"""What the Trainer's evaluator gives, if there is one."""
+"""The metric of the Trainer's evaluator, if there is one."""
 PATIENCE = 5
 """A training stops after this many held-out losses without an improvement."""
 
@@ -97,7 +97,7 @@ def train_to_the_end(
 
 
 def training_figures(state: TrainerState, config: DistillationConfig) -> Figures:
-    """How long a training went on, its best step, and what was measured on held-out sentences."""
+    """Steps of a training, its best step, and measurements on held-out sentences."""
     losses = _logged(state, "eval_loss", 6)
     agreements = _logged(state, f"eval_{AGREEMENT}", 2)
     return {

@@ -23,9 +23,8 @@ from small_build import (
 )
 from torch.utils.data import ConcatDataset
 
-from st_static.distill import word_tables
+from st_static.distill import pipeline
 from st_static.distill.batches import RandomBatches
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig, PairsConfig
 from st_static.distill.pairs import mining, training
 from st_static.distill.pairs.batches import PairBatches, Turns
@@ -33,6 +32,7 @@ from st_static.distill.pairs.mining import mine
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pairs.training import PairIds
 from st_static.distill.pipeline import build
+from st_static.distill.work_directory import BuildResult
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -122,14 +122,14 @@ def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
     assert result.stage("pairs").figures["mined"]
     expected = model_bytes(result.output)
     shutil.rmtree(result.stage("pairs").folder)
-    function = word_tables.fine_tune
+    function = pipeline.fine_tune
 
     def interrupted(*args: Any) -> None:
         function(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as fault:
-        fault.setattr(word_tables, "fine_tune", interrupted)
+        fault.setattr(pipeline, "fine_tune", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(own)
     assert model_bytes(build(own).output) == expected

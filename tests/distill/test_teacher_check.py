@@ -14,7 +14,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from st_static.distill import paraphrases
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.teacher import Teacher
@@ -294,7 +293,9 @@ def test_expected_values_that_are_no_numbers(values):
 # -- the sentences ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", sorted(paraphrases._BY_LANGUAGE))
+@pytest.mark.parametrize(
+    "language", ["de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "zh"]
+)
 def test_each_language_has_a_dozen_different_sentences(language):
     assert len(set(paraphrases_in([language])[language])) == 12
 

@@ -79,15 +79,6 @@ class Corpus:
         """About how much text the files hold; 0 for docstrings and datasets."""
         return sum(map(text_bytes, self.files))
 
-    def require(self) -> None:
-        """Make sure that a dataset can be had, without reading it.
-
-        Raises:
-            ValueError: Neither the Hub nor the cache gives it.
-        """
-        if self.is_dataset:
-            _ = self._dataset_copy
-
     def require_text(self) -> None:
         """Make sure that files hold text, by reading up to the first one.
 
@@ -98,11 +89,6 @@ class Corpus:
         if self.files and not any(map(str.strip, texts)):
             some = ", ".join(self.config.patterns)
             raise ValueError(f"corpus.files: there is no text in {some}. Check the path.")
-
-    @property
-    def is_dataset(self) -> bool:
-        """Whether the text is a dataset of the Hub."""
-        return not (self.files or self.config.docstrings)
 
     @functools.cached_property
     def _dataset_copy(self) -> Path | None:

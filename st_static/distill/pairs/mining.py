@@ -100,7 +100,7 @@ def mined_pairs(
     """
     file = folder / _FILE
     if not file.exists():
-        rows = work.served
+        rows = work.for_words
         if len(rows) > _POOL:
             rows = np.sort(np.random.default_rng(seed).choice(rows, _POOL, replace=False))
         pairs = mine(unit_rows(target(work.sentence_vectors[rows])), config, seed)

@@ -61,7 +61,7 @@ class PairIds(NamedTuple):
 
     @classmethod
     def of(cls, pairs: pa.Table, tokenize: Callable[[pa.Array], Ragged]) -> PairIds:
-        """Of pairs, those of which each side has a known word; a text with none has no vector."""
+        """Keep the pairs whose sides all have a known word; a text with none has no vector."""
         columns = [column.combine_chunks() for column in pairs.columns]
         texts = pc.unique(pa.concat_arrays(columns))
         ids = tokenize(texts)
@@ -102,7 +102,7 @@ class _Collator:
 
 
 class Start(NamedTuple):
-    """What a fine-tuning starts from.
+    """The start of a fine-tuning.
 
     Attributes:
         tokenizer: The student's tokenizer.
