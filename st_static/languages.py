@@ -49,12 +49,10 @@ def check_language(language: str | list[str] | None, option: str = "language") -
     """
     tags = languages_of(language)
     for tag in tags:
-        # YAML takes no for false, and [no, en] then for no list of texts.
-        advice = ' Put the tags in quotes: ["no", "en"].' if tag.startswith("[") else ""
         require(
             _is_tag(tag),
             f"{option} must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
-            f"{tag!r}, which is none.{advice}",
+            f"{tag!r}, which is none.",
         )
     require(len(set(tags)) == len(tags), f"{option} names one twice: {tags}.")
 
