@@ -100,7 +100,7 @@ class Ablation:
             rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
         else:
             rng = np.random.default_rng(self.config.seed)
-            size = min(self.config.pca.n_sentences, len(self.train))
+            size = min(100_000, len(self.train))
             rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
         pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
         reduced: Floats = pca.transform_table(table)

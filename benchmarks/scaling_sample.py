@@ -41,8 +41,7 @@ from scaling_size import (
 
 from st_static.commands.build import parse_build
 from st_static.distill import extraction
-from st_static.distill.config import BuildConfig, CorpusConfig
-from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.config import BuildConfig, CorpusConfig, SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
 from st_static.distill.corpus.selection import (
     _ORDER,

@@ -96,10 +96,8 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
         distillation=DistillationConfig(
             max_steps=30,
             batch_size=16,
-            n_clusters=8,
             groups_per_batch=4,
             eval_steps=10,
-            log_steps=10,
             # Of random weights only noise is left without the mean.
             center=False,
         ),

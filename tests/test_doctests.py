@@ -21,7 +21,6 @@ WITH_EXAMPLES = {
     "st_static",
     "st_static.distill.agreement",
     "st_static.distill.config",
-    "st_static.distill.corpus.config",
     "st_static.encode.accelerate",
     "st_static.evaluate.figures",
     "st_static.model.model_name",

@@ -505,7 +505,7 @@ def write_cached_dataset(
     copy.rename(place / "default/0.0.0" / revision)
 
 
-def test_a_cached_dataset_serves_in_its_own_revision_only(
+def test_a_cached_dataset_serves_without_the_hub(
     online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point_to(CLOSED, monkeypatch)

@@ -155,9 +155,8 @@ class _Build:
         self.engine = engine.engine
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
-        self.pairs = given_pairs(config.pairs)
+        self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        check_sentences(config.pca, self.teacher.dimension, config.pca.n_sentences)
         n_components, n_remove = config.pca.n_components, config.pca.n_remove
         _, dimension = resolve_components(n_components, n_remove, self.teacher.dimension)
         dims = config.distillation.matryoshka_dims
@@ -250,10 +249,11 @@ class _Build:
             check_sizes(*self._training_sentences, config.distillation)
         if self.pairs:
             n_sentences = len(self._training_sentences.train)
-            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, config.pairs)
+            batch_size = config.distillation.batch_size
+            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
         elif config.pairs.mined:  # at most one pair of a sentence
             n_sentences = min(len(self._training_sentences.train), len(chosen))
-            check_size("training sentences", n_sentences, config.pairs.batch_size, "pairs")
+            check_size("training sentences", n_sentences, config.distillation.batch_size)
 
     def _extraction(self, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""

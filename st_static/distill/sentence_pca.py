@@ -20,6 +20,8 @@ from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import Ragged
 
+_SENTENCES = 100_000  # that the PCA is fitted on at most
+
 
 class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """PCA fitted on sentences and applied to words (paper section 2.2).
@@ -169,13 +171,13 @@ def reduce_table(
         table: The extracted word table, [V, d].
         ids: Token ids of the selected sentences, [S rows].
         train: Numbers of those that it may be fitted on.
-        config: Dimensions and size of the sample.
+        config: The dimensions.
         seed: Seed of the sample.
 
     Returns:
         The reduced table [V, D]; its dimension, and what it is fitted on.
     """
-    n_sentences = min(config.n_sentences, len(train))
+    n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
@@ -218,7 +220,7 @@ def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) 
     """Check that there are as many sentences as the PCA has components, the dropped ones included.
 
     Args:
-        config: Dimensions and size of the sample.
+        config: The dimensions.
         dimension: The teacher's dimension d.
         n_selected: Sentences that were selected for words; of these the sample is drawn.
 
@@ -226,15 +228,9 @@ def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) 
         ValueError: There are fewer.
     """
     dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
-    found = min(config.n_sentences, n_selected)
-    if found < dropped + kept:
-        are = (
-            f"pca.n_sentences is {config.n_sentences}. Raise it"
-            if found == config.n_sentences
-            else f"only {n_selected} were selected. Give more text"
-        )
+    if n_selected < dropped + kept:
         raise ValueError(
             f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
-            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but {are}, or lower "
-            "pca.n_components."
+            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but only {n_selected} were "
+            "selected. Give more text, or lower pca.n_components."
         )

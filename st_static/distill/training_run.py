@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 AGREEMENT = "teacher_agreement"
 """The metric of the Trainer's evaluator, if there is one."""
+PATIENCE = 5
+"""A training stops after this many held-out losses without an improvement."""
 
 _TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
@@ -116,10 +118,10 @@ def _is_finished(state: TrainerState, config: DistillationConfig) -> bool:
 
 
 def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
-    """True if the last `patience` held-out losses brought no improvement."""
+    """Whether the last held-out losses, if there are any, brought no improvement."""
     # From the steps alone, so that it can be told of a checkpoint before any Trainer runs.
-    waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
-    return bool(waited >= config.patience)
+    best = state.best_global_step
+    return best is not None and (state.global_step - best) // config.eval_steps >= PATIENCE
 
 
 def last_whole_checkpoint(folder: Path) -> str | None:

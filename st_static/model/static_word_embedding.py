@@ -207,7 +207,7 @@ class StaticWordEmbedding(StaticEmbedding):
 
 
 class _SavedAsBuiltIn(StaticWordEmbedding):
-    """What `StaticWordEmbedding(…)` makes.
+    """The class of what `StaticWordEmbedding(…)` makes.
 
     sentence-transformers saves a module under the name that its class has. With the name of
     `StaticEmbedding`, what is saved needs neither st_static nor remote code.

@@ -34,14 +34,15 @@ from st_static.distill.config import (
     CorpusConfig,
     DistillationConfig,
     ExportConfig,
+    PairsConfig,
     SelectionConfig,
     SentencePCAConfig,
     SentencesConfig,
     TeacherConfig,
     VocabularyConfig,
 )
+from st_static.distill.corpus import further_texts
 from st_static.distill.distillation import training_device
-from st_static.distill.pairs.config import PairsConfig
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.work_directory import BuildResult, WorkDirectory
@@ -410,10 +411,11 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy: BuildConfig) -> No
 
 
 def test_further_texts_are_trained_on_and_change_nothing_else(
-    own_copy: BuildConfig, built: BuildResult
+    own_copy: BuildConfig, built: BuildResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
     own = own_copy.selection
-    selection = replace(own, further=0.3, spans=0.2, passages=0.1, passage_words=[8, 14])
+    selection = replace(own, further=0.3, spans=0.2, passages=0.1)
     result = build(replace(own_copy, selection=selection))
     figures, before = result.work.figures("selection"), built.work.figures("selection")
     assert figures["further"] > 20
@@ -436,9 +438,12 @@ def test_further_texts_are_trained_on_and_change_nothing_else(
     assert trained[0] == trained[1] + others
 
 
-def test_passages_are_chosen_anew_for_another_prompt(own_copy: BuildConfig) -> None:
+def test_passages_are_chosen_anew_for_another_prompt(
+    own_copy: BuildConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They must fit into what the teacher reads, together with it; sentences are as they were."""
-    lengths = replace(own_copy.selection, passages=0.1, passage_words=[8, 14])
+    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
+    lengths = replace(own_copy.selection, passages=0.1)
     prompted = replace(own_copy.teacher, prompt="bafo ceda bafo ceda ")
     for selection, is_new in ((own_copy.selection, False), (lengths, True)):
         plain = select_sentences(replace(own_copy, selection=selection))
@@ -450,7 +455,7 @@ def test_passages_are_chosen_anew_for_another_prompt(own_copy: BuildConfig) -> N
 def test_too_little_text_for_passages_is_said(
     own_copy: BuildConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lengths = replace(own_copy.selection, passages=0.1, passage_words=[5000, 6000])
+    lengths = replace(own_copy.selection, passages=0.1)
     select_sentences(replace(own_copy, selection=lengths))
     assert re.search(r"selection\.passages asks for \d+, but there are only 0 of", caplog.text)
 
@@ -625,15 +630,6 @@ def test_too_few_sentences_to_train_on_are_told_of_before_the_teacher_reads(
     assert build(without).output.is_dir()
 
 
-def test_a_sample_that_is_too_small_for_the_pca_is_told_of_at_once(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    pca = SentencePCAConfig(n_components=31, n_remove=1, n_sentences=31)
-    assert is_refused(
-        anew(config, tmp_path, pca=pca), r"but pca\.n_sentences is 31\. Raise it, or lower"
-    )
-
-
 def test_matryoshka_dimensions_that_do_not_fit(config: BuildConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="matryoshka_dims"):
         build(
@@ -750,8 +746,8 @@ def test_a_corpus_without_long_enough_sentences(config: BuildConfig, tmp_path: P
             r"4 were selected\. Give more text, or lower pca\.n_components",
         ),
         (
-            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9, batch_size=8)},
-            r"pairs\.batch_size is 8, but there are only 4 training sentences",
+            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9)},
+            r"distillation\.batch_size is 8, but there are only 4 training sentences",
         ),
     ],
 )
@@ -759,7 +755,7 @@ def test_a_corpus_with_too_few_sentences_for_a_later_stage(
     config: BuildConfig, tmp_path: Path, changes: dict[str, Any], says: str
 ) -> None:
     small = SelectionConfig(1, max_candidates=10, held_out=64)
-    untrained = replace(config.distillation, max_steps=0)  # which wants more of them
+    untrained = replace(config.distillation, max_steps=0, batch_size=8)  # which wants more of them
     few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
     few = replace(few, distillation=untrained, **changes)
     assert stages_before_failing(few, says) == STAGES[:3]  # before the teacher reads
@@ -806,8 +802,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: s
 TRAININGS = {
     "last checkpoint": {"max_steps": 30},
     "odd last step": {"max_steps": 25},
-    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "patience": 1}
-    | {"eval_steps": 1},
+    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "eval_steps": 1},
 }
 
 
@@ -836,7 +831,7 @@ def own_training(trained: tuple[BuildConfig, BuildResult], tmp_path: Path) -> Bu
 def test_training_ends_as_it_should(trained: tuple[BuildConfig, BuildResult]) -> None:
     config, result = trained
     steps, most = result.stage("distillation").figures["steps"], config.distillation.max_steps
-    assert steps < most if config.distillation.patience == 1 else steps == most
+    assert steps < most if config.distillation.eval_steps == 1 else steps == most
 
 
 def test_a_build_that_stops_after_the_last_step_trains_no_further(

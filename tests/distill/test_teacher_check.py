@@ -269,7 +269,7 @@ def test_expected_values_of_tokens(model):
 def test_expected_values_tell_a_pooling_that_is_wrong(model, without_modules):
     values = model.encode(TEXT)[:3].tolist()
     with pytest.raises(ValueError, match=r"Check teacher\.model and teacher\.pooling"):
-        load(without_modules, pooling="cls", normalize=True, expect={TEXT: values})
+        load(without_modules, pooling="cls", expect={TEXT: values})
 
 
 def test_expected_values_include_the_prompt(model):
