@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `demo`."""
     options = _parser().read(arguments)
     log_to_terminal()
-    from st_static.demo.texts import read_texts
+    from st_static.demo.model_files import read_texts
     from st_static.demo.write_demo import check_demo_output, write_demo
 
     check_demo_output(options.output)

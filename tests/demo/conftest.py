@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -21,14 +22,18 @@ def models(tmp_path_factory):
     return write_models(tmp_path_factory.mktemp("demo_models"))
 
 
+def _write(model: Path, demo: Path) -> None:
+    write_demo(model, demo)
+    # For node, to which .js is no module else; a browser needs no such file.
+    (demo / "package.json").write_text('{"type": "module"}')
+
+
 @pytest.fixture(scope="session")
 def demos(models, tmp_path_factory):
     """The demo of each model."""
     parent = tmp_path_factory.mktemp("demos")
     for name, model in models.items():
-        write_demo(model, parent / name)
-        # For node, to which .js is no module else; a browser needs no such file.
-        (parent / name / "package.json").write_text('{"type": "module"}')
+        _write(model, parent / name)
     return {name: parent / name for name in models}
 
 
@@ -55,17 +60,33 @@ class Node:
 
 
 @pytest.fixture(scope="session")
-def node(demos):
-    """The node process of each model, started when it is first asked for."""
+def start_node():
+    """Starts the node process of a demo, which ends with the session."""
     if not shutil.which("node"):
         pytest.skip("install node: apt-get install nodejs")
-    started = {}
+    started = []
 
-    def process(name: str) -> Node:
-        if name not in started:
-            started[name] = Node(demos[name])
-        return started[name]
+    def start(demo: Path) -> Node:
+        started.append(Node(demo))
+        return started[-1]
 
-    yield process
-    for one in started.values():
+    yield start
+    for one in started:
         one.stop()
+
+
+@pytest.fixture(scope="session")
+def node(demos, start_node):
+    """The node process of each model, started when it is first asked for."""
+    return functools.cache(lambda name: start_node(demos[name]))
+
+
+@pytest.fixture
+def node_of(start_node, tmp_path):
+    """The node process of a demo that is written of a model's folder."""
+
+    def write(model: Path) -> Node:
+        _write(model, tmp_path / "demo")
+        return start_node(tmp_path / "demo")
+
+    return write

@@ -73,19 +73,8 @@ def words_tokenizer() -> Tokenizer:
 
 def pieces_tokenizer() -> Tokenizer:
     """Of pieces, in Japanese and English."""
-    words = [
-        "今日",
-        "は",
-        "晴れ",
-        "東京",
-        "タワー",
-        "▁the",
-        "▁quick",
-        "▁dog",
-        "▁dogs",
-        "▁read",
-        "ing",
-    ]
+    words = ["今日", "は", "晴れ", "東京", "タワー"]
+    words += ["▁the", "▁quick", "▁dog", "▁dogs", "▁read", "ing"]
     letters = [*"abcdefghijklmnopqrstuvwxyz", "日", "今", "▁"]
     scores = {**dict.fromkeys(letters, -8.0), **{w: -3.0 - i / 7 for i, w in enumerate(words)}}
     return build_piece_tokenizer(list(scores.items()), Normalization())

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from st_static.demo.write_demo import write_demo
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
@@ -155,16 +154,13 @@ def test_pieces_are_shown_as_they_are_read(node):
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "byte_level"])
-def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family, tmp_path, node):
+def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family, tmp_path, node_of):
     tokenizer = tokenizers_by_family[family]
     export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
-    write_demo(tmp_path / "model", tmp_path / "demo")
-    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
-    process = type(node("words"))(tmp_path / "demo")
+    process = node_of(tmp_path / "model")
     texts = [*odd_texts(), *RARE_SPACES]
     found = process.ask(what="ids", texts=texts)["value"]
     shares = process.ask(what="explain", first=SENTENCES[2], second=SENTENCES[11])["value"]
-    process.stop()
     assert found == ids_in_python(tmp_path / "model", texts)
     expected = explain(as_on_the_page(tmp_path / "model"), SENTENCES[2], SENTENCES[11])
     assert shares["first"] == [word.text for word in expected.of_known_words().first]
@@ -179,7 +175,7 @@ def test_foreign_tokenizers_have_the_ids_of_python(family, tokenizers_by_family,
     ],
     ids=["white space", "BERT", "bytes"],
 )
-def test_white_space_is_that_of_python(splits, tmp_path, node):
+def test_white_space_is_that_of_python(splits, tmp_path, node_of):
     """Where no normalizer has removed the characters before."""
     texts = [*odd_texts(), *RARE_SPACES]
     words = dict.fromkeys(word for t in texts for word, _ in splits.pre_tokenize_str(t))
@@ -187,28 +183,22 @@ def test_white_space_is_that_of_python(splits, tmp_path, node):
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = splits
     export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
-    write_demo(tmp_path / "model", tmp_path / "demo")
-    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
-    process = type(node("words"))(tmp_path / "demo")
+    process = node_of(tmp_path / "model")
     found = process.ask(what="ids", texts=texts)["value"]
-    process.stop()
     assert found == ids_in_python(tmp_path / "model", texts)
 
 
 @pytest.mark.parametrize("direction", ["left", "right"])
-def test_added_tokens_and_truncation_count(direction, tmp_path, node):
+def test_added_tokens_and_truncation_count(direction, tmp_path, node_of):
     tokenizer = words_tokenizer()
     added = [AddedToken("New York", normalized=True), AddedToken("<X>", normalized=False)]
     tokenizer.add_tokens([*added, AddedToken("<Y>", lstrip=True, rstrip=True, normalized=False)])
     tokenizer.enable_truncation(7, direction=direction)
     export_model(tmp_path / "model", random_table(tokenizer), tokenizer, {})
-    write_demo(tmp_path / "model", tmp_path / "demo")
-    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
-    process = type(node("words"))(tmp_path / "demo")
+    process = node_of(tmp_path / "model")
     texts = ["The dog <X> new york", "New York<x> a  <Y>  dog", "<Y><X>", *odd_texts()]
     found = process.ask(what="ids", texts=texts)["value"]
     words = process.ask(what="explain", first=texts[0], second="dog <Y> New  York")["value"]
-    process.stop()
     assert found == ids_in_python(tmp_path / "model", texts)
     assert max(map(len, found)) == 7
     model = as_on_the_page(tmp_path / "model")
@@ -217,7 +207,7 @@ def test_added_tokens_and_truncation_count(direction, tmp_path, node):
     np.testing.assert_allclose(words["shares"], known.contributions, atol=1e-6)
 
 
-def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):
+def test_a_prompt_and_fewer_dimensions_count(models, node_of, tmp_path):
     """As a model has them that was changed after its export."""
     shutil.copytree(models["words"], tmp_path / "model")
     config = tmp_path / "model" / "config_sentence_transformers.json"
@@ -225,12 +215,9 @@ def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):
     text = config.read_text().replace('"prompts": {}', settings)
     text = text.replace('"default_prompt_name": null', '"truncate_dim": 10')
     config.write_text(text)
-    write_demo(tmp_path / "model", tmp_path / "demo")
-    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
-    process = type(node("words"))(tmp_path / "demo")
+    process = node_of(tmp_path / "model")
     found = np.array(process.ask(what="vectors", texts=SENTENCES)["value"])
     shares = process.ask(what="explain", first=SENTENCES[0], second=SENTENCES[1])["value"]
-    process.stop()
     model = as_on_the_page(tmp_path / "model")
     assert (model.prompt, model.truncate_dim) == ("the dog ", 10)
     np.testing.assert_allclose(found, FastEncoder(model).encode(SENTENCES), atol=1e-5)
@@ -240,18 +227,15 @@ def test_a_prompt_and_fewer_dimensions_count(models, node, tmp_path):
     assert not np.allclose(found, FastEncoder(without).encode(SENTENCES), atol=1e-3)
 
 
-def test_a_vector_of_unknown_words_counts_as_in_python(tmp_path, node):
+def test_a_vector_of_unknown_words_counts_as_in_python(tmp_path, node_of):
     tokenizer = words_tokenizer()
     table = random_table(tokenizer)
     table[tokenizer.token_to_id("[UNK]")] = 1
     export_model(tmp_path / "model", table, tokenizer, {})
-    write_demo(tmp_path / "model", tmp_path / "demo")
-    (tmp_path / "demo" / "package.json").write_text('{"type": "module"}')
-    process = type(node("words"))(tmp_path / "demo")
+    process = node_of(tmp_path / "model")
     texts = ["qqq", "the qqq dog", "我 the dog", ""]
     found = np.array(process.ask(what="vectors", texts=texts)["value"])
     shares = process.ask(what="explain", first=texts[0], second=texts[1])["value"]
-    process.stop()
     model = as_on_the_page(tmp_path / "model")
     np.testing.assert_allclose(found, FastEncoder(model).encode(texts), atol=1e-5)
     assert found.any(axis=1).tolist() == [True, True, True, False]

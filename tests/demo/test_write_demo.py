@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from safetensors.numpy import load_file
 
 from st_static.cli import main
-from st_static.demo.texts import read_texts
+from st_static.demo.model_files import read_texts
 from st_static.demo.write_demo import write_demo
 from st_static.examples import examples_for
 from st_static.model.export import export_model
@@ -131,7 +131,7 @@ def test_search_begins_with_the_texts_of_the_user(model, tmp_path):
 
 def test_examples_and_limits_are_those_of_the_card(tmp_path):
     tokenizer = words_tokenizer()
-    record = {"recipe": {"corpus": {"language": "ja"}}}
+    record = {"recipe": {"language": "ja", "corpus": {}}}
     export_model(tmp_path / "model", random_table(tokenizer), tokenizer, record)
     write_demo(tmp_path / "model", tmp_path / "demo")
     facts, examples = facts_of(tmp_path / "demo"), examples_for(["ja"])

@@ -1,6 +1,6 @@
 /** Texts to vectors, as sentence-transformers makes them. */
 
-import {dot, norm, scale} from "./vectors.js";
+import {dot, norm, scale, total} from "./vectors.js";
 
 // As torch's normalize has it.
 const SMALLEST_NORM = 1e-12;
@@ -43,7 +43,7 @@ export class Encoder {
     let vector = this.table.sum(ids);
     if (ids.length) scale(vector, 1 / ids.length);
     if (this.head) vector = this.head.apply(vector);
-    scaleSegments(vector, this.settings.scaled);
+    scaleTogether([vector], this.settings.scaled);
     return vector.subarray(0, this.dimension);
   }
 
@@ -59,15 +59,16 @@ export class Encoder {
 }
 
 /**
- * Scale each segment of a vector to its length, in its place; zeros stay zeros.
- * @param {Float64Array} vector
+ * Scale vectors in place, so that each segment of their sum has its length; zeros stay zeros.
+ * @param {Float64Array[]} vectors
  * @param {{width: number, length: number}[]} segments
  */
-function scaleSegments(vector, segments) {
+export function scaleTogether(vectors, segments) {
   let start = 0;
   for (const {width, length} of segments) {
-    const segment = vector.subarray(start, start + width);
-    scale(segment, length / Math.max(norm(segment), SMALLEST_NORM));
+    const pieces = vectors.map((vector) => vector.subarray(start, start + width));
+    const sum = norm(total(pieces, width));
+    for (const piece of pieces) scale(piece, sum && length / Math.max(sum, SMALLEST_NORM));
     start += width;
   }
 }

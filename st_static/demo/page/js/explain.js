@@ -6,7 +6,8 @@
  * that the whole text switches on are those of its words.
  */
 
-import {dot, norm, scale, total} from "./vectors.js";
+import {scaleTogether} from "./encoder.js";
+import {dot, norm, total} from "./vectors.js";
 
 // The beginning of a word, where that is a token by itself, has no text.
 const WORD_BEGIN = "▁";
@@ -99,24 +100,12 @@ function written(text, tokens) {
  * @returns {Part[]}
  */
 function partsOf(encoder, words) {
-  const sums = words.map(({ids}) => encoder.table.sum(ids));
-  const vectors = encoder.head ? behind(encoder.head, sums, encoder.table.dimension) : sums;
-  const parts = scaledTogether(encoder, vectors.map((vector) => Float64Array.from(vector)));
-  return words.map((word, i) => ({...word, sum: sums[i], part: parts[i]}));
-}
-
-/** Scale the vectors of a text's words as their sum is scaled. */
-function scaledTogether(encoder, vectors) {
-  const {scaled} = encoder.settings;
-  const segments = scaled.length > 1 ? scaled : [{width: encoder.dimension, length: 1}];
-  let start = 0;
-  for (const {width, length} of segments) {
-    const pieces = vectors.map((vector) => vector.subarray(start, start + width));
-    const factor = length / (norm(total(pieces, width)) || 1);
-    for (const piece of pieces) scale(piece, factor);
-    start += width;
-  }
-  return vectors.map((vector) => vector.subarray(0, encoder.dimension));
+  const {dimension, settings, table, head} = encoder;
+  const sums = words.map(({ids}) => table.sum(ids));
+  const vectors = head ? behind(head, sums, table.dimension) : sums.map((sum) => sum.slice());
+  const segments = settings.scaled.length > 1 ? settings.scaled : [{width: dimension, length: 1}];
+  scaleTogether(vectors, segments);
+  return words.map((word, i) => ({...word, sum: sums[i], part: vectors[i].subarray(0, dimension)}));
 }
 
 /** The vectors of a text's words, taken through the hidden units that the text switches on. */

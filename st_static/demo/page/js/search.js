@@ -1,6 +1,6 @@
 /** Search in a list of texts. */
 
-import {norm, scale} from "./vectors.js";
+import {dot, norm, scale} from "./vectors.js";
 
 // So long, in milliseconds, texts are encoded before the page may do something else.
 const SLICE = 12;
@@ -50,7 +50,7 @@ export class TextIndex {
    */
   search(query, most) {
     const vector = this._unit(query);
-    const hits = this._texts.map((text) => ({text, score: product(vector, this._vectors.get(text))}));
+    const hits = this._texts.map((text) => ({text, score: dot(vector, this._vectors.get(text))}));
     return hits.sort((one, other) => other.score - one.score).slice(0, most);
   }
 
@@ -60,12 +60,6 @@ export class TextIndex {
     if (this._encoder.settings.similarity === "cosine") scale(vector, 1 / (norm(vector) || 1));
     return vector;
   }
-}
-
-function product(one, other) {
-  let sum = 0;
-  for (let i = 0; i < one.length; i++) sum += one[i] * other[i];
-  return sum;
 }
 
 /** Let the page draw and listen. */
