@@ -16,11 +16,11 @@ from st_static.files import read_lines, write_json
 from st_static.model.int8_table import quantize_rows
 from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
 from st_static.model.modules import write_weights
+from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.static_model import StaticModel, check_int8
 from st_static.model.tokenizer import has_pieces
 from st_static.tokens.boundaries import flat
 from st_static.tokens.panics import TellingPanics
-from st_static.tokens.scripts import UNSPACED_CHARACTERS
 
 FOLDER = "model"
 FACTS_FILE = f"{FOLDER}/model.json"

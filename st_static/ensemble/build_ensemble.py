@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.distill_ensemble import check_dimension, check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
-from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.card_file import read_notes
@@ -64,7 +62,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
         ValueError: Something in the recipe cannot work, such as a member that is not there.
     """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
-    output, work_dir = Path(config.output), Path(config.work_dir)
+    output, work_dir, dtype = Path(config.output), Path(config.work_dir), config.export.dtype
     if config.form == "distilled":
         check_training(config.distillation)
     require_sources(config)
@@ -72,90 +70,61 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
     fused = ensemble.fuse()  # which refuses members that have no place in one table
     if config.form == "distilled":
         check_dimension(fused, config.dimension, config.distillation)
-    texts: list[str] = []
-    if config.form != "exact":
-        with locked(work_dir):
-            texts = _sentences(config, work_dir)
     figures: Figures = {}
     if config.form == "exact":
-        fused.save_pretrained(output, config.export.dtype)
-    elif config.form == "calibrated":
-        fused.export_calibrated(output, texts, config.export.dtype)
+        fused.save_pretrained(output, dtype)
     else:
-        figures = _distill(config, ensemble, fused, texts)
-    figures |= _agreement(ensemble, fused, FastEncoder.from_pretrained(output))
-    _record_agreement(output, figures)
-    return EnsembleResult(output, figures)
-
-
-def _distill(
-    config: EnsembleConfig, ensemble: Ensemble, fused: FusedEnsemble, texts: list[str]
-) -> Figures:
-    """Distil the ensemble into the output's folder."""
-    with locked(Path(config.work_dir)):
-        return distill_into(
-            fused,
-            config.output,
-            config.dimension,
-            texts,
-            _target(config, ensemble),
-            config.work_dir,
-            config.distillation,
-            config.held_out,
-            config.seed,
-            config.export.dtype,
-        )
-
-
-def _agreement(ensemble: Ensemble, fused: FusedEnsemble, written: FastEncoder) -> Figures:
-    """How near the fused ensemble and the written model come to the exact one."""
-    first, second = _measured_pairs()
-    figures: Figures = {"random_pairs": len(first)}
+        with locked(work_dir):
+            texts = _sentences(config, work_dir)
+            if config.form == "calibrated":
+                fused.export_calibrated(output, texts, dtype)
+            else:
+                figures = distill_into(
+                    fused,
+                    output,
+                    config.dimension,
+                    texts,
+                    _target(config, ensemble),
+                    work_dir,
+                    config.distillation,
+                    config.held_out,
+                    config.seed,
+                    dtype,
+                )
+    # How near the fused ensemble and the written model come to the exact one.
+    pairs = _measured_pairs()
+    agreement: Figures = {"random_pairs": len(pairs[0])}
+    written = FastEncoder.from_pretrained(output)
     for name, encoder in (("fused_agreement", fused), ("model_agreement", written)):
-        figures[name] = round(cosine_agreement(ensemble, encoder, first, second), 4)
-    if figures["fused_agreement"] < _ENOUGH:
+        agreement[name] = round(cosine_agreement(ensemble, encoder, *pairs), 4)
+    if agreement["fused_agreement"] < _ENOUGH:
         logger.warning(
             "Fused, the ensemble is not quite itself: a member tells capitals apart, or splits "
             "words by what stands beside them. Measure it on text like yours with "
             "st_static.cosine_agreement."
         )
-    return figures
-
-
-def _record_agreement(folder: Path, figures: Figures) -> None:
-    """Add what was measured to the model's record and card."""
-    names = ("random_pairs", "fused_agreement", "model_agreement")
-    record = read_json(folder / RECORD_FILE)
-    record["ensemble"]["agreement"] = {name: figures[name] for name in names}
-    write_json(folder / RECORD_FILE, record)
-    try:
-        notes = read_notes(folder / CARD_FILE)
-    except (OSError, ValueError):
-        return  # not a card of ours
-    with atomic(folder / CARD_FILE) as partial:
-        partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")
+    record_agreement(output, agreement)
+    return EnsembleResult(output, figures | agreement)
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
     """The sentences of the corpus with the smallest keys, which are hashes of their texts."""
     corpus, engine = Corpus(config.corpus), Processes(config.workers)
     key = {"corpus": corpus.identity(engine), **asdict(config.sentences)}
-    write = functools.partial(_write_sentences, corpus, config, engine)
-    shards = sentence_shards(run_stage(work_dir, "sentences", key, write))
-    table = pa.concat_tables([read_table(path) for path in shards])
+    stage = run_stage(
+        work_dir,
+        "sentences",
+        key,
+        lambda folder: write_sentences(corpus, folder, config.sentences, engine),
+    )
+    table = pa.concat_tables([read_table(path) for path in sentence_shards(stage)])
     chosen = np.argsort(table["key"].to_numpy(), kind="stable")[: config.n_sentences]
     texts: list[str] = table["text"].take(pa.array(chosen)).to_pylist()
     return texts
 
 
-def _write_sentences(
-    corpus: Corpus, config: EnsembleConfig, engine: Processes, folder: Path
-) -> Figures:
-    return write_sentences(corpus, folder, config.sentences, engine)
-
-
 def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:
-    """What a distilled table is trained to give the similarities of."""
+    """The encoder whose similarities a distilled table is trained to give."""
     if config.target == "ensemble":
         return ensemble
     teacher = Teacher.load(config.teacher)
@@ -175,3 +144,16 @@ def _measured_pairs() -> tuple[list[str], list[str]]:
     texts = list(distinct)
     middle = len(texts) // 2
     return texts[:middle], texts[middle : 2 * middle]
+
+
+def record_agreement(folder: Path, figures: Figures) -> None:
+    """Add what was measured to the model's record, and to its card if that has our markers."""
+    record = read_json(folder / RECORD_FILE)
+    record["ensemble"]["agreement"] = figures
+    write_json(folder / RECORD_FILE, record)
+    try:
+        notes = read_notes(folder / CARD_FILE)
+    except (OSError, ValueError):
+        return  # not a card of ours
+    with atomic(folder / CARD_FILE) as partial:
+        partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")

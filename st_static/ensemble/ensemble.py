@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TypeGuard
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +15,14 @@ from st_static.arguments import check_texts, check_type, shown
 from st_static.dependencies import needed_by
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.fused_ensemble import FusedEnsemble, FusedMember
-from st_static.ensemble.shared_vocabulary import fused_tokenizer, token_rows
+from st_static.ensemble.fused_ensemble import (
+    FusedEnsemble,
+    FusedMember,
+    fused_tokenizer,
+    token_rows,
+)
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 _LOG_WEIGHTS = (-math.log(8), math.log(8))
 # A weight to about 1 %; scores to about 0.001 of 100.
@@ -165,7 +166,14 @@ class Ensemble:
             trials.append(Trial(weights, score))
             return -score
 
-        _search(loss, len(members) - 1)
+        start = np.zeros(len(members) - 1)
+        if len(start):
+            with needed_by("Ensemble.tune", "build"):
+                from scipy.optimize import minimize
+        loss(start)
+        if len(start):
+            bounds = [_LOG_WEIGHTS] * len(start)
+            minimize(loss, start, method="Powell", bounds=bounds, options=_POWELL)
         best = max(trials, key=lambda trial: trial.score)
         return Tuning(Ensemble(self.members, best.weights), best.score, trials)
 
@@ -193,7 +201,13 @@ class Ensemble:
         if isinstance(vocabulary, str):
             raise ValueError("Expected a list of words as the vocabulary, but got one str.")
         if vocabulary is not None:
-            vocabulary = _checked_words(vocabulary)
+            if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Iterable):
+                raise TypeError(
+                    f"Expected a list of words as the vocabulary, but got {shown(vocabulary)}."
+                )
+            vocabulary = list(vocabulary)
+            for i, word in enumerate(vocabulary):
+                check_type(word, str, f"a word as a str at position {i} of the vocabulary")
         models = [_static_model(i, member) for i, member in enumerate(self.members)]
         tokenizer = fused_tokenizer(vocabulary, models[0])
         vocabulary_ids = tokenizer.get_vocab()
@@ -210,18 +224,6 @@ class Ensemble:
             for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
         ]
         return FusedEnsemble(tokenizer, table, members)
-
-
-def _search(loss: Callable[[NDArray[np.float64]], float], n: int) -> None:
-    """Call a function of n numbers with zeros, and then where Powell's method expects less."""
-    start = np.zeros(n)
-    if not n:
-        loss(start)
-        return
-    with needed_by("Ensemble.tune", "build"):
-        from scipy.optimize import minimize
-    loss(start)
-    minimize(loss, start, method="Powell", bounds=[_LOG_WEIGHTS] * n, options=_POWELL)
 
 
 def _checked_weights(weights: Any, n_members: int) -> list[float]:
@@ -248,16 +250,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, SupportsFloat) and not getattr(value, "ndim", 0)
 
 
-def _checked_words(vocabulary: Any) -> list[str]:
-    """A vocabulary as a list of words."""
-    if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Iterable):
-        raise TypeError(f"Expected a list of words as the vocabulary, but got {shown(vocabulary)}.")
-    words = list(vocabulary)
-    for i, word in enumerate(words):
-        check_type(word, str, f"a word as a str at position {i} of the vocabulary")
-    return words
-
-
 class _Remembering:
     """A member that encodes the same texts only once."""
 
@@ -273,19 +265,14 @@ class _Remembering:
         return self._vectors[key]
 
 
-def _is_sentence_transformer(member: Encoder) -> TypeGuard[SentenceTransformer]:
-    """Whether a member is one, without importing the library, which takes long."""
-    library = sys.modules.get("sentence_transformers")  # loaded by whoever made the member
-    return library is not None and isinstance(member, library.SentenceTransformer)
-
-
 def _static_model(i: int, member: Encoder) -> StaticModel:
     """Tokenizer and table of a member."""
     if isinstance(member, _Remembering):  # where an objective fuses what it is to score
         member = member.member
+    library = sys.modules.get("sentence_transformers")  # loaded by whoever made the member
     if isinstance(member, FastEncoder):
         model = member.model
-    elif _is_sentence_transformer(member):
+    elif library is not None and isinstance(member, library.SentenceTransformer):
         from st_static.encode.accelerate import as_static_model
 
         model = as_static_model(member)

@@ -15,7 +15,9 @@ from sentence_transformers import SentenceTransformer
 
 import st_static
 from st_static import Ensemble, FastEncoder
-from st_static.ensemble.shared_vocabulary import token_rows
+from st_static.card.facts import CardFacts
+from st_static.card.render import render
+from st_static.ensemble.fused_ensemble import token_rows
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
@@ -323,9 +325,8 @@ def test_the_card_names_members_that_may_not_be_passed_on(fused, tmp_path):
     ],
 )
 def test_what_a_licence_does_not_allow_is_said(license_id, says):
-    card = (
-        Ensemble([member(WORDS, 2, 0, name="ours", license=license_id)]).fuse().card("exact", "two")
-    )
+    fused = Ensemble([member(WORDS, 2, 0, name="ours", license=license_id)]).fuse()
+    card = render(CardFacts("two", fused.record("exact")))
     note = card.partition("Before you pass this model on:")[2]
     assert says in note
     assert bool(note) == bool(says)

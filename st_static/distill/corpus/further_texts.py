@@ -21,14 +21,19 @@ import xxhash
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
+from st_static.model.scripts import count_words, has_unspaced
 from st_static.model.tokenizer import has_pieces
-from st_static.tokens.scripts import count_words, has_unspaced
 
 logger = logging.getLogger(__name__)
+
+SPAN_WORDS = (1, 5)
+"""Fewest and most words of a span."""
+PASSAGE_WORDS = (40, 220)
+"""Fewest and most words of a passage."""
 
 Fits = Callable[[pa.Array], NDArray[np.bool_]]
 
@@ -79,7 +84,7 @@ def draw_further(
     kinds = {
         "further": "other sentences in the corpus",
         "spans": "different ones in as many sentences",
-        "passages": "of selection.passage_words that the teacher reads to their end",
+        "passages": "of {} to {} words that the teacher reads to their end".format(*PASSAGE_WORDS),
     }
     wanted = {name: round(getattr(config, name) * len(selected)) for name in kinds}
     texts: dict[str, list[str]] = {name: [] for name in kinds}
@@ -87,7 +92,7 @@ def draw_further(
         numbers = draw_sentences(shards, np.unique(taken), n)
         texts["further"] = shards.read(numbers, "further sentences")["text"].to_pylist()
     if n := wanted["spans"]:
-        texts["spans"] = draw_spans(selected.to_pylist(), n, config.span_words, tokenizer)
+        texts["spans"] = draw_spans(selected.to_pylist(), n, SPAN_WORDS, tokenizer)
     if n := wanted["passages"]:
         texts["passages"] = choose(draw_passages(shards, n, plan), n)
     for name, kind in kinds.items():

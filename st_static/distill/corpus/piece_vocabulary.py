@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
@@ -29,6 +29,7 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
+from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
@@ -38,7 +39,6 @@ from st_static.model.tokenizer import (
     split_before_pieces,
 )
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.scripts import UNSPACED_CHARACTERS
 
 logger = logging.getLogger(__name__)
 

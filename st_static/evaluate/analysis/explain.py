@@ -28,12 +28,12 @@ from tokenizers import Tokenizer
 from st_static.arguments import require
 from st_static.encode.scaling import Scaling
 from st_static.model.head import Head
+from st_static.model.scripts import has_unspaced
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 from st_static.model.vectors import unit_rows
 from st_static.texts.columns import is_broken
 from st_static.tokens.panics import TellingPanics
-from st_static.tokens.scripts import has_unspaced
 
 
 @dataclass(frozen=True)

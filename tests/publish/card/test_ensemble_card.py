@@ -142,11 +142,11 @@ def test_notes_stay_when_what_was_measured_is_added(home):
     marked = card_of(home).replace(NOTES_START, f"{NOTES_START}\nMind the gap.")
     (home / "models/both/README.md").write_text(marked, "utf-8")
     figures = {"random_pairs": 9, "fused_agreement": 0.5, "model_agreement": 0.25}
-    ensemble_recipe._record_agreement(home / "models/both", figures)
+    ensemble_recipe.record_agreement(home / "models/both", figures)
     assert "Mind the gap." in card_of(home)
     assert "0.2500 for this model" in card_of(home)
     (home / "models/both/README.md").write_text("# My own card", "utf-8")
-    ensemble_recipe._record_agreement(home / "models/both", figures)
+    ensemble_recipe.record_agreement(home / "models/both", figures)
     assert card_of(home) == "# My own card"
 
 
