@@ -29,14 +29,12 @@ from tokenizers import Tokenizer
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
-from st_static.distill.pieces import vectors_alone
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA, resolve_components
 from st_static.distill.stages import digest
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_batches import extract_rows
-from st_static.distill.word_sums import WordSums
+from st_static.distill.teacher_pass import WordSums, extract_rows, vectors_alone
 from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
@@ -59,7 +57,7 @@ class Ablation:
         self.extracted: Floats = model.tables["extraction"]
         self.selected, self.vectors = model.work.selected, model.work.sentence_vectors
         self.held_out = np.flatnonzero(model.work.is_held_out)
-        self.train = model.work.served
+        self.train = model.work.for_words
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids = self.tokenize(self.tokenizer)
         self.n_remove, _ = resolve_components(
@@ -102,7 +100,7 @@ class Ablation:
             rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
         else:
             rng = np.random.default_rng(self.config.seed)
-            size = min(self.config.pca.n_sentences, len(self.train))
+            size = min(100_000, len(self.train))
             rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
         pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
         reduced: Floats = pca.transform_table(table)

@@ -4,7 +4,7 @@ Run:
     python benchmarks/cluster_faults.py RECIPE [--seed 0] [--moments 10] [--OPTION VALUE ...]
     python benchmarks/cluster_faults.py recipes/quickstart.yaml --corpus.docstrings null \
         --corpus.files 'data/*.txt' --selection.sentences_per_word 30 --pca.n_components 64 \
-        --distillation.max_steps 100 --distillation.eval_steps 50 --distillation.n_clusters 256
+        --distillation.max_steps 100 --distillation.eval_steps 50
 
 Builds a recipe undisturbed, and then once for each fault, into a new work directory that has the
 stages before the fault's: a worker process dies in each stage that has some, an actor in extraction

@@ -45,7 +45,7 @@ def clustering_seconds(n_sentences: int = SENTENCES) -> float:
 def step_milliseconds(file: Path, dimension: int, steps: int, device: str) -> float:
     """Median milliseconds of a step."""
     embedding, data = make_problem(file, ROWS, dimension)
-    config = DistillationConfig(max_steps=steps, n_clusters=1_024, device=device)
+    config = DistillationConfig(max_steps=steps, device=device)
     return trainer_step(SentenceTransformer(modules=[embedding], device=device), data, config)
 
 

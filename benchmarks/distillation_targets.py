@@ -66,7 +66,7 @@ def train(
 ) -> NDArray[np.float32]:
     """The table after training towards one target."""
     held_out = np.flatnonzero(model.work.is_held_out)
-    target = Target.fit(model.work.sentence_vectors, model.work.served, center)
+    target = Target.fit(model.work.sentence_vectors, model.work.for_words, center)
     data = TrainingData(
         sentence_ids(model.tokenizer, model.work.selected.texts),
         model.work.sentence_vectors,
@@ -84,7 +84,7 @@ def train(
 
 def agreements(model: BuiltModel, table: NDArray[np.float32]) -> list[float]:
     """Agreement with the teacher's vectors as they are, and without their mean."""
-    held_out, train = np.flatnonzero(model.work.is_held_out), model.work.served
+    held_out, train = np.flatnonzero(model.work.is_held_out), model.work.for_words
     ids = sentence_ids(model.tokenizer, model.work.selected.texts).take(held_out)
     vectors = model.work.sentence_vectors
     return [

@@ -19,8 +19,7 @@ from tokenizers import Tokenizer
 
 from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_batches import extract_rows, token_batches
-from st_static.distill.word_sums import WordSums
+from st_static.distill.teacher_pass import WordSums, extract_rows, token_batches
 from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 

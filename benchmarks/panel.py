@@ -32,7 +32,6 @@ from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import teacher_agreement
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
@@ -41,6 +40,7 @@ from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
+from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.figures import draw_signed, new_axes, save
 from st_static.evaluate.models import load_model
@@ -48,10 +48,7 @@ from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 
 LENGTHS = {"--selection.spans": "0.08", "--selection.passages": "0.02"}
-TERMS = {"--distillation.cosines": "50", "--distillation.spread": "1"}
-ESTIMATE = {"--distillation.estimate": "10"}
-BEST = {**LENGTHS, **TERMS, **ESTIMATE}
-WORDS = {"--distillation.words": "0.1"}
+FULL = {**LENGTHS, "--distillation.terms": "full"}
 
 
 def head(units: int) -> dict[str, str]:
@@ -66,21 +63,15 @@ def further(share: float) -> dict[str, str]:
 
 VARIANTS: dict[str, dict[str, str]] = {
     "table alone": {},
-    "table, all terms, all lengths": BEST,
     "head 512, the paper's loss": head(512),
-    "head 512, cosines and spread": {**head(512), **TERMS},
-    "head 512, all terms": {**head(512), **TERMS, **ESTIMATE},
-    "head 512, all terms, all lengths": {**head(512), **BEST},
-    "head 256, the same": {**head(256), **BEST},
-    "head 128, the same": {**head(128), **BEST},
-    "head 64, the same": {**head(64), **BEST},
-    "head 128, cosines and spread, all lengths": {**head(128), **LENGTHS, **TERMS},
-    "table, all terms, all lengths, words": {**BEST, **WORDS},
-    "head 512, all terms, all lengths, words": {**head(512), **BEST, **WORDS},
-    "head 128, all terms, all lengths, words": {**head(128), **BEST, **WORDS},
-    "head 128, 324,000 more sentences": {**head(128), **BEST, **WORDS, **further(1)},
-    "head 128, 972,000 more sentences": {**head(128), **BEST, **WORDS, **further(3)},
-    "head 512, 972,000 more sentences": {**head(512), **BEST, **WORDS, **further(3)},
+    "table, all terms, all lengths, words": FULL,
+    "head 512, all terms, all lengths, words": {**head(512), **FULL},
+    "head 256, the same": {**head(256), **FULL},
+    "head 128, all terms, all lengths, words": {**head(128), **FULL},
+    "head 64, the same": {**head(64), **FULL},
+    "head 128, 324,000 more sentences": {**head(128), **FULL, **further(1)},
+    "head 128, 972,000 more sentences": {**head(128), **FULL, **further(3)},
+    "head 512, 972,000 more sentences": {**head(512), **FULL, **further(3)},
     "table alone, 50,000 mined pairs": {"--pairs.mined": "50000"},
 }
 TASKS = {
@@ -123,7 +114,7 @@ class Kinds:
         passages = choose(fit_ones(with_new_span, keys, teacher), N_PASSAGES)
         self.of_passages = [span_of(text) for text in passages]
         self.texts = {"sentences": sentences, "spans": spans, "passages": passages}
-        target = Target.fit(work.sentence_vectors, work.served)
+        target = Target.fit(work.sentence_vectors, work.for_words)
         encode = lambda texts: target(teacher.model.encode(texts, batch_size=64))  # noqa: E731
         self.teacher = {kind: encode(texts) for kind, texts in self.texts.items()}
         self._span_vectors = unit_rows(encode(self.of_passages))

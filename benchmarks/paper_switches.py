@@ -18,9 +18,9 @@ from development_build import parse_variants, variant_config
 from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, SPLITS, sts_scores
 
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
+from st_static.distill.work_directory import BuildResult
 
 SHORTEST = {"--selection.reuse_length": "1"}
 NO_MINIMUM = {"--selection.min_words": "1", "--sentences.min_words": "1"}

@@ -241,7 +241,7 @@ def main() -> None:
     if not config.distillation.max_steps:
         parser.error("phrases are learnt in distillation, but --distillation.max_steps is 0")
     work = build(config).work
-    target = Target.fit(work.sentence_vectors, work.served, config.distillation.center)
+    target = Target.fit(work.sentence_vectors, work.for_words, config.distillation.center)
     last = "distillation"
     words = Student(FastTokenizer(work.tokenizer), work.table(last), work.head(last))
     rows = [{"": "words", **measured(words, work, target, arguments.data)}]

@@ -28,11 +28,11 @@ from local_tasks import evaluate
 from tokenizers import Tokenizer
 
 from st_static.commands.build import parse_build
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import Figures, locked
+from st_static.distill.work_directory import BuildResult
 from st_static.evaluate.models import load_model
 from st_static.files import read_table
 from st_static.languages import languages_of

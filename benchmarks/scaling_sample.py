@@ -40,9 +40,8 @@ from scaling_size import (
 )
 
 from st_static.commands.build import parse_build
-from st_static.distill import teacher_shards
-from st_static.distill.config import BuildConfig, CorpusConfig
-from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill import extraction
+from st_static.distill.config import BuildConfig, CorpusConfig, SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
 from st_static.distill.corpus.selection import (
     _ORDER,
@@ -55,13 +54,12 @@ from st_static.distill.corpus.sentences import write_sentences
 from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import sentence_ids
-from st_static.distill.extraction import _gather_sentences, extract
+from st_static.distill.extraction import Shard, ShardWork, extract, gather_sentences
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, run_stage
 from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_shards import Shard, ShardFiles, ShardWork
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_arrays, write_table
 from st_static.model.export import export_model
@@ -296,10 +294,10 @@ def gather_seconds(folder: Path, n_sentences: float) -> float:
     """Seconds of writing all sentence vectors into one file, from those of four shards."""
     n_shards, n = 4, round(n_sentences / TEACHER_SHARDS)
     shards = [Shard(i, [slice(i * n, i * n + n)], 0) for i in range(n_shards)]
-    files = ShardFiles(folder, "vectors")
+    work = ShardWork(dict, shards, folder, "vectors")
     for shard in shards:
-        write_arrays(files.of(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})
-    seconds = seconds_of(_gather_sentences, folder, DIMENSION, ShardWork(dict, shards, files))
+        write_arrays(work.path(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})
+    seconds = seconds_of(gather_sentences, work, DIMENSION)
     return seconds * TEACHER_SHARDS / n_shards
 
 
@@ -349,7 +347,7 @@ def measure(corpus: str, every: int) -> Measured:
         config = sample_config(corpus, folder)
         config = replace(config, corpus=write_sample(config.corpus, every, folder / "text"))
         pool.submit(timed_call, abs, 1).result()  # imports
-        teacher_shards._LEAST_TOKENS = 4096  # so that a small sample has several shards
+        extraction._LEAST_TOKENS = 4096  # so that a small sample has several shards
         run = Sample(config, pool)
         sample, exponent = run.size()
         full = at_full_size(sample, exponent)

@@ -19,8 +19,9 @@ from st_static.distill.corpus.sentences import split_sentences
 from st_static.distill.corpus.vocabulary import choose_words
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer
-from st_static.distill.pieces import teacher_pieces, vectors_alone
+from st_static.distill.pieces import teacher_pieces
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_pass import vectors_alone
 from st_static.model.model_name import locate
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Set
-from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,51 +129,30 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
     return matrix
 
 
-def check_fields(config: Any) -> None:
-    """Check that each field of a dataclass holds what its type says.
+def in_words(hint: Any, many: bool = False) -> str:
+    """A type in words, such as "a whole number of at least 1 or null".
 
-    Numbers of numpy become those of Python.
-
-    Raises:
-        TypeError: One does not; names it.
+    Args:
+        hint: The type. A text among the metadata of an annotated one is what it is called.
+        many: Whether several such values are meant.
     """
-    for name, hint in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        if not _fits(value, hint):
-            raise TypeError(
-                f"{type(config).__name__}.{name}: expected {in_words(hint)}, but got "
-                f"{shown(value)}."
-            )
-        if isinstance(value, Real) and hasattr(value, "item"):  # JSON does not know numpy's
-            object.__setattr__(config, name, value.item())
-
-
-def in_words(hint: Any) -> str:
-    """A type in words, such as "a whole number or null"."""
+    if get_origin(hint) is Annotated:
+        kind, *metadata = get_args(hint)
+        spelled = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+        bounds = [
+            f"{words} {getattr(item, name)}"
+            for item in metadata
+            for name, words in spelled.items()
+            if hasattr(item, name)
+        ]
+        names = [item for item in metadata if isinstance(item, str)]
+        return names[0] if names else f"{in_words(kind, many)} {' and '.join(bounds)}".strip()
     if get_origin(hint) in (Union, UnionType):
         parts = [in_words(part) for part in get_args(hint)]
         return " or ".join(sorted(dict.fromkeys(parts), key="null".__eq__))
     if get_origin(hint) is Literal:
         return " or ".join(map(str, get_args(hint)))
     if get_origin(hint) is list:
-        [part] = get_args(hint)
-        return f"a list of {_PLURAL.get(part, in_words(part))}"
-    if get_origin(hint) is dict:
-        return "a mapping"
-    return _PLAIN.get(hint) or _with_article(hint.__name__)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type, as it stands in an annotation."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is Literal:
-        return isinstance(value, str) and value in get_args(hint)
-    if get_origin(hint) is list:
-        [part] = get_args(hint)
-        return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
-    if get_origin(hint) is dict:
-        return isinstance(value, dict) and all(isinstance(key, str) for key in value)
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, {int: Integral, float: Real}.get(hint, hint))
+        return f"a list of {in_words(get_args(hint)[0], many=True)}"
+    plain = (_PLURAL if many else {}).get(hint) or _PLAIN.get(hint)
+    return plain or _with_article(hint.__name__)

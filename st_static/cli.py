@@ -4,51 +4,42 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
+import importlib
 import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from st_static import __version__
-from st_static.commands import (
-    analyse,
-    build,
-    card,
-    compare,
-    convert,
-    demo,
-    encode,
-    evaluate,
-    explain,
-    export,
-    publish,
-)
 from st_static.commands.options import nearest
 from st_static.commands.signals import EndedBySignal, unwound_by_signals
 from st_static.commands.terminal import drop_stdout, require_utf8
+from st_static.dependencies import extra_of, needed_by
 from st_static.tokens.panics import is_panic, panic_told
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
-COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "build": (build.run, "Build a static model from a teacher and text, as a recipe says."),
-    "convert": (convert.run, "Make a static model of text vectors, such as GloVe's."),
-    "evaluate": (evaluate.run, "Score a model on MTEB tasks."),
-    "compare": (compare.run, "Put measured and published scores side by side."),
-    "encode": (encode.run, "Encode a file of texts into a file of vectors."),
-    "analyse": (analyse.run, "Write tables and figures about a built model."),
-    "card": (card.run, "Write a model's card with its figures."),
-    "explain": (explain.run, "Show which words make two texts similar."),
-    "export": (export.run, "Write a model's ONNX files, for other programs."),
-    "demo": (demo.run, "Write a page on which a model runs in the browser."),
-    "publish": (publish.run, "Put a model on the Hugging Face Hub."),
+COMMANDS = {
+    "build": "Build a static model from a teacher and text, as a recipe says.",
+    "convert": "Make a static model of text vectors, such as GloVe's.",
+    "evaluate": "Score a model on MTEB tasks.",
+    "compare": "Put measured and published scores side by side.",
+    "encode": "Encode a file of texts into a file of vectors.",
+    "analyse": "Write tables and figures about a built model.",
+    "card": "Write a model's card with its figures.",
+    "explain": "Show which words make two texts similar.",
+    "export": "Write a model's ONNX files, for other programs.",
+    "demo": "Write a page on which a model runs in the browser.",
+    "publish": "Put a model on the Hugging Face Hub.",
 }
+"""Each command's purpose; its module in `commands` has its name, and is imported when it runs."""
 
 
 def _help() -> str:
     """What the bare command says: a line for each command."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    lines = [f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items()]
     return "\n".join(
         [
             DESCRIPTION,
@@ -82,7 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    return run_command(COMMANDS[arguments[0]][0], arguments[1:])
+    return run_command(functools.partial(_run, arguments[0]), arguments[1:])
+
+
+def _run(command: str, arguments: Sequence[str]) -> int:
+    name = f"st_static.commands.{command}"
+    with needed_by("This command", extra_of(name)):
+        module = importlib.import_module(name)
+    return int(module.run(arguments))
 
 
 def _say(lines: Sequence[str]) -> int:

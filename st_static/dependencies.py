@@ -14,19 +14,23 @@ from typing import Any
 
 # A module has its own line where it differs from its room. The others need the base only.
 MODULES_WITH_EXTRAS = {
+    "st_static.cluster.ray_cluster": "cluster",
+    "st_static.cluster.ray_connection": "cluster",
     "st_static.commands.explain_tables": "publish",
-    "st_static.commands.recipe_options": "build",
+    "st_static.commands.build": "build",
+    "st_static.commands.publication": "build",
+    "st_static.commands.recipe": "build",
     "st_static.distill": "build",
     "st_static.encode.accelerate": "build",
     "st_static.ensemble.distill_ensemble": "build",
     "st_static.ensemble.build_ensemble": "build",
+    "st_static.ensemble.config": "build",
     "st_static.ensemble.sources": "build",
     "st_static.evaluate": "eval",
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",
     "st_static.publish": "publish",
-    "st_static.ray_cluster": "cluster",
 }
 
 

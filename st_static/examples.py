@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 SUITED = "similarity, search, clustering and classification of sentences and short paragraphs"
-"""What static models are for."""
+"""The uses of static models."""
 NOT_SUITED = (
     "long documents, whose mean hides single sentences, or texts whose meaning depends on more "
     "than their words"
 )
-"""What they are not for."""
+"""The texts that they are not for."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 _ZEROS = 1_000_000  # written at a time
-# What `atomic` puts behind a file's name: host, process and thread.
+# The end of a temporary file's name: host, process and thread.
 _WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
 # How `temporary_folder` begins a folder's name: host and process.
@@ -70,7 +70,7 @@ def _renamed(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """As `atomic`, for a file that a user names: folders that are missing on its way are made."""
+    """Write a file that a user names as `atomic` does, and make the folders on its way."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as temporary:
         yield temporary
@@ -224,7 +224,7 @@ def reading_text(file: Path) -> Iterator[None]:
 
 
 def read_lines(file: Path) -> list[str]:
-    """The lines of a text file without their ends.
+    """Read the lines of a text file, without their ends.
 
     Raises:
         ValueError: It is not there, not UTF-8, or no file.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-# No JSON file of a model has so many bytes, but for its tokenizer.
+# No JSON file of a model is as large, but for its tokenizer.
 MOST_BYTES = 10_000_000
 # Bytes of a sparse file that were never written. Even a table with many zeros has none.
 _MOST_IN_HOLES = 1_000_000_000

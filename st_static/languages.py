@@ -12,7 +12,7 @@ from st_static.arguments import require
 
 # A language, perhaps with its script and its region.
 _TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
-# What the Hub has for other text.
+# The Hub's tags for other text.
 _NO_LANGUAGES = {"code", "multilingual"}
 # Unicode's names of scripts by their ISO 15924 codes.
 _SCRIPTS = {
@@ -49,12 +49,10 @@ def check_language(language: str | list[str] | None, option: str = "language") -
     """
     tags = languages_of(language)
     for tag in tags:
-        # YAML takes no for false, and [no, en] then for no list of texts.
-        advice = ' Put the tags in quotes: ["no", "en"].' if tag.startswith("[") else ""
         require(
             _is_tag(tag),
             f"{option} must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
-            f"{tag!r}, which is none.{advice}",
+            f"{tag!r}, which is none.",
         )
     require(len(set(tags)) == len(tags), f"{option} names one twice: {tags}.")
 

@@ -96,10 +96,8 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
         distillation=DistillationConfig(
             max_steps=30,
             batch_size=16,
-            n_clusters=8,
             groups_per_batch=4,
             eval_steps=10,
-            log_steps=10,
             # Of random weights only noise is left without the mean.
             center=False,
         ),
@@ -118,12 +116,12 @@ def build_in_small_shards(config: BuildConfig) -> None:
     os.setsid()
     from joblib.externals.loky import get_reusable_executor
 
+    from st_static.distill import extraction
     from st_static.distill import pipeline as recipe
-    from st_static.distill import teacher_shards
     from st_static.distill.corpus import sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
-    teacher_shards._LEAST_TOKENS = 1  # a shard is a batch
+    extraction._LEAST_TOKENS = 1  # a shard is a batch
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()

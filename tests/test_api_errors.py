@@ -329,7 +329,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (
         lambda x: VocabularyConfig(size="many"),
         TypeError,
-        "VocabularyConfig.size: expected a whole number, but got 'many'.",
+        "VocabularyConfig.size: expected a whole number of at least 1, but got 'many'.",
     ),
     (
         lambda x: VocabularyConfig(min_count=True),
@@ -349,7 +349,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (
         lambda x: DistillationConfig(matryoshka_dims=[8, "4"]),
         TypeError,
-        "DistillationConfig.matryoshka_dims: expected a list of whole numbers or null, but got a",
+        "DistillationConfig.matryoshka_dims: expected a list of whole numbers of at least 1",
     ),
     (lambda x: EnsembleConfig("a"), TypeError, "EnsembleConfig.members: expected a list of texts"),
     # figures and the Hub

@@ -138,8 +138,8 @@ def test_a_variant_of_the_panel_is_the_development_build_with_its_options(
     configs = {name: panel.config_of(name, Path("texts")) for name in panel.VARIANTS}
     assert len({config.output for config in configs.values()}) == len(configs)
     assert configs["table alone"].distillation.head == 0
-    best = configs["head 512, all terms, all lengths"]
-    assert (best.distillation.head, best.distillation.estimate) == (512, 10)
+    best = configs["head 512, all terms, all lengths, words"]
+    assert (best.distillation.head, best.distillation.terms) == (512, "full")
     assert best.selection.passages == 0.02
     other = panel.config_of("head 64, the same", Path("texts"), ["--distillation.head", "32"])
     assert other.distillation.head == 32

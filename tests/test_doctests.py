@@ -21,7 +21,6 @@ WITH_EXAMPLES = {
     "st_static",
     "st_static.distill.agreement",
     "st_static.distill.config",
-    "st_static.distill.corpus.config",
     "st_static.encode.accelerate",
     "st_static.evaluate.figures",
     "st_static.model.model_name",
@@ -32,7 +31,7 @@ WITH_EXAMPLES = {
     "st_static.model.tokenizer",
     "st_static.distill.loss",
     "st_static.distill.sentence_pca",
-    "st_static.distill.teacher_batches",
+    "st_static.distill.teacher_pass",
     "st_static.evaluate.analysis.explain",
 }
 

@@ -84,7 +84,6 @@ SMALL = {
         "eval_steps": 10,
         "batch_size": 16,
         "groups_per_batch": 4,
-        "n_clusters": 8,
     },
 }
 
@@ -125,7 +124,7 @@ def make_small(recipe: Path) -> None:
         values[section] = {**values.get(section, {}), **small}
     if "pairs" in values:
         values["distillation"]["matryoshka_dims"] = [8, 4]
-        values["pairs"] |= {"batch_size": 16, "max_steps": 10}
+        values["pairs"]["max_steps"] = 10
     values["corpus"]["max_documents"] = 400
     # Its weights are random, so that it understands nothing.
     values["teacher"] = {"model": TEACHER, "license": "apache-2.0", "check": False}

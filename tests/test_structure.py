@@ -20,6 +20,7 @@ PACKAGE = ROOT / "st_static"
 # rooms. Those import only each other.
 ROOMS = (
     "texts",
+    "cluster",
     "tokens",
     "model",
     "encode",
@@ -53,10 +54,11 @@ USED_BY_LIBRARIES = {
     "config_keys": "sentence_transformers Module",
     "create_optimizer": "Trainer",
     "display": "tqdm",
-    "dump": "jsonargparse, for --print_config",
+    "construct_mapping": "PyYAML",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",
     "on_train_begin": "TrainerCallback",
+    "_values_fit": "pydantic's model_validator",
     "valid_label_columns": "SentenceTransformerTrainer's data collator",
 }
 
@@ -240,7 +242,8 @@ def test_extras_are_of_modules_that_are_there() -> None:
 
 # Private names of Python's own library and of torch; `private_name` guards those of others.
 PRIVATE_NAMES = {
-    "_actions": "argparse: what a parser takes; jsonargparse builds on it, too",
+    "_exit": "os: public; ends the process at once",
+    "_actions": "argparse: what a parser takes",
     "_asdict": "typing.NamedTuple: public, the underscore keeps it apart from fields",
     "_indices": "torch: the indices of a sparse tensor that is not coalesced",
     "_option_string_actions": "argparse: the same, by the option's name",

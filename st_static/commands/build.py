@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import json
 import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import yaml
 
 from st_static.commands.next_steps import next_steps
-from st_static.commands.options import with_underscores
+from st_static.commands.options import (
+    CommandParser,
+    UsageError,
+    options_in,
+    refusing,
+    with_underscores,
+)
 from st_static.commands.publication import BENCHMARK, Publication
+from st_static.commands.recipe import (
+    add_recipe,
+    checked_keys,
+    hints_of,
+    make_recipe,
+    read_recipe,
+    values_of,
+)
 from st_static.commands.terminal import hide_bars_of_libraries, log_to_terminal
 from st_static.dependencies import needed_by
 from st_static.distill.config import BuildConfig
 from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
 from st_static.languages import recorded_languages
-
-if TYPE_CHECKING:
-    from st_static.commands.recipe_options import RecipeParser
+from st_static.texts.columns import is_broken
 
 Recipe = BuildConfig | EnsembleConfig
 
@@ -64,97 +75,72 @@ def _parse(
     arguments = with_underscores(arguments)
     if arguments and not arguments[0].startswith("-"):
         arguments.insert(0, "--config")
-    elif default_recipe and not any(a.split("=")[0] == "--config" for a in arguments):
+    elif default_recipe and "--config" not in options_in(arguments):
         arguments[:0] = ["--config", default_recipe]
-    printing = [a for a in arguments if a.partition("=")[0] == "--print_config"]
-    kind = EnsembleConfig if _names_members(arguments) else BuildConfig
-    parser = _parser(kind)
-    arguments = parser.with_values_of_switches([a for a in arguments if a not in printing])
-    values = parser.instantiate(parser.read(arguments)).as_dict()
-    publication = _publication(*(values.pop(name, None) for name in ("publish", "tasks", "data")))
-    del values["config"]
-    config = _without_false_facts(kind(**values), parser, arguments)
-    if printing:  # the recipe as it is built, not as it stands in file and options
-        parser.parse_args([f"--config={json.dumps(asdict(config))}", *printing])
-    return config, publication
+    with refusing("st-static build"):
+        for argument in filter(is_broken, arguments):
+            raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
+        files = {file: read_recipe(file) for file in values_of("--config", arguments)}
+        keys = {key for values in files.values() for key in values}
+        is_ensemble = "members" in keys or "--members" in options_in(arguments)
+        kind = EnsembleConfig if is_ensemble else BuildConfig
+        options = vars(_parser(kind).read(arguments))
+        recipes = [checked_keys(values, kind, file) for file, values in files.items()]
+        given = {key: value for key, value in options.items() if key in hints_of(kind)}
+        values: dict[str, Any] = {}
+        places: dict[str, str] = {}
+        for file, found in zip(files, recipes, strict=True):
+            values |= found
+            places |= {key: f"{file}, {key}" for key in found}
+        values |= given
+        places |= {key: f"--{key}" for key in given}
+        config: Recipe = make_recipe(kind, values, places)
+    if recipes:
+        later = {key for recipe in recipes[1:] for key in recipe}
+        config = without_false_facts(config, recipes[0], later | set(given))
+    if options["print_config"]:  # as it is built, not as it stands in file and options
+        print(yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True), end="")
+        raise SystemExit(0)
+    repo_id, tasks, data = options["publish"], options["tasks"], options["data"]
+    if repo_id is None and (tasks or data):
+        raise ValueError("--tasks and --data say how to evaluate for --publish ORG/NAME.")
+    return config, None if repo_id is None else Publication(repo_id, tasks, data)
 
 
-def _parser(config: type[Recipe]) -> RecipeParser:
+def _parser(recipe: type[Recipe]) -> CommandParser:
     """The parser of `build`: a recipe, an option for every value in it, and those to publish."""
-    from st_static.commands.recipe_options import RecipeParser
-
-    parser = RecipeParser(
-        config,
+    parser = CommandParser(
         prog="st-static build",
         usage="%(prog)s [RECIPE] [--OPTION VALUE ...]",
         description="Build a static sentence encoder from a teacher and a corpus; or, from a "
         "recipe that names `members`, an ensemble of static models.",
     )
-    # Without defaults, for these are no values of the recipe that --print_config prints.
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="A recipe: a YAML file; the same as RECIPE. A later one overrides an earlier one.",
+    )
+    parser.add_argument(
+        "--print_config", action="store_true", help="Print the whole recipe, and build nothing."
+    )
+    add_recipe(parser, recipe)
     options = parser.add_argument_group("publishing the model after the build")
     options.add_argument(
         "--publish",
         metavar="ORG/NAME",
-        default=argparse.SUPPRESS,
         help="Also evaluate the model, write its card and publish it on the Hub, as the commands "
         "evaluate, card and publish do.",
     )
     options.add_argument(
         "--tasks",
         nargs="+",
-        type=str,
-        default=argparse.SUPPRESS,
         help="MTEB tasks to evaluate on; by default those of the benchmark of the recipe's "
         f"languages, {BENCHMARK} for English.",
     )
-    options.add_argument(
-        "--data",
-        type=Path,
-        default=argparse.SUPPRESS,
-        help="Folder of local copies of the tasks' datasets.",
-    )
+    options.add_argument("--data", type=Path, help="Folder of local copies of the tasks' datasets.")
     return parser
-
-
-def _publication(
-    repo_id: str | None, tasks: Sequence[str] | None, data: Path | None
-) -> Publication | None:
-    if repo_id is not None:
-        return Publication(repo_id, tasks, data)
-    if tasks or data:
-        raise ValueError("--tasks and --data say how to evaluate for --publish ORG/NAME.")
-    return None
-
-
-def _without_false_facts(config: Recipe, parser: RecipeParser, arguments: list[str]) -> Recipe:
-    """Drop what a recipe states about a corpus or teacher in whose place options name another."""
-    configs = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    configs.add_argument("--config", action="append", default=[])
-    known, options = configs.parse_known_args(arguments)
-    for other in known.config[1:]:
-        options += ["--config", other]
-    if not known.config or not options:
-        return config
-    recipe = parser.parse_args(["--config", known.config[0]]).as_dict()
-    given = parser.parse_args(options, defaults=False).as_dict()
-    return without_false_facts(config, recipe, given)
-
-
-def _names_members(arguments: Sequence[str]) -> bool:
-    """Whether a recipe, or an option, names the members of an ensemble."""
-    from st_static.commands.recipe_file import read_yaml
-
-    names = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    names.add_argument("--config")
-    names.add_argument("--members", nargs="?")
-    known, _ = names.parse_known_args(list(arguments))
-    recipe = Path(known.config) if known.config else None
-    if recipe is None or not recipe.is_file():
-        return known.members is not None
-    with contextlib.suppress(UnicodeDecodeError):
-        values = read_yaml(recipe.read_text("utf-8"))
-        return isinstance(values, dict) and "members" in values
-    return False
 
 
 # -- the work --------------------------------------------------------------------------

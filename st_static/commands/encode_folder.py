@@ -128,8 +128,8 @@ def _engine(
     if options.engine != "ray" or not pairs:
         yield map(encoder, pairs)
         return
+    from st_static.cluster.ray_cluster import ray_cluster
     from st_static.encode.parquet_folder import cluster_facts
-    from st_static.ray_cluster import ray_cluster
 
     with ray_cluster(options.address, on_gpus=False) as cluster:
         if cluster.dashboard:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
 from st_static.encode.scaling import Scaling
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
 from st_static.files import read_lines, write_json
 from st_static.model.int8_table import quantize_rows
 from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
 from st_static.model.modules import write_weights
+from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.static_model import StaticModel, check_int8
 from st_static.model.tokenizer import has_pieces
 from st_static.tokens.boundaries import flat

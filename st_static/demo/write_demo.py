@@ -21,7 +21,7 @@ from st_static.demo.model_files import (
     is_facts,
     write_model_files,
 )
-from st_static.model.model_folder import read_static_model
+from st_static.model.model_folder import ModelFolder
 from st_static.model.replacement import check_output_folder, replacing
 from st_static.model.static_model import StaticModel
 
@@ -43,7 +43,10 @@ def _is_facts_file(path: Path) -> bool:
 
 
 def write_demo(
-    model: str | Path, output: str | Path, texts: Sequence[str] = (), hub_id: str | None = None
+    model: str | Path | ModelFolder,
+    output: str | Path,
+    texts: Sequence[str] = (),
+    hub_id: str | None = None,
 ) -> list[Path]:
     """Write a page on which a model runs in the browser, with all that it loads.
 
@@ -51,7 +54,7 @@ def write_demo(
     already it is replaced; other files in its folder stay.
 
     Args:
-        model: A folder, or an id on the Hub.
+        model: A folder, which may be open, or an id on the Hub.
         output: The page's folder.
         texts: What its search begins with; by default a few examples.
         hub_id: The model's id on the Hub; by default `model`, if it is one.
@@ -65,10 +68,9 @@ def write_demo(
     """
     output = as_path(output, "a folder to write")
     check_demo_output(output)
-    if hub_id is None and not Path(model).is_dir():
-        hub_id = str(model)
-    static_model = read_static_model(model)
-    static_model = replace(static_model, name=hub_id or static_model.name)
+    folder = model if isinstance(model, ModelFolder) else ModelFolder.of(model)
+    hub_id = hub_id or folder.hub_id
+    static_model = replace(folder.model, name=hub_id or folder.name)
     check_model(static_model)
     names = [*_page_files(), *MODEL_FILES, _CARD_FILE]
     with replacing(output, lambda _, name: name in names) as partial:

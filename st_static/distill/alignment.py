@@ -1,4 +1,4 @@
-"""Which of the teacher's tokens spell which word, by character positions."""
+"""Find the teacher's tokens of each word, by character positions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
 def _ends_behind_marks(
     texts: Sequence[str], sentence: NDArray[np.int64], spans: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The ends of spans [W, 2] in their sentences [W], each behind what its last character holds.
+    """Extend spans [W, 2] in their sentences [W] over the marks of their last character.
 
     Where a normaliser composes characters, as it does ﾊ and ﾞ, offsets are those of the first.
     """

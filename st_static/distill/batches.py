@@ -16,6 +16,7 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.progress import bar
 from st_static.model.vectors import unit_rows
 
+_CLUSTERS = 8192
 # Few steps on large samples: clusters need to be tight, not optimal.
 _KMEANS_SAMPLE = 8192
 _KMEANS_STEPS = 16
@@ -130,12 +131,12 @@ def batch_sampler(
     Args:
         vectors: The teacher's sentence vectors.
         rows: The training sentences, ascending, [S].
-        config: Says which way, and how many clusters and groups.
+        config: Says which way, and how many groups.
         seed: Seed of clusters and order.
     """
     clusters = None
     if config.batches == "clustered":
-        clusters = cluster(vectors, rows, config.n_clusters, seed)
+        clusters = cluster(vectors, rows, _CLUSTERS, seed)
     return functools.partial(
         _make_sampler, first=int(rows[0]), clusters=clusters, groups=config.groups_per_batch
     )

@@ -1,11 +1,11 @@
-"""The engine of a build, as its recipe names it, and what its machines must have in common."""
+"""The engine of a recipe: processes of this machine, or a Ray cluster whose nodes are checked."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class BuildEngine(NamedTuple):
-    """What runs a build.
+    """The processes or the cluster of a build.
 
     Attributes:
         engine: Runs the parts of stages.
@@ -39,29 +39,33 @@ class BuildEngine(NamedTuple):
 
 @contextlib.contextmanager
 def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
-    """The engine that a recipe names, until the block ends.
+    """Start the engine that a recipe names, until the block ends.
 
     Raises:
         ValueError: There is no such cluster, or not with the devices that the teacher needs.
     """
     if config.engine == "processes":
-        gpus = _gpus(config.teacher)
-        engine = Processes(config.workers, gpus)
-        yield BuildEngine(engine, "cuda" if len(gpus) > 1 else None, lambda *_: None)
+        on_gpus = _has_several_gpus(config.teacher)
+        engine = Processes(config.workers, on_gpus)
+        yield BuildEngine(engine, "cuda" if on_gpus else None, lambda *_: None)
         return
     if config.teacher.device not in (None, "cpu", "cuda"):
         raise ValueError(
             f"teacher.device is {config.teacher.device}, but on a cluster it is cpu or cuda; each "
             "process of the teacher gets one GPU."
         )
-    from st_static.ray_cluster import ray_cluster
+    from st_static.cluster.ray_cluster import ray_cluster
 
-    on_gpus = config.teacher.device != "cpu"
-    with ray_cluster(config.address, config.workers or 1, on_gpus) as cluster:
+    wanted = config.teacher.device != "cpu"
+    with ray_cluster(config.address, config.workers or 1, wanted) as cluster:
         if cluster.dashboard:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
-
-        device = _device_on_cluster(config.teacher, cluster.n_gpus)
+        if config.teacher.device == "cuda" and not cluster.n_gpus:
+            raise ValueError(
+                "teacher.device is cuda, but no node of the Ray cluster has a GPU: leave it out, "
+                "or set it to cpu."
+            )
+        device = "cuda" if cluster.n_gpus else "cpu"
         cluster.n_actors()  # is there room for any? Not only when the teacher is to run
 
         def check(work_dir: Path, files: Sequence[Path], teacher: Teacher) -> None:
@@ -73,7 +77,7 @@ def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
 
 
 def with_absolute_paths(config: BuildConfig) -> BuildConfig:
-    """A recipe whose files other processes find, whatever folder they run in."""
+    """Make the paths of a recipe absolute: other processes run in other folders."""
     teacher, corpus = config.teacher, config.corpus
     if Path(teacher.model).is_dir():
         teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
@@ -83,32 +87,30 @@ def with_absolute_paths(config: BuildConfig) -> BuildConfig:
     return replace(config, work_dir=work_dir, teacher=teacher, corpus=corpus)
 
 
-def _gpus(teacher: TeacherConfig) -> list[str]:
-    """The GPUs of this machine that a teacher runs on."""
-    if teacher.device not in (None, "cuda") or not torch.cuda.is_available():
-        return []
-    n_gpus = torch.cuda.device_count()  # those before an invalid one, if the environment has one
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",")[:n_gpus] if visible else list(map(str, range(n_gpus)))
-    kinds = list(map(torch.cuda.get_device_name, range(n_gpus)))
-    # Other kinds round otherwise.
-    others = [kind for kind in kinds if kind != kinds[0]]
-    if others:
-        logger.warning("The teacher runs on each %s, and not on %s.", kinds[0], ", ".join(others))
-    return [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
-
-
-def _device_on_cluster(teacher: TeacherConfig, n_gpus: int) -> str:
-    if teacher.device == "cuda" and not n_gpus:
-        raise ValueError(
-            "teacher.device is cuda, but no node of the Ray cluster has a GPU: leave it out, or "
-            "set it to cpu."
+def _has_several_gpus(teacher: TeacherConfig) -> bool:
+    """Tell whether the teacher runs on all GPUs of this machine, with a Ray of its own."""
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if teacher.device not in (None, "cuda") or n_gpus < 2:
+        return False
+    kinds = sorted({torch.cuda.get_device_name(number) for number in range(n_gpus)})
+    if len(kinds) > 1:
+        logger.warning(
+            "The teacher runs on one GPU of %s, as those of several kinds (%s) round differently. "
+            "To use more, name those of one kind in CUDA_VISIBLE_DEVICES.",
+            *(n_gpus, ", ".join(kinds)),
         )
-    return "cuda" if n_gpus else "cpu"
+    elif importlib.util.find_spec("ray") is None:
+        logger.warning(
+            'The teacher runs on one GPU of %s. To use all: pip install "st-static[cluster]".',
+            n_gpus,
+        )
+    else:
+        return True
+    return False
 
 
 def _facts(seen: Place, files: Sequence[Path], teacher: Teacher, device: str) -> dict[str, str]:
-    """What each machine must tell alike; unpickling the teacher has checked its weights."""
+    """Facts that all machines must share; unpickling the teacher has checked its weights."""
     check_access(seen)
     for file in files:
         if not file.is_file():

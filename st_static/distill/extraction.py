@@ -1,10 +1,15 @@
-"""The stage of the teacher: a vector of each word, and of each sentence (paper section 2.1)."""
+"""The stage of the teacher: a vector of each word, and of each sentence (paper section 2.1).
+
+The work is cut into shards of whole batches: run anywhere, written whole, merged in order. So the
+bytes are the same whichever processes ran which shards, and when.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,32 +19,156 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from st_static.distill.engines import Engine
-from st_static.distill.pieces import TokensAlone
+from st_static.distill.progress import bar
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_batches import encode_batches, sentence_batches
-from st_static.distill.teacher_shards import (
-    Shard,
-    ShardFiles,
-    ShardWork,
-    cut_shards,
-    merge_sums,
-    run_shards,
-    summed,
+from st_static.distill.teacher_pass import (
+    TokensAlone,
+    WordSums,
+    WordVectors,
+    encode_batches,
+    sentence_batches,
 )
-from st_static.distill.word_sums import WordSums
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
-from st_static.files import Arrays, create_array, read_json, write_json
+from st_static.files import (
+    Arrays,
+    create_array,
+    look_again,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
 from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization
 from st_static.model.vectors import has_vector
 
-logger = logging.getLogger(__name__)
-
 _SUMS_FILE = "sums.safetensors"
+# Tokens of a shard, padding included: seconds of work, as a kill loses the shard under way. Large
+# builds have larger shards, and at most about `_MOST_SHARDS`.
+_LEAST_TOKENS = 65_536
+_MOST_SHARDS = 1024
+_BYTES_AT_A_TIME = 32_000_000  # of sums that one merge holds
+
+
+class Shard(NamedTuple):
+    """Consecutive batches.
+
+    Attributes:
+        number: Of the shard, from 0.
+        batches: Which texts are in each batch.
+        tokens: Tokens of all batches, padding included.
+    """
+
+    number: int
+    batches: list[slice]
+    tokens: int
+
+    @property
+    def rows(self) -> slice:
+        """Its texts."""
+        return slice(self.batches[0].start, self.batches[-1].stop)
+
+
+def cut_shards(batches: Sequence[slice], tokens: Sequence[int]) -> list[Shard]:
+    """Cut batches into shards, the same for the same batches.
+
+    Args:
+        batches: The batches.
+        tokens: The tokens of each, padding included.
+    """
+    wanted = max(_LEAST_TOKENS, sum(tokens) // _MOST_SHARDS)
+    shards: list[Shard] = []
+    first, size = 0, 0
+    for number, n in enumerate(tokens, 1):
+        size += n
+        if size >= wanted or number == len(batches):
+            shards.append(Shard(len(shards), list(batches[first:number]), size))
+            first, size = number, 0
+    return shards
+
+
+@dataclass(frozen=True)
+class ShardWork:
+    """Something that the teacher is to do, in shards that each leave a file.
+
+    Args:
+        encode: Runs the teacher over one shard; picklable.
+        shards: All shards.
+        folder: Where the files go.
+        file: What their names begin with.
+        name: What a message calls texts of it, with {} for their numbers.
+    """
+
+    encode: Callable[[Shard], Arrays]
+    shards: list[Shard]
+    folder: Path
+    file: str
+    name: str = "texts {} of the selection"
+
+    def path(self, shard: Shard) -> Path:
+        """The file of one shard."""
+        return self.folder / f"{self.file}-{shard.number:05d}.safetensors"
+
+    def remove(self) -> None:
+        """Remove the files; those that are gone already are no error."""
+        for shard in self.shards:
+            self.path(shard).unlink(missing_ok=True)
+
+
+class _Item(NamedTuple):
+    """A shard of one of several works, and what a message calls it."""
+
+    work: int
+    shard: Shard
+    path: Path
+    name: str
+
+    def __str__(self) -> str:
+        rows = self.shard.rows
+        return self.name.format(f"{rows.start:,} to {rows.stop - 1:,}")
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Encodes a shard and writes its file; sent to the processes that do so."""
+
+    encode: Sequence[Callable[[Shard], Arrays]]
+
+    def __call__(self, item: _Item) -> Shard:
+        write_arrays(item.path, self.encode[item.work](item.shard))
+        return item.shard
+
+
+def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
+    """Run the teacher over the shards whose files are not there yet.
+
+    Args:
+        works: All that is to do; together, for the processes that do it take seconds to start.
+        engine: What runs it.
+    """
+    items = [
+        _Item(number, shard, work.path(shard), work.name)
+        for number, work in enumerate(works)
+        for shard in work.shards
+    ]
+    left = [item for item in items if not item.path.exists()]
+    if not left:
+        return
+    n_tokens, n_left = (sum(item.shard.tokens for item in some) for some in (items, left))
+    start, n_texts = time.perf_counter(), 0
+    with bar("teacher", n_tokens, "token", initial=n_tokens - n_left) as progress:
+        done = engine.map_on_devices(_Writer([work.encode for work in works]), left)
+        for n_done, shard in enumerate(done, 1 + len(items) - len(left)):
+            n_texts += shard.rows.stop - shard.rows.start
+            rate = n_texts / (time.perf_counter() - start)
+            progress.set_postfix_str(f"{n_done:,}/{len(items):,} shards, {rate:,.0f} texts/s")
+            progress.update(shard.tokens)
+    for folder in {work.folder for work in works}:
+        look_again(folder)
 
 
 class Texts(Protocol):
-    """What the teacher reads: a work directory, which other processes can open, too."""
+    """The teacher's input: a work directory, which other processes can open, too."""
 
     @property
     def selected(self) -> Selected:
@@ -50,32 +179,27 @@ class Texts(Protocol):
         """The student's tokenizer."""
 
 
-class SentenceShards:
-    """The teacher's pass over the selected sentences, in shards.
+@dataclass(frozen=True)
+class _Sentences:
+    """Gives a shard's sentence vectors, and the arrays of `WordVectors`."""
 
-    A shard gives `sentences`, the vectors of its sentences, and the arrays of `WordVectors`.
-
-    Args:
-        teacher: The teacher.
-        texts: What it reads.
-    """
-
-    def __init__(self, teacher: Teacher, texts: Texts) -> None:
-        self._teacher, self._texts = teacher, texts
-
-    def cut(self) -> list[Shard]:
-        """All shards."""
-        return cut_shards(*sentence_batches(self._teacher, self._texts.selected))
+    teacher: Teacher
+    texts: Texts
 
     def __call__(self, shard: Shard) -> Arrays:
-        """Run the teacher over one shard."""
-        texts = self._texts
-        encoded = list(
-            encode_batches(self._teacher, texts.tokenizer, texts.selected, shard.batches)
-        )
-        words = (part for batch in encoded for part in batch.words)
-        vectors = np.concatenate([batch.sentences for batch in encoded])
-        return {"sentences": vectors, **summed(words, self._teacher.token_dimension)._asdict()}
+        teacher, texts = self.teacher, self.texts
+        encoded = list(encode_batches(teacher, texts.tokenizer, texts.selected, shard.batches))
+        words = summed([batch.words for batch in encoded], teacher.token_dimension)
+        return {
+            "sentences": np.concatenate([batch.sentences for batch in encoded]),
+            **words._asdict(),
+        }
+
+
+def sentence_work(teacher: Teacher, texts: Texts, folder: Path) -> ShardWork:
+    """The teacher's pass over the selected sentences."""
+    shards = cut_shards(*sentence_batches(teacher, texts.selected))
+    return ShardWork(_Sentences(teacher, texts), shards, folder, "shard")
 
 
 def extract(
@@ -95,27 +219,111 @@ def extract(
     Returns:
         The sums over all sentences.
     """
-    sentences = SentenceShards(teacher, texts)
-    work = ShardWork(sentences, sentences.cut(), ShardFiles(folder, "shard"))
-    if (folder / _SUMS_FILE).exists():
+    work, sums_file = sentence_work(teacher, texts, folder), folder / _SUMS_FILE
+    if sums_file.exists():
         run_shards(also, engine)
     else:
         run_shards([work, *also], engine)
-        _gather_sentences(folder, teacher.dimension, work)
-        n_tokens, paths = texts.tokenizer.get_vocab_size(), list(map(work.files.of, work.shards))
-        merge_sums(paths, n_tokens, teacher.token_dimension, engine).save(folder / _SUMS_FILE)
-    work.files.remove(work.shards)  # only here, for else a kill in between would lose them
-    return WordSums.load(folder / _SUMS_FILE)
+        gather_sentences(work, teacher.dimension)
+        n_tokens, files = texts.tokenizer.get_vocab_size(), list(map(work.path, work.shards))
+        merge_sums(files, n_tokens, teacher.token_dimension, engine).save(sums_file)
+    work.remove()  # only here, for else a kill in between would lose them
+    return WordSums.load(sums_file)
 
 
-def _gather_sentences(folder: Path, dimension: int, work: ShardWork) -> None:
+def gather_sentences(work: ShardWork, dimension: int) -> None:
     """Write the sentence vectors of all shards into one file."""
-    file, shape = folder / SENTENCE_VECTORS_FILE, (work.shards[-1].rows.stop, dimension)
-    vectors = create_array(file, np.float16, shape)
+    shape = (work.shards[-1].rows.stop, dimension)
+    vectors = create_array(work.folder / SENTENCE_VECTORS_FILE, np.float16, shape)
     for shard in work.shards:
-        with safe_open(work.files.of(shard), framework="numpy") as arrays:
+        with safe_open(work.path(shard), framework="numpy") as arrays:
             vectors[shard.rows] = arrays.get_tensor("sentences")
     vectors.flush()
+
+
+class _Range(NamedTuple):
+    """The tokens from `low` to `high`, which one merge sums up over all files."""
+
+    low: int
+    high: int
+    dimension: int
+    files: list[Path]
+
+    def __str__(self) -> str:
+        return f"sums of the tokens {self.low:,} to {self.high - 1:,}"
+
+
+def merge_sums(files: Sequence[Path], n_tokens: int, dimension: int, engine: Engine) -> WordSums:
+    """Add up the word vectors of shards, in the order of the shards.
+
+    Args:
+        files: The files of all shards, with the arrays of `WordVectors`, words ascending.
+        n_tokens: Token ids of the student, V.
+        dimension: The dimension of token vectors, h.
+        engine: What merges, a range of words at a time.
+    """
+    step = max(1, _BYTES_AT_A_TIME // (4 * dimension))
+    ranges = [
+        _Range(low, min(low + step, n_tokens), dimension, list(files))
+        for low in range(0, n_tokens, step)
+    ]
+    sums = WordSums(n_tokens, dimension)
+    for low, high, part in engine.map(_merge_range, ranges):
+        sums.sums[low:high], sums.counts[low:high] = part.sums, part.counts
+    return sums
+
+
+def _merge_range(words: _Range) -> tuple[int, int, WordSums]:
+    part = WordSums(words.high - words.low, words.dimension)
+    for file in words.files:
+        with safe_open(file, framework="numpy") as arrays:
+            word = arrays.get_tensor("word")
+            rows = slice(*np.searchsorted(word, [words.low, words.high]).tolist())
+            if rows.start == rows.stop:  # safetensors cannot give an empty slice at the end
+                continue
+            sums, counts = (arrays.get_slice(name)[rows] for name in ("sums", "counts"))
+        part.add(WordVectors(word[rows] - words.low, sums, counts))
+    return words.low, words.high, part
+
+
+def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:
+    """Add up the vectors of batches, in their order: the words ascending, each once.
+
+    Args:
+        parts: What each batch adds.
+        dimension: The dimension of token vectors, h.
+    """
+    parts = list(parts)
+    words: NDArray[np.int64] = np.unique(np.concatenate([part.word for part in parts]))
+    sums = WordSums(len(words), dimension)
+    for part in parts:
+        sums.add(part._replace(word=np.searchsorted(words, part.word)))
+    return WordVectors(words, sums.sums, sums.counts)
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Gives a shard's vectors of tokens that the teacher reads on their own."""
+
+    tokens: TokensAlone
+
+    def __call__(self, shard: Shard) -> Arrays:
+        return {"vectors": self.tokens.encode(shard.batches)}
+
+
+def alone_work(tokens: TokensAlone, folder: Path, file: str) -> ShardWork:
+    """The teacher's pass over tokens on their own."""
+    shards = cut_shards(tokens.batches, tokens.n_tokens)
+    name = "words and pieces {} that the teacher reads alone"
+    return ShardWork(_Tokens(tokens), shards, folder, file, name)
+
+
+class _Alone(NamedTuple):
+    """Ids of tokens [n], the tokens, and the teacher's work for them."""
+
+    ids: NDArray[np.int64]
+    tokens: TokensAlone
+    work: ShardWork
 
 
 @contextmanager
@@ -124,8 +332,8 @@ def extracted_table(
 ) -> Iterator[tuple[NDArray[np.float32], Figures]]:
     """The stage: the teacher's vector of every token, and of every selected sentence.
 
-    A token that stands in no selected sentence gets the teacher's vector of it alone. Shards of
-    those are removed when the block ends without an error: it is to store the table.
+    A token that stands in no selected sentence gets the teacher's vector of it alone. The caller
+    stores the table inside the block; then the shards of tokens alone are removed.
 
     Args:
         folder: Where the stage's files go, the sentence vectors among them.
@@ -139,91 +347,63 @@ def extracted_table(
     Raises:
         ValueError: The disk is too small, or the stage began on another kind of device.
     """
-    selected, tokenizer = work.selected, work.tokenizer
-    require_disk(folder, _bytes_needed(teacher, work), "The teacher's vectors")
-    _check_device(folder / "device.json", teacher.runs_on)
-    served = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
-    unserved = _alone(teacher, tokenizer, ~served, folder / "unserved")
-    sums = extract(teacher, work, folder, engine, [unserved.work])
-    table, lacks_vector = sums.means(), sums.counts == 0
-    # The teacher may cut off all places of a word, which so is served by none in the end.
-    cut_off = _alone(teacher, tokenizer, lacks_vector & served, folder / "cut_off")
-    run_shards([cut_off.work], engine)
-    for alone in (unserved, cut_off):
-        table[alone.tokens] = alone.vectors()
-    # Of the means, not of each sentence's vectors: the layers are linear, and a mean of vectors
-    # goes through them as they do. Their bias would turn rows of zeros into vectors.
-    known = has_vector(table)
-    table[known] = teacher.to_sentence_space(table[known])
-    alone_tokens = np.flatnonzero(lacks_vector)[len(SPECIAL_TOKENS) :]
-    first_piece = work.words.num_rows + len(SPECIAL_TOKENS)
-    figures = {
-        "dtype": str(teacher.dtype),
-        "teacher_tokens": int(selected.lengths.sum()),
-        "words_alone": int((alone_tokens < first_piece).sum()),
-        "pieces_alone": int((alone_tokens >= first_piece).sum()),
-    }
-    yield table, figures
-    for alone in (unserved, cut_off):
-        alone.work.files.remove(alone.work.shards)
-
-
-def _check_device(file: Path, device: str) -> None:
-    """Check that an interrupted extraction goes on where it began: other devices round otherwise.
-
-    Raises:
-        ValueError: It began on another kind of device.
-    """
-    before = read_json(file)["device"] if file.exists() else device
+    selected, tokenizer, n_special = work.selected, work.tokenizer, len(SPECIAL_TOKENS)
+    require_disk(folder, _bytes_needed(teacher, work, folder), "The teacher's vectors")
+    # Other devices round otherwise.
+    device_file, device = folder / "device.json", teacher.runs_on
+    before = read_json(device_file)["device"] if device_file.exists() else device
     if before != device:
         raise ValueError(
             f"The teacher began to run on {before}, and now has {device}, whose vectors differ in "
-            f"their last digits. Go on with --teacher.device {before}, or remove {file.parent} to "
+            f"their last digits. Go on with --teacher.device {before}, or remove {folder} to "
             "begin anew."
         )
-    write_json(file, {"device": device})
+    write_json(device_file, {"device": device})
+
+    def alone(wanted: NDArray[np.bool_], file: str) -> _Alone:
+        """The teacher's work for the tokens that are wanted [V], but special ones."""
+        ids = np.flatnonzero(wanted[n_special:]) + n_special
+        names = [str(tokenizer.id_to_token(int(i))) for i in ids]
+        tokens = TokensAlone(teacher, names, Normalization.of(tokenizer))
+        return _Alone(ids, tokens, alone_work(tokens, folder, file))
+
+    has_sentences = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
+    no_sentence = alone(~has_sentences, "no_sentence")
+    sums = extract(teacher, work, folder, engine, [no_sentence.work])
+    table, lacks_vector = sums.means(), sums.counts == 0
+    # The teacher may cut off all places of a word, which then has no sentence either.
+    cut_off = alone(lacks_vector & has_sentences, "cut_off")
+    run_shards([cut_off.work], engine)
+    for ids, tokens, shards in (no_sentence, cut_off):
+        parts = [read_arrays(shards.path(shard))["vectors"] for shard in shards.shards]
+        table[ids] = tokens.gather(parts)
+    # The layers are linear, so they are applied to means instead of each sentence's vectors. Their
+    # bias would turn rows of zeros into vectors.
+    known = has_vector(table)
+    table[known] = teacher.to_sentence_space(table[known])
+    alone_tokens = np.flatnonzero(lacks_vector)[n_special:]
+    first_piece = work.words.num_rows + n_special
+    yield (
+        table,
+        {
+            "dtype": str(teacher.dtype),
+            "teacher_tokens": int(selected.lengths.sum()),
+            "words_alone": int((alone_tokens < first_piece).sum()),
+            "pieces_alone": int((alone_tokens >= first_piece).sum()),
+        },
+    )
+    for _, _, shards in (no_sentence, cut_off):
+        shards.remove()
 
 
-class _Alone(NamedTuple):
-    """Tokens that get the teacher's vectors of themselves alone.
-
-    Attributes:
-        tokens: Their ids, [n].
-        texts: What the teacher reads for them.
-        files: Where its vectors go.
-    """
-
-    tokens: NDArray[np.int64]
-    texts: TokensAlone
-    files: ShardFiles
-
-    @property
-    def work(self) -> ShardWork:
-        """What the teacher is to do."""
-        name = "words and pieces {} that the teacher reads alone"
-        return ShardWork(self.texts, self.texts.shards, self.files, name)
-
-    def vectors(self) -> NDArray[np.float32]:
-        """Their vectors, [n, h], when that is done."""
-        return self.texts.gather(self.work.results())
-
-
-def _alone(teacher: Teacher, tokenizer: Tokenizer, wanted: NDArray[np.bool_], file: Path) -> _Alone:
-    """Those of the tokens that are wanted [V] but special ones."""
-    tokens = np.flatnonzero(wanted[len(SPECIAL_TOKENS) :]) + len(SPECIAL_TOKENS)
-    names = [str(tokenizer.id_to_token(int(i))) for i in tokens]
-    texts = TokensAlone(teacher, names, Normalization.of(tokenizer))
-    return _Alone(tokens, texts, ShardFiles(file.parent, file.name))
-
-
-def _bytes_needed(teacher: Teacher, work: WorkDirectory) -> int:
-    """What the stage writes: vectors of sentences and words, in shards and merged."""
+def _bytes_needed(teacher: Teacher, work: WorkDirectory, folder: Path) -> int:
+    """Bytes that the stage writes: vectors of sentences and words, in shards and merged."""
     selected, n_tokens = work.selected, work.tokenizer.get_vocab_size()
     words = selected.words
-    shards = SentenceShards(teacher, work).cut()
+    shards = sentence_work(teacher, work, folder).shards
     edges = [words.offsets[[shard.rows.start, shard.rows.stop]] for shard in shards]
     in_shards = sum(len(np.unique(words.values[start:stop])) for start, stop in edges)
     sentences = 2 * len(selected.lengths) * teacher.dimension  # float16, and all else float32
-    # Of tokens the sums, the vectors of tokens alone and the table.
+    # For each token: its sums, its vector alone, and its row of the table.
     tokens = 4 * (in_shards + 3 * n_tokens) * max(teacher.token_dimension, teacher.dimension)
     return 2 * sentences + tokens

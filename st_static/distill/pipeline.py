@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from st_static.arguments import check_type
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.build_engine import BuildEngine, build_engine, with_absolute_paths
-from st_static.distill.build_result import BuildResult, BuiltStage
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
@@ -20,27 +26,43 @@ from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_of_other_language, warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
-from st_static.distill.pairs.reading import given_pairs
-from st_static.distill.pieces import teacher_pieces
-from st_static.distill.sentence_pca import check_sentences, resolve_components
-from st_static.distill.sources import check_devices, check_places
-from st_static.distill.stage_keys import (
-    Key,
-    distillation_key,
-    fine_tuning_key,
-    format_of,
-    selection_key,
-    sentences_key,
-    teacher_key,
-    vocabulary_key,
+from st_static.distill.distillation import (
+    Distilled,
+    TrainingData,
+    check_size,
+    check_sizes,
+    distill,
+    sentence_ids,
+    training_device,
 )
-from st_static.distill.stages import Figures, digest, locked, run_stage, stage_folder
+from st_static.distill.extraction import extracted_table
+from st_static.distill.pairs.mining import mined_pairs
+from st_static.distill.pairs.reading import given_pairs
+from st_static.distill.pairs.training import PairIds, Start, check_batches, fine_tune
+from st_static.distill.pieces import teacher_pieces
+from st_static.distill.sentence_pca import check_sentences, reduce_table, resolve_components
+from st_static.distill.sources import check_devices, check_places
+from st_static.distill.stages import Figures, digest, locked, require_disk, run_stage
+from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
-from st_static.distill.word_tables import WordTables
-from st_static.distill.work_directory import WorkDirectory
-from st_static.languages import languages_of
+from st_static.distill.training_sentences import TrainingSentences, training_sentences
+from st_static.distill.work_directory import (
+    BuildResult,
+    BuiltStage,
+    WorkDirectory,
+    read_sentence_vectors,
+    write_head,
+    write_word_table,
+)
+from st_static.languages import is_english, languages_of
 from st_static.model.export import export_model
+from st_static.model.head import Head
+from st_static.model.tokenizer import are_continuations
+from st_static.tokens.ragged import Ragged
 
+# Part of every stage's key: raised when stages are computed or laid out in another way, so that
+# those of before are not used again.
+_FORMAT = 2
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -81,7 +103,7 @@ def build(config: BuildConfig) -> BuildResult:
 def select_sentences(config: BuildConfig) -> BuildResult:
     """Run the stages before the teacher's: sentences, vocabulary and selection.
 
-    What they cost, and how many sentences the teacher will read, is then in their figures; `build`
+    Their figures then tell what they cost, and how many sentences the teacher will read; `build`
     goes on from there.
 
     Args:
@@ -97,7 +119,7 @@ def select_sentences(config: BuildConfig) -> BuildResult:
 
 @contextlib.contextmanager
 def _running(config: BuildConfig) -> Iterator[_Build]:
-    """A build that can run: its work directory is locked, and its engine there."""
+    """Start an engine and lock the work directory, until the block ends."""
     check_type(
         config,
         BuildConfig,
@@ -115,31 +137,28 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
 
 
 class _Build:
-    """One run of a recipe: knows each stage's folder and hands it to the next."""
+    """One run of a recipe.
+
+    A method of a stage writes its files into the folder that it is given, and returns its figures;
+    the next ones read them through the work directory.
+    """
 
     def __init__(self, config: BuildConfig, engine: BuildEngine) -> None:
         self.recipe = config.recipe()
-        if config.engine == "ray":
+        if engine.teacher_on:  # other processes read its files
             config = with_absolute_paths(config)
         self.config = config
+        self.languages = languages_of(config.language)
+        self.vocabulary = config.vocabulary.with_defaults_of(self.languages)
         self.work = WorkDirectory(Path(config.work_dir))
         self.output = Path(config.output)
-        self.vocabulary = config.vocabulary.with_defaults_of(languages_of(config.language))
         self.engine = engine.engine
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
-        if self.corpus.is_dataset and not self._has_sentences():
-            self.corpus.require()
-        self.pairs = given_pairs(config.pairs)
-        self.teacher = Teacher.load(
-            config.teacher, languages_of(config.language), engine.teacher_on
-        )
-        _, dimension = resolve_components(
-            config.pca.n_components, config.pca.n_remove, self.teacher.dimension
-        )
-        check_sentences(config.pca, self.teacher.dimension, config.pca.n_sentences)
-        config = replace(config, vocabulary=self.vocabulary)
-        self.tables = WordTables(config, self.teacher, self.work, self.pairs, self.engine)
+        self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
+        self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
+        n_components, n_remove = config.pca.n_components, config.pca.n_remove
+        _, dimension = resolve_components(n_components, n_remove, self.teacher.dimension)
         dims = config.distillation.matryoshka_dims
         if dims and max(dims) > dimension:
             raise ValueError(
@@ -149,59 +168,64 @@ class _Build:
 
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
-        config = self.config
-        self._stage("sentences", self._sentences_key(), self._sentences)
+        config, teacher = self.config, self.teacher
+        key = asdict(config.sentences) | {
+            "corpus": self.corpus.identity(self.engine),
+            "languages": None if is_english(self.languages) else self.languages,
+        }
+        self._stage("sentences", key, self._sentences)
         self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
-        self._stage("selection", selection_key(config.selection, self.teacher), self._selection)
-        self.tables.check()
+        key = asdict(config.selection)
+        if config.selection.passages:  # which are as long as the teacher reads behind its prompt
+            key |= {"max_tokens": teacher.max_tokens, "prompt": teacher.prompt}
+        self._stage("selection", key, self._selection)
+        self._check_later_stages()
 
     def run(self) -> None:
         """Run all stages and export the model."""
-        config = self.config
+        config, teacher, seed = self.config, self.teacher, {"seed": self.config.seed}
         self.run_corpus_stages()
-        self._stage("extraction", teacher_key(self.teacher), self.tables.extraction)
-        seed = {"seed": config.seed}
-        self._stage("pca", asdict(config.pca) | seed, self.tables.pca)
+        key = {
+            "weights": teacher.fingerprint(),
+            "dtype": str(teacher.dtype),  # `auto` would hide another machine's format
+            "prompt": teacher.prompt,
+            "batch_tokens": teacher.batch_tokens,
+        }
+        self._stage("extraction", key, self._extraction)
+        self._stage("pca", asdict(config.pca) | seed, self._pca)
         if config.distillation.max_steps:
-            key = distillation_key(config.distillation) | seed
-            self._stage("distillation", key, self.tables.distillation)
+            self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
         if config.pairs.is_wanted:
-            key = fine_tuning_key(config.pairs, self.pairs, config.distillation) | seed
-            self._stage("pairs", key, self.tables.pairs_training)
+            # Given pairs count by their content, wherever they come from.
+            names = {"files", "dataset", "dataset_config", "split", "revision", "columns"}
+            names |= {"max_pairs", *({"mined", "min_cosine", "margin"} if self.pairs else ())}
+            key = {name: v for name, v in asdict(config.pairs).items() if name not in names}
+            if self.pairs:
+                key["pairs"] = digest(self.pairs.to_pydict())
+            key["distillation"] = asdict(config.distillation)
+            self._stage("pairs", key | seed, self._pairs)
         self._export()
 
-    def _stage(self, name: str, key: Key, compute: Callable[[Path], Figures]) -> None:
-        key = self._whole_key(key)
+    def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
+        """Run a stage unless it is complete; its key is what determines it beside earlier ones."""
+        previous = next(reversed(self.work.hashes.values()), None)
+        key = {**key, "format": _FORMAT, "previous": previous}
         folder = run_stage(self.work.path, name, key, compute)
         self.work.hashes[name] = digest(key)
         self.stages.append(
             BuiltStage(name, folder, self.work.figures(name), self.work.seconds(name))
         )
 
-    def _whole_key(self, key: Key) -> Key:
-        previous = next(reversed(self.work.hashes.values()), None)
-        return {**key, "format": format_of(self.vocabulary), "previous": previous}
-
-    def _sentences_key(self) -> Key:
-        config = self.config
-        return sentences_key(config.sentences, self.corpus, config.language, self.engine)
-
-    def _has_sentences(self) -> bool:
-        """Whether the first stage is complete, so that the text itself is not needed."""
-        key = digest(self._whole_key(self._sentences_key()))
-        return stage_folder(self.work.path, "sentences", key).is_dir()
-
-    def _vocabulary_key(self) -> Key:
-        return vocabulary_key(self.vocabulary, self.teacher)
-
-    # The stages: each writes its files into the folder that it is given, and returns its figures.
-
     def _sentences(self, folder: Path) -> Figures:
-        config, languages = self.config, languages_of(self.config.language)
+        config, languages = self.config, self.languages
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
         warn_of_other_language(sentence_shards(folder), config.language, self.engine)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
+
+    def _vocabulary_key(self) -> dict[str, Any]:
+        tokenizer = digest(self.teacher.tokenizer.to_str())
+        return asdict(self.vocabulary) | {"teacher_tokenizer": tokenizer}
 
     def _vocabulary(self, folder: Path) -> Figures:
         shards, config, engine = self.work.sentence_shards(), self.vocabulary, self.engine
@@ -213,19 +237,135 @@ class _Build:
         return write_vocabulary(folder, shards, teacher, pieces, config, engine)
 
     def _selection(self, folder: Path) -> Figures:
-        config, limit = self.config, self.teacher.max_tokens
-        around = sum(map(len, self.teacher.surroundings()))
-        return write_selection(
-            folder,
-            self.work,
-            config.selection,
-            self.engine,
-            languages_of(config.language),
-            None if limit is None else limit - around,
+        config, limit = self.config.selection, self.teacher.max_tokens
+        longest = limit and limit - sum(map(len, self.teacher.surroundings()))
+        return write_selection(folder, self.work, config, self.engine, self.languages, longest)
+
+    def _check_later_stages(self) -> None:
+        """Check that later stages have enough texts; not only after the teacher's pass."""
+        config, chosen = self.config, self.work.for_words
+        check_sentences(config.pca, self.teacher.dimension, len(chosen))
+        if config.distillation.max_steps:
+            check_sizes(*self._training_sentences, config.distillation)
+        if self.pairs:
+            n_sentences = len(self._training_sentences.train)
+            batch_size = config.distillation.batch_size
+            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
+        elif config.pairs.mined:  # at most one pair of a sentence
+            n_sentences = min(len(self._training_sentences.train), len(chosen))
+            check_size("training sentences", n_sentences, config.distillation.batch_size)
+
+    def _extraction(self, folder: Path) -> Figures:
+        """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
+        with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
+            table[self._has_no_vector] = 0
+            return self._write(folder, table, read_sentence_vectors(folder)) | figures
+
+    def _pca(self, folder: Path) -> Figures:
+        """The sentence PCA reduces the table (section 2.2)."""
+        table, config = self.work.table("extraction"), self.config
+        reduced, figures = reduce_table(
+            folder, table, self._ids, self.work.for_words, config.pca, config.seed
         )
+        return self._write(folder, reduced, self.work.sentence_vectors) | figures
+
+    def _distillation(self, folder: Path) -> Figures:
+        """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3)."""
+        table, config = self.work.table("pca"), self.config.distillation
+        # A checkpoint holds the table and two moments; two are kept while one is written.
+        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
+        sentences, data = self._training_sentences, self._training_data
+        measure, _ = self._agreement(data.vectors)
+        distilled = distill(
+            table,
+            self.work.tokenizer,
+            data,
+            sentences.development,
+            replace(config, device=training_device(config, self.teacher.model.device.type)),
+            folder / "checkpoints",
+            self.config.seed,
+            sentences.train,
+            measure,
+        )
+        figures = {"centered": data.target.is_centered, "train_sentences": len(sentences.train)}
+        return self._write_distilled(folder, distilled) | figures
+
+    def _pairs(self, folder: Path) -> Figures:
+        """The table learns from pairs, in turns with more of the training before."""
+        work, config, seed = self.work, self.config, self.config.seed
+        table, data = work.table(work.last), self._training_data
+        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
+        pairs = self.pairs or mined_pairs(folder, work, data.target, config.pairs, seed)
+        device = training_device(config.distillation, self.teacher.model.device.type)
+        fine_tuned = fine_tune(
+            Start(work.tokenizer, table, work.head(work.last)),
+            PairIds.of(pairs, self._ids_of),
+            data,
+            self._training_sentences.train,
+            config.pairs,
+            replace(config.distillation, device=device),
+            folder / "checkpoints",
+            seed,
+        )
+        return self._write_distilled(folder, fine_tuned) | {"mined": self.pairs is None}
+
+    def _write_distilled(self, folder: Path, distilled: Distilled) -> Figures:
+        table, head, figures = distilled
+        if head:
+            write_head(folder, head)
+        return self._write(folder, table, self.work.sentence_vectors, head) | figures
+
+    def _write(
+        self,
+        folder: Path,
+        table: NDArray[np.float32],
+        vectors: NDArray[np.float16],
+        head: Head | None = None,
+    ) -> Figures:
+        """Leave a stage's table, and measure it against the teacher's vectors [S, d]."""
+        write_word_table(folder, table)
+        measure, is_centered = self._agreement(vectors)
+        return {
+            "teacher_agreement": round(measure(table, head), 2),
+            "teacher_centered": is_centered,
+        }
+
+    def _agreement(self, vectors: NDArray[np.float16]) -> tuple[TableAgreement, bool]:
+        """Give the measure of tables on held-out sentences; true if the teacher is centred."""
+        held_out, target = self.work.is_held_out, Target.fit(vectors, self.work.for_words)
+        ids = self._ids.take(np.flatnonzero(held_out))
+        return TableAgreement(ids, target(vectors[held_out])), target.is_centered
+
+    # What several stages need; read or computed once.
+
+    @functools.cached_property
+    def _training_sentences(self) -> TrainingSentences:
+        words, config = self.work.selected.words, self.config
+        return training_sentences(words, self.work.is_held_out, config.distillation, config.seed)
+
+    @functools.cached_property
+    def _has_no_vector(self) -> NDArray[np.bool_]:
+        """Tokens that never get a vector, [V]: of an unknown word, all behind its prefix."""
+        continues = are_continuations(self.work.tokenizer)
+        return continues if self.vocabulary.unknown == "prefix" else np.zeros_like(continues)
+
+    @functools.cached_property
+    def _ids(self) -> Ragged:
+        return self._ids_of(self.work.selected.texts)
+
+    def _ids_of(self, texts: pa.Array) -> Ragged:
+        """The tokens of texts that have a vector, [S rows]."""
+        ids = sentence_ids(self.work.tokenizer, texts)
+        return ids.filter(~self._has_no_vector[ids.values])
+
+    @functools.cached_property
+    def _training_data(self) -> TrainingData:
+        vectors = self.work.sentence_vectors
+        target = Target.fit(vectors, self.work.for_words, self.config.distillation.center)
+        return TrainingData(self._ids, vectors, target)
 
     def _export(self) -> None:
-        last = self.work.last
+        last, config = self.work.last, self.config.export
         record = {
             "recipe": self.recipe,
             "stages": {
@@ -240,9 +380,9 @@ class _Build:
             self.work.table(last),
             self.work.tokenizer,
             record,
-            self.config.export.dtype,
-            self.config.export.normalize,
+            config.dtype,
+            config.normalize,
             self.work.pca_file,
             head=self.work.head(last),
-            onnx=self.config.export.onnx,
+            onnx=config.onnx,
         )

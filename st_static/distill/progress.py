@@ -1,4 +1,4 @@
-"""What a user reads while a build runs: one bar at a time, and a line for each stage."""
+"""Messages while a build runs: one bar at a time, and a line for each stage."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FURTHER_TEXTS = {"further": "further sentences", "spans": "spans", "passages": 
 
 
 def describe(stage: str, figures: Mapping[str, Any]) -> str:
-    """What a complete stage did, in a few words.
+    """Describe a complete stage in a few words.
 
     Example:
         >>> describe("vocabulary", {"words": 8000, "tokens": 29820, "distinct_words": 17495})
@@ -74,12 +74,12 @@ def describe(stage: str, figures: Mapping[str, Any]) -> str:
 
 
 def unit_of(figures: Mapping[str, Any]) -> str:
-    """What the vocabulary of a build has, from the figures of its stage: words or pieces."""
+    """Name the units of a vocabulary, by the figures of its stage: words or pieces."""
     return "pieces" if "learnt_pieces" in figures else "words"
 
 
 def duration(seconds: float) -> str:
-    """A time as one reads it.
+    """Write a time for a reader.
 
     Example:
         >>> [duration(seconds) for seconds in (3.14, 75.2, 3725)]

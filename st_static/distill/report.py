@@ -1,4 +1,4 @@
-"""What a build tells the user at its end: one table, and answers from the new model."""
+"""The report at the end of a build: one table, and answers from the new model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
 
-from st_static.distill.build_result import BuildResult
 from st_static.distill.progress import unit_of
+from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table
 from st_static.hub import whole_path
@@ -51,7 +51,7 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 
 
 def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
-    """Teacher agreement and time by stage, then what the model is.
+    """Make the table of teacher agreement and time by stage, then of the model's sizes.
 
     Args:
         result: The build.
@@ -90,7 +90,7 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
 
 
 def rows_explained(result: BuildResult) -> str:
-    """Why the word table has more rows than the vocabulary has words."""
+    """Explain why the word table has more rows than the vocabulary has words."""
     n_words = result.stage("vocabulary").figures["words"]
     tokenizer = result.work.tokenizer
     special = f"{len(SPECIAL_TOKENS)} special tokens."
@@ -131,7 +131,7 @@ def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
 
 
 def encoding_speed(model: FastEncoder | SentenceTransformer, sentences: Sequence[str]) -> float:
-    """Sentences that an encoder encodes in a second; nearly all of them are new to it."""
+    """Measure sentences per second, nearly all of them new to the encoder."""
     texts = list(sentences[:_SPEED_SENTENCES])
     model.encode(texts[:256])
     start = time.perf_counter()

@@ -20,6 +20,8 @@ from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import Ragged
 
+_SENTENCES = 100_000  # that the PCA is fitted on at most
+
 
 class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """PCA fitted on sentences and applied to words (paper section 2.2).
@@ -71,9 +73,7 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             TypeError: X is not an array of numbers.
         """
         X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
-        n_remove, n_components = _resolve(
-            self.n_components, self.n_remove, X.shape[1], ("n_components", "n_remove"), "vectors"
-        )
+        n_remove, n_components = resolve_components(self.n_components, self.n_remove, X.shape[1])
         if len(X) < n_remove + n_components:
             raise ValueError(
                 f"Expected at least {n_remove + n_components} sentences, one a component, but got "
@@ -171,13 +171,13 @@ def reduce_table(
         table: The extracted word table, [V, d].
         ids: Token ids of the selected sentences, [S rows].
         train: Numbers of those that it may be fitted on.
-        config: Dimensions and size of the sample.
+        config: The dimensions.
         seed: Seed of the sample.
 
     Returns:
         The reduced table [V, D]; its dimension, and what it is fitted on.
     """
-    n_sentences = min(config.n_sentences, len(train))
+    n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
@@ -193,7 +193,7 @@ def reduce_table(
 def resolve_components(
     n_components: int | None, n_remove: int | str, dimension: int
 ) -> tuple[int, int]:
-    """Turn a recipe's `n_remove="auto"` and `n_components=None` into numbers.
+    """Turn `n_remove="auto"` and `n_components=None` into numbers.
 
     Returns:
         How many components are dropped, and how many are kept.
@@ -202,44 +202,6 @@ def resolve_components(
         ValueError: There are not that many.
         TypeError: They are not whole numbers.
     """
-    names = "pca.n_components", "pca.n_remove"
-    return _resolve(n_components, n_remove, dimension, names, "a teacher")
-
-
-def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
-    """Check that there are as many sentences as the PCA has components, the dropped ones included.
-
-    Args:
-        config: Dimensions and size of the sample.
-        dimension: The teacher's dimension d.
-        n_selected: Sentences that were selected for words; of these the sample is drawn.
-
-    Raises:
-        ValueError: There are fewer.
-    """
-    dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
-    found = min(config.n_sentences, n_selected)
-    if found < dropped + kept:
-        are = (
-            f"pca.n_sentences is {config.n_sentences}. Raise it"
-            if found == config.n_sentences
-            else f"only {n_selected} were selected. Give more text"
-        )
-        raise ValueError(
-            f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
-            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but {are}, or lower "
-            "pca.n_components."
-        )
-
-
-def _resolve(
-    n_components: int | None,
-    n_remove: int | str,
-    dimension: int,
-    names: tuple[str, str],
-    of: str,
-) -> tuple[int, int]:
-    """The same, with the numbers' names and what has that dimension, for errors."""
     if n_components is not None:
         check_type(n_components, Integral, "a whole number as n_components, or None")
     if n_remove != "auto":
@@ -248,7 +210,27 @@ def _resolve(
     kept = dimension - dropped if n_components is None else n_components
     if dropped < 0 or kept < 1 or dropped + kept > dimension:
         raise ValueError(
-            f"{names[0]} = {kept} and {names[1]} = {dropped} do not fit {of} of dimension "
+            f"n_components = {kept} and n_remove = {dropped} do not fit vectors of dimension "
             f"{dimension}: together they must be at most {dimension}, the first at least 1."
         )
     return dropped, kept
+
+
+def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
+    """Check that there are as many sentences as the PCA has components, the dropped ones included.
+
+    Args:
+        config: The dimensions.
+        dimension: The teacher's dimension d.
+        n_selected: Sentences that were selected for words; of these the sample is drawn.
+
+    Raises:
+        ValueError: There are fewer.
+    """
+    dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
+    if n_selected < dropped + kept:
+        raise ValueError(
+            f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
+            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but only {n_selected} were "
+            "selected. Give more text, or lower pca.n_components."
+        )

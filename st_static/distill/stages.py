@@ -39,7 +39,7 @@ def digest(key: Any) -> str:
 
 
 def stage_folder(work_dir: Path, name: str, key_hash: str) -> Path:
-    """Where a stage's files are when it is complete; `key_hash` is the digest of its key."""
+    """The folder of a complete stage; `key_hash` is the digest of its key."""
     return work_dir / f"{name}-{key_hash}"
 
 
@@ -64,54 +64,42 @@ def run_stage(
         return folder
     partial = folder.with_name(folder.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
-    for file, _ in _files(partial):
+    time_file = partial / _TIME
+    last_written = 0.0
+    for file, status in _files(partial):
+        last_written = max(last_written, status.st_mtime)
         if file.name.startswith(".") and file.suffix == ".tmp":
-            # Of a process that was killed while writing, or that nobody waits for any longer.
+            # Left by a process that was killed while writing, or that nobody waits for.
             file.unlink(missing_ok=True)
-    logger.info("%s: %s", name, "going on" if (partial / _TIME).exists() else "running")
-    with _timed(partial) as seconds:
-        figures = compute(partial)
-    (partial / _TIME).unlink()
-    record = {"key": key, "figures": figures, "seconds": round(seconds(), 2)}
-    write_json(partial / _RECORD, record)
-    partial.replace(folder)
-    logger.info("%s: %s in %s", name, describe(name, figures), duration(seconds()))
-    return folder
-
-
-@contextmanager
-def _timed(partial: Path) -> Iterator[Callable[[], float]]:
-    """Give the seconds that a stage has taken so far, in all its runs.
-
-    Of a run that was killed, they are those up to the last file that it wrote.
-    """
+    # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
     before = 0.0
-    if (partial / _TIME).exists():
-        left = read_json(partial / _TIME)
+    if time_file.exists():
+        left = read_json(time_file)
         before = left["seconds"]
         if left["started"] is not None:
-            last = max((status.st_mtime for _, status in _files(partial)), default=0.0)
-            before += max(0.0, last - left["started"])
+            before += max(0.0, last_written - left["started"])
+    logger.info("%s: %s", name, "going on" if time_file.exists() else "running")
     start = time.perf_counter()
-
-    def seconds() -> float:
-        """Of all runs, this one included."""
-        return before + time.perf_counter() - start
-
-    write_json(partial / _TIME, {"seconds": before, "started": time.time()})
+    write_json(time_file, {"seconds": before, "started": time.time()})
     try:
-        yield seconds
+        figures = compute(partial)
     except BaseException:
+        seconds = before + time.perf_counter() - start
         with suppress(OSError):  # such as a full disk, which is what is to be told
-            write_json(partial / _TIME, {"seconds": seconds(), "started": None})
+            write_json(time_file, {"seconds": seconds, "started": None})
         raise
+    seconds = before + time.perf_counter() - start
+    time_file.unlink()
+    write_json(partial / _RECORD, {"key": key, "figures": figures, "seconds": round(seconds, 2)})
+    partial.replace(folder)
+    logger.info("%s: %s in %s", name, describe(name, figures), duration(seconds))
+    return folder
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """The files of a folder at any depth, with their sizes and times.
 
-    Workers of a run that was killed rename and remove files for a moment yet: what is gone is left
-    out.
+    It leaves out what is gone: workers of a killed run still rename and remove files for a moment.
     """
     for parent, _, names in os.walk(folder):  # `rglob` fails where a folder goes meanwhile
         for file in (Path(parent, name) for name in names):
@@ -155,7 +143,7 @@ def stage_figures(folder: Path) -> Figures:
 
 
 def stage_seconds(folder: Path) -> float:
-    """How long a complete stage took, in all its runs."""
+    """Seconds that a complete stage took, in all its runs."""
     return float(read_json(folder / _RECORD)["seconds"])
 
 
@@ -181,6 +169,7 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
 
 
 def _size(n_bytes: int) -> str:
-    """A size as one reads it: 2.5 GB, 40.0 MB, 4.1 kB."""
-    size, unit = next(((s, u) for s, u in ((1e9, "GB"), (1e6, "MB")) if n_bytes >= s), (1e3, "kB"))
+    """Write a size: 2.5 GB, 40.0 MB, 4.1 kB."""
+    units = (1e9, "GB"), (1e6, "MB"), (1e3, "kB")
+    size, unit = next((one for one in units if n_bytes >= one[0]), units[-1])
     return f"{n_bytes / size:.1f} {unit}"

@@ -12,9 +12,9 @@ from st_static.distill.config import CorpusConfig, TeacherConfig
 # What a recipe states about its own corpus and teacher; of any other it may be false.
 _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
 _CORPUS_FACTS = ("description", "license", "redistributable")
-# How much of it is read, and from which state of a dataset.
-_CORPUS_EXTENT = ("max_documents", "split", "revision")
-_TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "normalize", "expect", "check")
+# How much of it is read.
+_CORPUS_EXTENT = ("max_documents",)
+_TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "expect", "check")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
 
@@ -23,7 +23,7 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Any)
 
 
 def without_false_facts(
-    config: AnyRecipe, recipe: Mapping[str, Any], given: Mapping[str, Any]
+    config: AnyRecipe, recipe: Mapping[str, Any], given: Collection[str]
 ) -> AnyRecipe:
     """Drop what a recipe states about a corpus or teacher that options have replaced.
 
@@ -33,52 +33,38 @@ def without_false_facts(
 
     Args:
         config: The recipe with the options of the command line.
-        recipe: The values of the recipe alone, nested.
-        given: The values that those options give, nested; they are kept.
+        recipe: The values of the recipe alone, by keys such as `corpus.files`.
+        given: The keys of those options, whose values are kept.
     """
-    of = {
-        name: {key: value for key, value in (given.get(name) or {}).items() if value is not None}
-        for name in ("corpus", "teacher", "export")
-    }
-    corpus = _dropped_of_corpus(config.corpus, recipe["corpus"])
-    teacher, export = _dropped_of_teacher(
-        config.teacher, recipe["teacher"], of["teacher"].get("hub_id")
+    corpus, teacher, dropped = config.corpus, config.teacher, set()
+    before = CorpusConfig(
+        **{name: recipe[f"corpus.{name}"] for name in _CORPUS_SOURCE if f"corpus.{name}" in recipe}
     )
-    changed: AnyRecipe = replace(
-        config,
-        corpus=_with_defaults(config.corpus, corpus - set(of["corpus"])),
-        teacher=_with_defaults(config.teacher, teacher - set(of["teacher"])),
-        export=_with_defaults(config.export, export - set(of["export"])),
-    )
+    if before.is_named and not _is_same_source(corpus.source, before.source):
+        of_corpus = {*_CORPUS_FACTS, *_CORPUS_EXTENT}
+        if corpus.source[0] != before.source[0]:
+            of_corpus |= set(_CORPUS_SOURCE)
+        dropped |= {f"corpus.{name}" for name in of_corpus}
+    model = recipe.get("teacher.model", TeacherConfig().model)
+    if not _is_same_source((teacher.model,), (model,)):
+        hub_id = teacher.hub_id if "teacher.hub_id" in given else None
+        of_teacher = set(_TEACHER_ON_HUB)
+        # Else it is the same model from another place.
+        if (hub_id or teacher.model) != (recipe.get("teacher.hub_id") or model):
+            of_teacher |= set(_TEACHER_FACTS)
+            dropped.add("export.license")
+        dropped |= {f"teacher.{name}" for name in of_teacher}
+    changes = {}
+    for section in ("corpus", "teacher", "export"):
+        values = getattr(config, section)
+        usual = {
+            field.name: field.default
+            for field in fields(values)
+            if f"{section}.{field.name}" in dropped - set(given)
+        }
+        changes[section] = replace(values, **usual)
+    changed: AnyRecipe = replace(config, **changes)
     return changed
-
-
-def _dropped_of_corpus(corpus: CorpusConfig, recipe: Mapping[str, Any]) -> set[str]:
-    """What a recipe says of its text that does not hold for the text that is read."""
-    before = CorpusConfig(**{name: recipe[name] for name in _CORPUS_SOURCE})
-    if not before.is_named or _is_same_source(corpus.source, before.source):
-        return set()
-    dropped = {*_CORPUS_FACTS, *_CORPUS_EXTENT}
-    is_other_kind = corpus.source[0] != before.source[0]
-    return dropped | set(_CORPUS_SOURCE) if is_other_kind else dropped
-
-
-def _dropped_of_teacher(
-    teacher: TeacherConfig, recipe: Mapping[str, Any], hub_id: str | None
-) -> tuple[set[str], set[str]]:
-    """What a recipe says of its teacher, and of the export, that does not hold for another one.
-
-    Args:
-        teacher: The teacher that is taken.
-        recipe: The recipe's own.
-        hub_id: The name on the Hub that an option gives.
-    """
-    if _is_same_source((teacher.model,), (recipe["model"],)):
-        return set(), set()
-    name, before = hub_id or teacher.model, recipe["hub_id"] or recipe["model"]
-    if name == before:  # the same model from another place
-        return set(_TEACHER_ON_HUB), set()
-    return {*_TEACHER_ON_HUB, *_TEACHER_FACTS}, {"license"}
 
 
 def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
@@ -90,8 +76,3 @@ def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
         return place == name or (is_bare and Path(str(place)).name == name)
 
     return len(now) == len(recipe) and all(map(is_found, now, recipe))
-
-
-def _with_defaults(config: Any, names: Collection[str]) -> Any:
-    """A configuration with the defaults of some of its values."""
-    return replace(config, **{f.name: f.default for f in fields(config) if f.name in names})

@@ -1,4 +1,4 @@
-"""What distillation aims at: the teacher's vectors, centred where all of their cosines are high."""
+"""The target of distillation: the teacher's vectors, centred where all cosines are high."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Target:
 
     @property
     def is_centered(self) -> bool:
-        """Whether a mean is taken away."""
+        """True if a mean is taken away."""
         return self.mean is not None
 
     def __call__(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -39,8 +39,8 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 # Models whose own repositories need code that fails with transformers 5, and that others have put
 # into a format of transformers itself.
 _IN_NEW_FORMAT = ("gte-base-en-v1.5", "gte-large-en-v1.5", "gte-multilingual-base")
-# Of a dozen sentences, for how many the paraphrase must be the nearest. Three real teachers have 11
-# or 12 in the languages that they know; with random weights in all layers they have 9 at most.
+# So many of a dozen sentences must be nearest to their paraphrase. Three real teachers reach 11 or
+# 12 in the languages that they know; with random weights in all layers, 9 at most.
 _FEWEST_NEAREST = 10
 # Another pooling that tells paraphrases from other sentences so much better was the trained one.
 _MUCH_BETTER = 1.5
@@ -337,24 +337,17 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
                 )
                 size = int(transformer.get_embedding_dimension())
                 modules = [transformer, Pooling(size, pooling_mode=config.pooling)]
-                modules += [Normalize()] if config.normalize else []
                 model = SentenceTransformer(modules=modules, device=config.device)
         except Exception as error:  # of the libraries, for files, packages or devices
             raise ValueError(
                 f"The teacher {config.model!r} cannot be loaded as a {kind}: {error}"
             ) from error
-    found = {
-        "pooling": next((m.pooling_mode for m in model if isinstance(m, Pooling)), None),
-        "normalize": any(isinstance(m, Normalize) for m in model),
-    }
-    for name, has in found.items():
-        says = getattr(config, name)
-        if says not in (None, has):
-            has, says = (str(v).lower() if isinstance(v, bool) else v for v in (has, says))
-            raise ValueError(
-                f"teacher.{name} is {says}, but the teacher {config.model!r} comes with {has} in "
-                f"its own modules.json. Leave it out: --teacher.{name} null."
-            )
+    pooling = next((m.pooling_mode for m in model if isinstance(m, Pooling)), None)
+    if config.pooling not in (None, pooling):
+        raise ValueError(
+            f"teacher.pooling is {config.pooling}, but the teacher {config.model!r} comes with "
+            f"{pooling} in its own modules.json. Leave it out: --teacher.pooling null."
+        )
     return model
 
 

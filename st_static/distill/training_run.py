@@ -28,7 +28,9 @@ from st_static.distill.stages import Figures
 logger = logging.getLogger(__name__)
 
 AGREEMENT = "teacher_agreement"
-"""What the Trainer's evaluator gives, if there is one."""
+"""The metric of the Trainer's evaluator, if there is one."""
+PATIENCE = 5
+"""A training stops after this many held-out losses without an improvement."""
 
 _TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
@@ -95,7 +97,7 @@ def train_to_the_end(
 
 
 def training_figures(state: TrainerState, config: DistillationConfig) -> Figures:
-    """How long a training went on, its best step, and what was measured on held-out sentences."""
+    """Steps of a training, its best step, and measurements on held-out sentences."""
     losses = _logged(state, "eval_loss", 6)
     agreements = _logged(state, f"eval_{AGREEMENT}", 2)
     return {
@@ -116,10 +118,10 @@ def _is_finished(state: TrainerState, config: DistillationConfig) -> bool:
 
 
 def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
-    """Whether the last `patience` held-out losses brought no improvement."""
+    """Whether the last held-out losses, if there are any, brought no improvement."""
     # From the steps alone, so that it can be told of a checkpoint before any Trainer runs.
-    waited = (state.global_step - (state.best_global_step or 0)) // config.eval_steps
-    return bool(waited >= config.patience)
+    best = state.best_global_step
+    return best is not None and (state.global_step - best) // config.eval_steps >= PATIENCE
 
 
 def last_whole_checkpoint(folder: Path) -> str | None:

@@ -1,9 +1,10 @@
-"""The owner of a build's work directory: where each stage's files are, and what they hold."""
+"""A build's work directory: where each stage's files are, and what they hold."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,17 +20,13 @@ from st_static.model.head import Head
 from st_static.model.modules import PCA_FILE
 from st_static.tokens.ragged import Ragged
 
-# The stages write under these names what a `WorkDirectory` reads. Of the vocabulary:
+# Names of the files that stages write and a `WorkDirectory` reads.
 WORDS_FILE = "words.arrow"
 TOKENIZER_FILE = "tokenizer.json"
 TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
-# Of the selection.
 SELECTED_FILE = "selected.arrow"
-# Of the extraction.
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
-# Of each stage that makes a word table.
 _TABLE_FILE = "table.safetensors"
-# Of distillation, if the recipe wants a head.
 _HEAD_FILE = "head.safetensors"
 
 
@@ -82,7 +79,7 @@ class WorkDirectory:
         return next(reversed(self.hashes))
 
     def folder(self, stage: str) -> Path:
-        """Where a complete stage's files are."""
+        """The folder of a complete stage."""
         return stage_folder(self.path, stage, self.hashes[stage])
 
     def missing(self) -> list[str]:
@@ -91,11 +88,11 @@ class WorkDirectory:
         return [folder.name for folder in folders if not folder.is_dir()]
 
     def figures(self, stage: str) -> Figures:
-        """What a stage measured."""
+        """The figures of a stage."""
         return stage_figures(self.folder(stage))
 
     def seconds(self, stage: str) -> float:
-        """How long a stage took, in all its runs."""
+        """Seconds that a stage took, in all its runs."""
         return stage_seconds(self.folder(stage))
 
     def sentence_shards(self) -> list[Path]:
@@ -130,16 +127,22 @@ class WorkDirectory:
     @functools.cached_property
     def selected(self) -> Selected:
         """The sentences that the teacher reads, S, held-out ones included."""
-        return _selected_of(self._selected_table)
+        table = self._selected_table.combine_chunks()
+        words = table["words"].combine_chunks()
+        return Selected(
+            texts=table["text"].combine_chunks(),
+            lengths=table["length"].to_numpy(),
+            words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
+        )
 
     @functools.cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
-        """Which of the selected sentences no stage learns from, [S]."""
+        """True for selected sentences that no stage learns from, [S]."""
         held_out: NDArray[np.bool_] = self._selected_table["held_out"].to_numpy()
         return held_out
 
     @functools.cached_property
-    def served(self) -> NDArray[np.int64]:
+    def for_words(self) -> NDArray[np.int64]:
         """Numbers of the sentences that were selected for a word, ascending.
 
         All that the teacher reads but held-out and further sentences, spans and passages.
@@ -197,11 +200,39 @@ def read_word_table(folder: Path) -> NDArray[np.float32]:
     return table
 
 
-def _selected_of(table: pa.Table) -> Selected:
-    table = table.combine_chunks()
-    words = table["words"].combine_chunks()
-    return Selected(
-        texts=table["text"].combine_chunks(),
-        lengths=table["length"].to_numpy(),
-        words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
-    )
+@dataclass(frozen=True)
+class BuiltStage:
+    """A complete stage.
+
+    Attributes:
+        name: The stage.
+        folder: Its files.
+        figures: What it measured.
+        seconds: How long it took, in all its runs.
+    """
+
+    name: str
+    folder: Path
+    figures: Figures
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built model.
+
+    Attributes:
+        output: The folder that SentenceTransformer() loads.
+        work: The stages' files.
+        stages: The stages, in order.
+        seconds: How long this run took; stages that were complete before took it no time.
+    """
+
+    output: Path
+    work: WorkDirectory
+    stages: list[BuiltStage]
+    seconds: float = 0.0
+
+    def stage(self, name: str) -> BuiltStage:
+        """The stage of that name."""
+        return next(stage for stage in self.stages if stage.name == name)

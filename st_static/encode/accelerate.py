@@ -16,14 +16,13 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
+from st_static.cluster.processes import n_processors, unblock_torch
 from st_static.encode.scaling import Scaling, scale_to_unit
 from st_static.encode.torch_backend import TorchBackend
-from st_static.forks import unblock_torch
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
-from st_static.processors import n_processors
 from st_static.texts.columns import text_column
 from st_static.tokens.fast_tokenizer import FastTokenizer
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type
+from st_static.cluster.processes import n_processors
 from st_static.encode.numpy_backend import NumpyBackend
 from st_static.encode.scaling import Scaling, scale_to_unit
 from st_static.encode.similarity import similarities
@@ -31,7 +32,6 @@ from st_static.model.int8_table import Int8Table, Table
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
-from st_static.processors import n_processors
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Loaded where they are used: they need pyarrow or torch, which single texts do not.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_numbers
-from st_static.forks import unblock_torch
+from st_static.cluster.processes import unblock_torch
 from st_static.model.vectors import unit_rows
 
 Measure = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]]

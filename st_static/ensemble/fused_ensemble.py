@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_type
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
+from st_static.cluster.processes import unblock_torch
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.forks import unblock_torch
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel

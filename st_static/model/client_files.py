@@ -42,7 +42,7 @@ _TOKENIZER_FACTS = {
     "model_max_length": 1_000_000_000,
 }
 _SPECIAL_TOKENS = {"pad_token": PADDING_TOKEN, "unk_token": UNKNOWN_TOKEN}
-# What our config.json tells, by its model_type.
+# The keys of our config.json, by its model_type.
 _OF_TOKENS = {
     "model_type",
     "architectures",

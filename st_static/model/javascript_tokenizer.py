@@ -51,7 +51,7 @@ _SPLITS = (("Isolated", False), ("Removed", True), ("Removed", False))
 _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 # Into what ByteLevel splits a text.
 _BYTE_LEVEL = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# What BERT's normaliser takes for Chinese, of the characters that JavaScript holds in two parts.
+# Chinese characters, to BERT's normaliser, that JavaScript holds in two parts.
 _CHINESE = r"[\x{20000}-\x{2A6DF}\x{2A700}-\x{2B81F}\x{2B920}-\x{2CEAF}\x{2F800}-\x{2FA1F}]"
 # In JavaScript, these differ at U+0085 and U+FEFF only.
 _BY_WHITE_SPACE = ("BertPreTokenizer", "ByteLevel", "WhitespaceSplit")

@@ -82,11 +82,12 @@ class ModelFolder:
 
     Attributes:
         path: The folder.
-        name: Its name, or the id on the Hub.
+        hub_id: The id on the Hub; None if the folder is no download.
+        name: The id on the Hub, or else the folder's name.
     """
 
     def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
-        self.path = Path(path)
+        self.path, self.hub_id = Path(path), hub_id
         self.name = hub_id or self.path.resolve().name
         self._shown = hub_id or str(path)
 
@@ -168,7 +169,7 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> Modules:
-        """What happens to the mean.
+        """The modules, which say what happens to the mean.
 
         Raises:
             ValueError: It is no static model, or a file is not as expected.
@@ -177,7 +178,7 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """How the model is used, if it says so.
+        """The model's prompts, similarity and dimensions, if it states any.
 
         Raises:
             ValueError: The file is not as expected.
@@ -200,7 +201,7 @@ class ModelFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """How the model was made, as far as its record says it; empty without one.
+        """The record of how the model was made, as far as it goes; empty without one.
 
         Raises:
             ValueError: The record is not as expected.

@@ -56,7 +56,7 @@ class ModelName:
 
     @property
     def is_folder_or_id(self) -> bool:
-        """Whether it stands for a folder or a repository of the Hub."""
+        """Tell whether it stands for a folder or a repository of the Hub."""
         return self.kind in _FOLDER_OR_ID_KINDS
 
     def folder_or_id(self) -> str:

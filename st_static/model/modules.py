@@ -51,7 +51,7 @@ _CODE_FILE = "segment_normalize.py"
 TABLE_FOLDER = "word_table"
 _DENSE_FOLDERS = ("1_Dense", "2_Dense")
 _SEGMENTS_FOLDER = "1_SegmentNormalize"
-# What a model may consist of, in any form: of sentence-transformers' modules, and with ours.
+# The files of a model in any form: of sentence-transformers' modules, and with ours.
 BUILT_IN_FILES = (
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -87,7 +87,7 @@ class ModuleEntry(Struct):
 
 
 class ModelConfig(Struct):
-    """What is read of a config_sentence_transformers.json."""
+    """The keys of a config_sentence_transformers.json that are read."""
 
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
@@ -96,7 +96,7 @@ class ModelConfig(Struct):
 
 
 class Model2VecConfig(Struct):
-    """What is read of a config.json of Model2Vec."""
+    """The keys of a config.json of Model2Vec that are read."""
 
     normalize: bool | None = None
 
@@ -119,7 +119,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Modules:
-    """What a static model's modules do.
+    """The modules of a static model, by what they do.
 
     Attributes:
         home: Folder of the table and the tokenizer.

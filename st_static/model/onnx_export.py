@@ -63,12 +63,12 @@ from st_static.model.modules import (
 )
 from st_static.model.static_model import StaticModel, check_int8
 
-# What clients read beside ONNX files.
+# The files that clients read beside ONNX files.
 BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
 # Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
 _MAX_FILE_BYTES = 2**31
-# What onnxruntime 1.17 reads, and all later ones: those of transformers.js 3.8, too.
+# Read by onnxruntime 1.17 and all later ones, those of transformers.js 3.8, too.
 _OPSET, _IR_VERSION = 17, 8
 _SMALLEST_NORM = 1e-12  # as torch's normalize has it
 _BATCH = ["batch", "sequence"]

@@ -101,7 +101,7 @@ def _shape(keys: Any, is_whole: bool) -> Any:
 
 
 STATED = _shape({key: value for kind in _KINDS.values() for key, value in kind.items()}, False)
-"""What a record may state; each part may be missing."""
+"""The shape of any record; each part may be missing."""
 
 WHOLE = {kind: _shape(keys, True) for kind, keys in _KINDS.items()}
-"""What a card is made from, by the part that tells how the model was made."""
+"""The shapes of whole records, by the part that tells how the model was made."""

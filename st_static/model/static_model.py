@@ -31,7 +31,7 @@ _LENGTHS = 2 ** np.arange(6)
 
 
 class StatedFacts(NamedTuple):
-    """What a model's folder states of it.
+    """A model's licence and languages, as its folder states them.
 
     Attributes:
         license: As the model's card names it, or else the record of its build; if either does.
@@ -46,7 +46,7 @@ class StatedFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class StaticModel:
-    """What a static model's repository holds.
+    """A tokenizer and a table, and what happens to the mean of its rows.
 
     Attributes:
         tokenizer: Without padding, as sentence-transformers uses it.

@@ -18,7 +18,7 @@ from torch.utils.hooks import unserializable_hook
 from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
-from st_static.forks import unblock_torch
+from st_static.cluster.processes import unblock_torch
 from st_static.hub import downloading, require_model
 from st_static.model.head import Head
 from st_static.model.modules import check_for_others
@@ -207,7 +207,7 @@ class StaticWordEmbedding(StaticEmbedding):
 
 
 class _SavedAsBuiltIn(StaticWordEmbedding):
-    """What `StaticWordEmbedding(…)` makes.
+    """The class of what `StaticWordEmbedding(…)` makes.
 
     sentence-transformers saves a module under the name that its class has. With the name of
     `StaticEmbedding`, what is saved needs neither st_static nor remote code.

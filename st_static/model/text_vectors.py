@@ -75,7 +75,7 @@ class WordVectors:
 
     @functools.cached_property
     def known(self) -> KnownWords:
-        """What finds the words in texts."""
+        """The words, which can be found in texts."""
         return KnownWords(self.words, self.dotless_i)
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
@@ -92,7 +92,7 @@ class WordVectors:
 
 
 class _LineError(ValueError):
-    """What is wrong with a line, which is counted from 0 in its block."""
+    """An error in a line, which is counted from 0 in its block."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -185,7 +185,7 @@ def _check_table(
 
 @dataclass(frozen=True)
 class Source:
-    """What is known of text vectors beside what their file says.
+    """The origin of text vectors, which their file does not tell.
 
     Attributes:
         teacher: The Hub's id of the model that they were distilled from, if they were.
@@ -200,7 +200,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What became of text vectors.
+    """The result of a conversion.
 
     Attributes:
         output: The model's folder.

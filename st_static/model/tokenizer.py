@@ -26,7 +26,7 @@ ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
 
 
 class Normalization(NamedTuple):
-    """How a text is changed before it is split.
+    """The changes to a text before it is split.
 
     Attributes:
         nfkc: Whether forms of a character that differ in width or composition become one.
@@ -60,7 +60,7 @@ class Normalization(NamedTuple):
         return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
 
     def _composing_steps(self) -> list[normalizers.Normalizer]:
-        """What comes before accents and capitals: the dot of İ is none of the accents."""
+        """The steps before accents and capitals: the dot of İ is none of the accents."""
         steps: list[normalizers.Normalizer] = [normalizers.NFKC()] * self.nfkc
         if self.dotless_i and self.lowercase:
             steps += [

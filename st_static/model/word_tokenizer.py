@@ -42,7 +42,7 @@ _NEGATION = "n't"
 _APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
 # Marks of text vectors that are no words, such as <unk>: their capitals say nothing.
 _MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
-# Of lower-cased text some files have a few capitals left; of other text, far more words have one.
+# Files of lower-cased text may have a few capitals left; in others, far more words have one.
 _SHARE_OF_CAPITALS = 0.01
 Form = Literal["NFC", "NFD"]
 _FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": normalizers.NFD()}

@@ -37,7 +37,7 @@ CASES = [
     ("BUILD --corpus.files empty.txt", "there is no text in empty.txt"),
     ("BUILD --corpus.files number.jsonl", "number.jsonl, line 1"),
     ("BUILD --teacher.model file", "file is a file: name the folder"),
-    ("BUILD --language [no,en]", r'Put the tags in quotes: \["no", "en"\]'),
+    ("BUILD --language [no,en]", "Put each text in quotes"),
     ("build ensemble.yaml --members [folder,wordllama:256]", "folder is no static model"),
     ("build ensemble.yaml --members [foo:bar,wordllama:256]", "'foo:bar' is neither a folder"),
     ("build ensemble.yaml --members [wordllama:256,glove:nofile]", "There is no file 'nofile'"),

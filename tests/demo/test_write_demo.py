@@ -131,7 +131,7 @@ def test_search_begins_with_the_texts_of_the_user(model, tmp_path):
 
 def test_examples_and_limits_are_those_of_the_card(tmp_path):
     tokenizer = words_tokenizer()
-    record = {"recipe": {"language": "ja", "corpus": {}}}
+    record = {"recipe": {"language": "ja"}}
     export_model(tmp_path / "model", random_table(tokenizer), tokenizer, record)
     write_demo(tmp_path / "model", tmp_path / "demo")
     facts, examples = facts_of(tmp_path / "demo"), examples_for(["ja"])

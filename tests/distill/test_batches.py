@@ -176,9 +176,7 @@ def test_the_recipe_chooses_the_way_of_drawing():
     vectors, blob = blobs(6, 64)
     rows = np.arange(384)
     dataset = Dataset.from_dict({"sentence": rows})
-    config = DistillationConfig(
-        batches="clustered", n_clusters=12, groups_per_batch=4, batch_size=16
-    )
+    config = DistillationConfig(batches="clustered", groups_per_batch=4, batch_size=16)
     sampler = batch_sampler(vectors, rows, config, seed=0)(dataset, batch_size=16, seed=7)
     assert type(sampler) is ClusteredBatches
     assert (sampler.group_size, sampler.seed) == (4, 7)
@@ -196,7 +194,7 @@ def test_the_recipe_chooses_the_way_of_drawing():
 def test_held_out_sentences_are_drawn_at_random(n_held_out):
     vectors, _ = blobs(6, 64)
     train, held_out = np.arange(0, 384, 2), np.arange(1, 384, 2)[:n_held_out]
-    make_sampler = batch_sampler(vectors, train, DistillationConfig(n_clusters=6), seed=0)
+    make_sampler = batch_sampler(vectors, train, DistillationConfig(), seed=0)
     sampler = make_sampler(Dataset.from_dict({"sentence": train}), batch_size=16)
     assert type(sampler) is ClusteredBatches
     sampler = make_sampler(Dataset.from_dict({"sentence": held_out}), batch_size=16)

@@ -47,16 +47,13 @@ N_SENTENCES, N_HELD_OUT = 384, 64
 CONFIG = DistillationConfig(
     max_steps=35,
     batch_size=16,
-    n_clusters=8,
     groups_per_batch=4,
     learning_rate=0.1,
     schedule="constant",
     eval_steps=10,
-    patience=5,
-    log_steps=5,
 )
 # From the best start there is: the held-out loss never falls, and training stops early.
-HOPELESS = replace(CONFIG, max_steps=200, eval_steps=5, patience=3)
+HOPELESS = replace(CONFIG, max_steps=200, eval_steps=5)
 
 
 class Problem:
@@ -82,7 +79,7 @@ class Problem:
 
     def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
         # A hopeless run starts from what is to be found, and can only get worse.
-        start = self.target if config.patience < CONFIG.patience else self.start
+        start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
         arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         table, _, figures = distill(*arguments, measure=self.measure)
         return table, figures
@@ -107,6 +104,7 @@ def quick_trainer():
     """Leave out what makes short runs long: model cards in checkpoints, collecting old garbage."""
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distillation, "_LOG_STEPS", 5)
         patch.setattr(SentenceTransformer, "_create_model_card", lambda *_, **__: None)
         yield
     gc.unfreeze()
@@ -177,7 +175,7 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
 
 
 def test_a_head_gets_the_same_bytes_after_a_kill(problem, tmp_path, monkeypatch):
-    config = replace(CONFIG, head=4, cosines=5.0, spread=1.0, estimate=1.0, words=0.1)
+    config = replace(CONFIG, head=4, terms="full")
     whole = problem.distill_all(tmp_path / "whole", config)
     with monkeypatch.context() as patch:
         kill_at_step(patch, 25)
@@ -227,8 +225,7 @@ def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optim
         CONFIG,
         head=4,
         matryoshka_dims=[4, 2],
-        estimate=1.0,
-        words=0.2,
+        terms="full",
         optimizer=optimizer,
         max_steps=10,
     )
@@ -242,7 +239,7 @@ def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optim
 def test_a_head_needs_units():
     with pytest.raises(ValueError, match="positive size of a head, but got 6, 0"):
         TrainableHead(6, 0)
-    with pytest.raises(ValueError, match=r"distillation\.head must not be negative, but it is -1"):
+    with pytest.raises(ValueError, match="head: expected a whole number of at least 0, but got -1"):
         DistillationConfig(head=-1)
     with pytest.raises(ValueError, match=r"head is 8, but distillation\.max_steps is 0"):
         DistillationConfig(head=8, max_steps=0)
@@ -349,9 +346,9 @@ def test_another_seed_gives_another_table(problem, uninterrupted, tmp_path):
 
 def test_patience_stops_early(problem, tmp_path):
     _, figures = problem.distill(tmp_path, HOPELESS)
-    # The best is the first of four.
-    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20]
-    assert (figures["steps"], figures["best_step"]) == (20, 5)
+    # The best is the first of six.
+    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20, 25, 30]
+    assert (figures["steps"], figures["best_step"]) == (30, 5)
 
 
 def test_training_logs_its_loss(uninterrupted):
@@ -398,7 +395,7 @@ def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypat
 
 
 def test_a_schedule_goes_on_where_it_was(problem, tmp_path, monkeypatch):
-    config = replace(CONFIG, schedule="linear", warmup_steps=15)
+    config = replace(CONFIG, schedule="linear")
     whole, whole_figures = problem.distill(tmp_path / "whole", config)
     with monkeypatch.context() as patch:
         kill_at_step(patch, 12)
@@ -617,22 +614,13 @@ def test_a_batch_is_gathered_from_sentence_numbers():
     assert sentence_numbers(np.array([2, 0]))["sentence"][:] == [2, 0]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "name"),
-    [("constant", "constant_with_warmup"), ("linear", "linear"), ("cosine", "cosine")],
-)
-def test_arguments_follow_the_recipe(tmp_path, schedule, name):
-    config = replace(CONFIG, schedule=schedule, warmup_steps=7, patience=4, learning_rate=0.003)
+@pytest.mark.parametrize("schedule", get_args(get_type_hints(DistillationConfig)["schedule"]))
+def test_arguments_follow_the_recipe(tmp_path, schedule):
+    config = replace(CONFIG, schedule=schedule, learning_rate=0.003)
     arguments = training_arguments(tmp_path, config, seed=9)
-    assert arguments.lr_scheduler_type == name
-    assert arguments.warmup_steps == 7
+    assert arguments.lr_scheduler_type == schedule
     assert (arguments.learning_rate, arguments.seed) == (0.003, 9)
     assert (arguments.max_steps, arguments.eval_steps, arguments.save_steps) == (35, 10, 10)
     assert arguments.per_device_train_batch_size == arguments.per_device_eval_batch_size == 16
     assert arguments.max_grad_norm == 0
     assert arguments.load_best_model_at_end
-
-
-def test_every_schedule_of_the_recipe_has_a_name():
-    choices = get_args(get_type_hints(DistillationConfig)["schedule"])
-    assert set(choices) == set(distillation._SCHEDULES)

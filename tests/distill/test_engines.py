@@ -1,21 +1,21 @@
 """Processes of one machine: results in any order, a process for each GPU."""
 
+import contextlib
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from joblib.externals.loky import process_executor
 from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
 
-from st_static.distill import build_engine, teacher_shards
+from st_static.distill import build_engine, extraction
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
@@ -24,76 +24,18 @@ from st_static.distill.teacher import Teacher
 from st_static.encode.places import Place, seen_by_others
 
 
-def gpu_of(item: int) -> tuple[int, str, int]:
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ray of this machine that takes it to have two GPUs."""
+    ray = pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+    init = ray.init
+    monkeypatch.setattr(ray, "init", lambda *a, **o: init(*a, **o, num_cpus=2, num_gpus=2))
+
+
+def device_of(item: int) -> tuple[int, str, int]:
     """What a process sees, which takes its time so that both get items."""
-    time.sleep(0.05)
+    time.sleep(0.2)
     return item, os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
-
-
-class Seeing:
-    """A function that loads when it is unpickled, as a teacher does."""
-
-    def __init__(self, gpu: str = "") -> None:
-        self.gpu = gpu
-
-    def __reduce__(self) -> tuple:
-        return _seeing, ()
-
-    def __call__(self, item: int) -> str:
-        time.sleep(0.05)
-        return self.gpu
-
-
-def _seeing() -> Seeing:
-    return Seeing(os.environ["CUDA_VISIBLE_DEVICES"])
-
-
-def die(item: int) -> None:
-    os._exit(1)
-
-
-@dataclass
-class DiesOnce:
-    """A function that ends its process at two items, once each."""
-
-    folder: Path
-
-    def __call__(self, item: int) -> tuple[int, str]:
-        time.sleep(0.02)
-        killed = self.folder / str(item)
-        if item in (3, 20) and not killed.exists():
-            killed.touch()
-            os._exit(1)
-        return item, os.environ["CUDA_VISIBLE_DEVICES"]
-
-
-@dataclass
-class Grows:
-    """A function whose memory grows by so much that joblib ends its process."""
-
-    folder: Path
-
-    def __setstate__(self, state: dict[str, Path]) -> None:
-        self.__dict__ = state
-        (self.folder / str(os.getpid())).touch()
-        process_executor._MEMORY_LEAK_CHECK_DELAY = 0
-        process_executor._MAX_MEMORY_LEAK_SIZE = 20_000_000
-        self.kept: list[bytearray] = []
-
-    def __call__(self, item: int) -> int:
-        self.kept.append(bytearray(os.urandom(10_000_000)))
-        return item
-
-
-UNGUARDED = """
-from st_static.distill.engines import Processes
-print("begun")
-print(sorted(Processes(gpus=["0", "1"]).map_on_devices(abs, [-1, -2, -3])))
-"""
-
-
-def fail(item: int) -> None:
-    raise OSError(f"No space left for {item}")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -102,60 +44,25 @@ def test_items_of_a_stream_are_all_done(workers: int):
     assert Processes(workers).n_workers == workers
 
 
-def test_each_gpu_has_a_process():
-    results = list(Processes(gpus=["2", "GPU-5"]).map_on_devices(gpu_of, range(100)))
-    assert sorted(item for item, _, _ in results) == list(range(100))
-    assert len({process for _, _, process in results}) == 2
-    assert {gpu for _, gpu, _ in results} == {"2", "GPU-5"}
+def test_each_gpu_has_a_process(two_gpus: None):
+    cloudpickle = pytest.importorskip("ray.cloudpickle")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    results = list(Processes(on_gpus=True).map_on_devices(device_of, range(20)))
+    assert sorted(item for item, _, _ in results) == list(range(20))
+    assert {(gpu, process) for _, gpu, process in results} == {
+        ("0", next(process for _, gpu, process in results if gpu == "0")),
+        ("1", next(process for _, gpu, process in results if gpu == "1")),
+    }
 
 
-def test_a_process_sees_its_gpu_when_it_loads_the_teacher():
-    assert set(Processes(gpus=["2", "5"]).map_on_devices(Seeing(), range(100))) == {"2", "5"}
+def test_one_device_is_used_by_this_process():
+    assert set(Processes().map_on_devices(lambda _: os.getpid(), [1, 2])) == {os.getpid()}
 
 
-@pytest.mark.parametrize("gpus", [[], ["0"]])
-def test_one_device_is_used_by_this_process(gpus: list[str]):
-    assert set(Processes(gpus=gpus).map_on_devices(lambda _: os.getpid(), [1, 2])) == {os.getpid()}
-
-
-def test_what_kills_its_process_each_time_is_named_with_its_reason():
-    with pytest.raises(ValueError, match=r"^7 failed 3 times: A worker process .*run the command"):
-        list(Processes(gpus=["0", "1"]).map_on_devices(die, [7]))
-
-
-def test_the_item_of_a_dead_process_is_done_by_another(tmp_path: Path):
-    results = list(Processes(gpus=["0", "1"]).map_on_devices(DiesOnce(tmp_path), range(40)))
-    assert sorted(item for item, _ in results) == list(range(40))
-    assert {gpu for _, gpu in results} == {"0", "1"}  # the new process has the dead one's
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_process_that_joblib_has_replaced_has_the_function_too(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    results = list(Processes(gpus=["0", "1"]).map_on_devices(Grows(tmp_path), range(14)))
-    assert sorted(results) == list(range(14))
-    assert len(list(tmp_path.iterdir())) > 2
-    assert not caplog.messages
-
-
-def test_an_error_is_tried_again_and_then_named():
-    with pytest.raises(ValueError, match=r"^5 failed 3 times: No space left for 5\. All other"):
-        list(Processes(gpus=["0", "1"]).map_on_devices(fail, [5]))
-
-
-def test_the_program_of_the_user_is_not_run_again(tmp_path: Path):
-    (tmp_path / "program.py").write_text(UNGUARDED)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == ["begun", "[1, 2, 3]"]
-
-
-def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path):
+def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, two_gpus, tmp_path: Path):
     corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
     teacher = save_tiny_teacher(tmp_path / "teacher")
-    monkeypatch.setattr(teacher_shards, "_LEAST_TOKENS", 500)
+    monkeypatch.setattr(extraction, "_LEAST_TOKENS", 500)
 
     def built(name: str) -> dict[str, bytes]:
         config = small_config(teacher, corpus, tmp_path / name)
@@ -163,52 +70,73 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, tmp_path: Path
         return model_bytes(Path(config.output))
 
     one = built("one")
-    monkeypatch.setattr(build_engine, "_gpus", lambda teacher: ["0", "1"])
+    monkeypatch.setattr(build_engine, "_has_several_gpus", lambda teacher: True)
     assert built("two") == one
 
 
 @pytest.mark.parametrize(
-    ("visible", "device", "expected"),
+    ("device", "kinds", "expected"),
     [
-        (None, None, ["0", "1", "2"]),
-        (None, "cuda", ["0", "1", "2"]),
-        ("4,GPU-7,5", "cuda", ["4", "GPU-7", "5"]),
-        ("4,2,5,", "cuda", ["4", "2", "5"]),
-        (None, "cuda:1", []),
-        (None, "cpu", []),
+        (None, ["H200", "H200", "H200"], True),
+        ("cuda", ["H200", "H200"], True),
+        ("cuda", ["H200"], False),
+        ("cuda:1", ["H200", "H200"], False),
+        ("cpu", ["H200", "H200"], False),
+        (None, ["H200", "T4", "H200"], False),
     ],
 )
-def test_gpus_are_those_that_are_visible(monkeypatch, visible, device, expected):
+def test_several_gpus_of_one_kind_are_used(monkeypatch, caplog, device, kinds, expected):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert build_engine._gpus(TeacherConfig(device=device)) == expected
-
-
-def test_gpus_of_another_kind_than_the_first_are_left_alone(monkeypatch, caplog):
-    kinds = ["H200", "T4", "H200"]
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: len(kinds))
     monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert build_engine._gpus(TeacherConfig()) == ["0", "2"]
-    assert "The teacher runs on each H200, and not on T4." in caplog.text
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    assert build_engine._has_several_gpus(TeacherConfig(device=device)) is expected
+    odd = "runs on one GPU of 3, as those of several kinds (H200, T4) round differently"
+    assert (odd in caplog.text) == ("T4" in kinds)
+
+
+def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not build_engine._has_several_gpus(TeacherConfig())
+    assert [record.getMessage() for record in caplog.records] == [
+        'The teacher runs on one GPU of 4. To use all: pip install "st-static[cluster]".'
+    ]
 
 
 @pytest.mark.parametrize(
-    ("device", "n_gpus", "expected"),
-    [(None, 0, "cpu"), (None, 2, "cuda"), ("cuda", 2, "cuda"), ("cpu", 0, "cpu")],
+    ("device", "n_gpus", "expected"), [(None, 0, "cpu"), (None, 2, "cuda"), ("cpu", 2, "cpu")]
 )
-def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(device, n_gpus, expected):
-    assert build_engine._device_on_cluster(TeacherConfig(device=device), n_gpus) == expected
+def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(
+    monkeypatch, device, n_gpus, expected
+):
+    with cluster_engine(monkeypatch, device, n_gpus) as engine:
+        assert engine.teacher_on == expected
 
 
-def test_gpus_that_a_cluster_does_not_have():
-    with pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: leave it out"):
-        build_engine._device_on_cluster(TeacherConfig(device="cuda"), 0)
+def test_gpus_that_a_cluster_does_not_have(monkeypatch):
+    with (
+        pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: leave it out"),
+        cluster_engine(monkeypatch, "cuda", 0),
+    ):
+        pass
+
+
+def cluster_engine(monkeypatch, device, n_gpus):
+    """The engine of a recipe on a cluster with that many GPUs."""
+    pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+
+    @contextlib.contextmanager
+    def ray_cluster(address: str | None, processors: int, on_gpus: bool):
+        yield SimpleNamespace(
+            dashboard="", n_gpus=n_gpus if on_gpus else 0, n_actors=lambda: n_gpus or 1
+        )
+
+    monkeypatch.setattr("st_static.cluster.ray_cluster.ray_cluster", ray_cluster)
+    config = BuildConfig(engine="ray", teacher=TeacherConfig(device=device))
+    return build_engine.build_engine(config)
 
 
 def test_an_address_with_a_secret_is_not_taken():

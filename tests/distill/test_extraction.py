@@ -17,25 +17,33 @@ from small_build import model_bytes, with_batch_tokens
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from st_static.distill import extraction, teacher_shards
+from st_static.distill import extraction
 from st_static.distill.alignment import WordBags
 from st_static.distill.engines import Processes
-from st_static.distill.extraction import SentenceShards, extract, extracted_table
-from st_static.distill.pieces import TokensAlone, vectors_alone
-from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_batches import extract_rows, prepare, sum_tokens
-from st_static.distill.teacher_shards import (
+from st_static.distill.extraction import (
     Shard,
-    ShardFiles,
     ShardWork,
+    alone_work,
     cut_shards,
+    extract,
+    extracted_table,
     merge_sums,
     run_shards,
+    sentence_work,
     summed,
 )
-from st_static.distill.word_sums import WordSums, WordVectors
+from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_pass import (
+    TokensAlone,
+    WordSums,
+    WordVectors,
+    extract_rows,
+    prepare,
+    sum_tokens,
+    vectors_alone,
+)
 from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
-from st_static.files import write_arrays
+from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
@@ -235,7 +243,8 @@ def test_sentences_without_any_selected_word_give_their_vector(tiny_teacher, gol
 
 def test_prepare_keeps_the_selected_words_only(tiny_teacher, golden_tokenizer):
     words = Ragged(np.array([SAT, CAT], dtype=np.int32), np.array([0, 1, 2]))
-    batch = prepare(tiny_teacher, golden_tokenizer, ["The cat sat", "cat sat"], words)
+    part = Selected(pa.array(["The cat sat", "cat sat"]), np.array([3, 2], dtype=np.int32), words)
+    batch = prepare(tiny_teacher, golden_tokenizer, part)
     assert batch.bags.word.tolist() == [CAT, SAT]
     assert batch.bags.counts.tolist() == [1, 1]
     assert batch.bags.tokens.values.tolist() == [5 + 1, 3]
@@ -360,7 +369,7 @@ def test_shards_of_words_alone_stay_until_the_table_is_stored(cut_off, tmp_path,
 
     with pytest.raises(KeyboardInterrupt):
         store(KeyboardInterrupt)
-    shards = {f"{name}-00000.safetensors" for name in ("unserved", "cut_off")}
+    shards = {f"{name}-00000.safetensors" for name in ("no_sentence", "cut_off")}
     files = {"sums.safetensors", SENTENCE_VECTORS_FILE, "device.json"}
     assert {path.name for path in tmp_path.iterdir()} == files | shards
     counted.runs = 0
@@ -436,7 +445,7 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch):
     """Counts the runs of a teacher, whose shards have two batches or so."""
-    monkeypatch.setattr(teacher_shards, "_LEAST_TOKENS", 60)
+    monkeypatch.setattr(extraction, "_LEAST_TOKENS", 60)
     return Counted(monkeypatch)
 
 
@@ -449,7 +458,7 @@ def extract_into(make_model, student, sentences, wanted_words, counted):
     def extract_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
         extract(teacher, texts, folder, Processes(1))
-        return SentenceShards(teacher, texts).cut()
+        return sentence_work(teacher, texts, folder).shards
 
     return extract_into
 
@@ -462,10 +471,11 @@ def pieces_into(teachers, counted):
 
     def pieces_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
-        work = ShardWork(alone, alone.shards, ShardFiles(folder, "alone"))
+        work = alone_work(alone, folder, "alone")
         run_shards([work], Processes(1))
-        np.save(folder / "vectors.npy", alone.gather(work.results()))
-        return alone.shards
+        parts = [read_arrays(work.path(shard))["vectors"] for shard in work.shards]
+        np.save(folder / "vectors.npy", alone.gather(parts))
+        return work.shards
 
     return pieces_into
 
@@ -516,7 +526,7 @@ def test_an_interrupt_keeps_all_whole_shards(work, counted, tmp_path, n_done):
     assert counted.runs == 0
 
 
-@pytest.mark.parametrize("step", ["_gather_sentences", "merge_sums"])
+@pytest.mark.parametrize("step", ["gather_sentences", "merge_sums"])
 def test_an_interrupt_of_merging_keeps_all_shards(
     extract_into, counted, tmp_path, monkeypatch, step
 ):
@@ -538,12 +548,12 @@ def test_an_interrupt_of_merging_keeps_all_shards(
 def test_an_interrupt_of_tidying_up_loses_nothing(extract_into, counted, tmp_path, monkeypatch):
     extract_into(tmp_path / "whole")
 
-    def remove_one(files: ShardFiles, shards: list[Shard]) -> None:
-        files.of(shards[0]).unlink()
+    def remove_one(work: ShardWork) -> None:
+        work.path(work.shards[0]).unlink()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ShardFiles, "remove", remove_one)
+        patch.setattr(ShardWork, "remove", remove_one)
         with pytest.raises(KeyboardInterrupt):
             extract_into(tmp_path / "resumed")
     counted.runs = 0
@@ -587,7 +597,7 @@ def test_the_bar_goes_by_padded_tokens(work, counted, tmp_path, monkeypatch):
         if counted.runs == n_first and len(bars) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(teacher_shards, "bar", recorded)
+    monkeypatch.setattr(extraction, "bar", recorded)
     counted.before, counted.runs = interrupt, 0
     with pytest.raises(KeyboardInterrupt):
         work(tmp_path / "resumed")
@@ -651,7 +661,7 @@ def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_
         files.append(folder / f"{number}.safetensors")
         write_arrays(files[-1], summed(parts, 3)._asdict())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(teacher_shards, "_BYTES_AT_A_TIME", 4 * 3 * n_at_a_time)
+        patch.setattr(extraction, "_BYTES_AT_A_TIME", 4 * 3 * n_at_a_time)
         merged = merge_sums(files, 31, 3, Processes(1))
     np.testing.assert_array_equal(merged.sums, expected.sums)
     np.testing.assert_array_equal(merged.counts, expected.counts)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,26 +23,28 @@ from small_build import (
 )
 from torch.utils.data import ConcatDataset
 
-from st_static.distill import word_tables
+from st_static.distill import pipeline
 from st_static.distill.batches import RandomBatches
-from st_static.distill.build_result import BuildResult
 from st_static.distill.config import BuildConfig, PairsConfig
+from st_static.distill.pairs import mining, training
 from st_static.distill.pairs.batches import PairBatches, Turns
 from st_static.distill.pairs.mining import mine
 from st_static.distill.pairs.reading import given_pairs
 from st_static.distill.pairs.training import PairIds
 from st_static.distill.pipeline import build
+from st_static.distill.work_directory import BuildResult
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
-TRAINING = {"max_steps": 60, "batch_size": 8, "learning_rate": 3e-3}
+TRAINING = {"max_steps": 60}
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
     folder = tmp_path_factory.mktemp("fine-tuning")
     corpus = write_corpus(folder / "corpus.txt")
-    return small_config(save_tiny_teacher(folder / "teacher"), corpus, folder)
+    config = small_config(save_tiny_teacher(folder / "teacher"), corpus, folder)
+    return replace(config, distillation=replace(config.distillation, batch_size=8))
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +88,14 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
     sentence_pairs: list[dict[str, str]],
     tmp_path: Path,
     head: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(training, "_LEARNING_RATE", 0.03)
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
-    training = {"max_steps": 200, "batch_size": 8, "learning_rate": 0.03}
-    own = with_pairs(config, tmp_path, files=str(file), **training)
-    own = replace(own, distillation=replace(own.distillation, head=head, cosines=1.0))
+    own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
+    own = replace(
+        own, distillation=replace(own.distillation, head=head, terms="full" if head else "paper")
+    )
     result = build(own)
     figures = result.stage("pairs").figures
     assert figures["steps"] == 200
@@ -111,19 +115,21 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
 def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
     config: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = with_pairs(config, tmp_path, mined=40, min_cosine=0.1, margin=0.05, **TRAINING)
+    monkeypatch.setattr(mining, "MIN_COSINE", 0.1)
+    monkeypatch.setattr(mining, "MARGIN", 0.05)
+    own = with_pairs(config, tmp_path, mined=40, **TRAINING)
     result = build(own)
     assert result.stage("pairs").figures["mined"]
     expected = model_bytes(result.output)
     shutil.rmtree(result.stage("pairs").folder)
-    function = word_tables.fine_tune
+    function = pipeline.fine_tune
 
     def interrupted(*args: Any) -> None:
         function(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as fault:
-        fault.setattr(word_tables, "fine_tune", interrupted)
+        fault.setattr(pipeline, "fine_tune", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(own)
     assert model_bytes(build(own).output) == expected
@@ -191,15 +197,15 @@ def test_pairs_and_sentences_take_turns_in_new_orders() -> None:
 def test_pairs_are_read_by_their_keys(tmp_path: Path) -> None:
     rows = [{"q": f"query {i}", "d": f" text {i}\n", "n": "other", "id": i} for i in range(3)]
     file = write_pairs(tmp_path / "pairs.jsonl", rows)
-    config = PairsConfig(files=str(file), columns=["q", "d", "n"], batch_size=2, max_pairs=2)
-    pairs = given_pairs(config)
+    config = PairsConfig(files=str(file), columns=["q", "d", "n"])
+    pairs = given_pairs(config, 2)
     assert pairs is not None
     assert pairs.to_pydict() == {
-        "anchor": ["query 0", "query 1"],
-        "positive": ["text 0", "text 1"],
-        "negative": ["other", "other"],
+        "anchor": ["query 0", "query 1", "query 2"],
+        "positive": ["text 0", "text 1", "text 2"],
+        "negative": ["other"] * 3,
     }
-    assert given_pairs(PairsConfig()) is None
+    assert given_pairs(PairsConfig(), 2) is None
 
 
 @pytest.mark.parametrize(
@@ -221,13 +227,13 @@ def test_what_is_no_pair_is_told_with_its_line(tmp_path: Path, line: str, messag
     file.write_text(f'{{"anchor": "x", "positive": "y", "n": "z"}}\n{line}\n')
     columns = ["anchor", "positive", *(["n"] if '"n"' in line else [])]
     with pytest.raises(ValueError, match=message):
-        given_pairs(PairsConfig(files=str(file), columns=columns))
+        given_pairs(PairsConfig(files=str(file), columns=columns), 2)
 
 
 def test_too_few_pairs_are_told_before_any_work(config: BuildConfig, tmp_path: Path) -> None:
     file = write_pairs(tmp_path / "pairs.jsonl", [{"anchor": "a", "positive": "b"}])
     own = replace(with_pairs(config, tmp_path, files=str(file)), work_dir=str(tmp_path / "work"))
-    with pytest.raises(ValueError, match=r"pairs\.batch_size is 256, but there are only 1 pairs"):
+    with pytest.raises(ValueError, match=r"batch_size is 8, but there are only 1 pairs"):
         build(own)
     assert not list((tmp_path / "work").glob("sentences*"))
 
@@ -237,20 +243,20 @@ def test_pairs_that_share_a_text_fill_no_batch(config: BuildConfig, tmp_path: Pa
     file = write_pairs(
         tmp_path / "pairs.jsonl", [{"anchor": texts[0], "positive": text} for text in texts[1:]]
     )
-    with pytest.raises(ValueError, match=r"No 8 of 39 pairs \(pairs\.batch_size\) have all texts"):
+    with pytest.raises(ValueError, match=r"No 8 of 39 pairs .* have all texts"):
         build(with_pairs(config, tmp_path, files=str(file), **TRAINING))
 
 
 def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"pairs\.files: .*pairs\.csv is not \.jsonl"):
-        given_pairs(PairsConfig(files=str(tmp_path / "pairs.csv")))
+        given_pairs(PairsConfig(files=str(tmp_path / "pairs.csv")), 2)
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(ValueError, match=r"There are no pairs in .*empty\.jsonl"):
-        given_pairs(PairsConfig(files=str(tmp_path / "empty.jsonl")))
+        given_pairs(PairsConfig(files=str(tmp_path / "empty.jsonl")), 2)
     (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(ValueError, match=r"broken\.jsonl\.gz cannot be read"):
-        given_pairs(PairsConfig(files=str(tmp_path / "broken.jsonl.gz")))
+        given_pairs(PairsConfig(files=str(tmp_path / "broken.jsonl.gz")), 2)
 
 
 @pytest.mark.parametrize(
@@ -259,14 +265,9 @@ def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path: Path) -> N
         ({"files": "a.jsonl", "mined": 5}, r"pairs\.files and pairs\.mined are both given"),
         ({"columns": ["text"]}, r"pairs\.columns must name the two sides"),
         ({"columns": ["text", "text"]}, r"pairs\.columns must name the two sides"),
-        ({"mined": -1}, r"pairs\.mined must be at least pairs\.batch_size \(256\), or 0"),
-        ({"mined": 255}, r"pairs\.mined must be at least pairs\.batch_size \(256\), or 0"),
+        ({"mined": -1}, "mined: expected a whole number of at least 0"),
         ({"files": []}, r"pairs\.files must name a file, or be null"),
-        ({"min_cosine": 1.5}, r"pairs\.min_cosine must be between 0 and 1, but it is 1\.5"),
-        ({"margin": 0.0}, r"pairs\.margin must be between 0 and 1"),
-        ({"max_steps": 0}, r"pairs\.max_steps must be positive"),
-        ({"batch_size": 1}, r"pairs\.batch_size must be at least 2"),
-        ({"max_pairs": 0}, r"pairs\.max_pairs must be positive, or null"),
+        ({"max_steps": 0}, "max_steps: expected a whole number of at least 1"),
     ],
 )
 def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
@@ -274,11 +275,9 @@ def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
         PairsConfig(**values)
 
 
-def test_a_batch_of_pairs_must_hold_whole_groups_of_sentences(config: BuildConfig) -> None:
-    pairs = PairsConfig(batch_size=6, mined=6)
-    with pytest.raises(ValueError, match=re.escape("pairs.batch_size (6) must be a multiple of")):
-        replace(config, pairs=pairs)
-    assert replace(config, pairs=replace(pairs, mined=0)).pairs.batch_size == 6
+def test_mined_pairs_fill_a_batch(config: BuildConfig) -> None:
+    with pytest.raises(ValueError, match=r"pairs\.mined must be at least .*batch_size \(8\), or 0"):
+        replace(config, pairs=PairsConfig(mined=7))
 
 
 def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
@@ -300,28 +299,28 @@ def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
 # -- mined pairs -----------------------------------------------------------------------
 
 
-def mined_by_loops(vectors: np.ndarray, config: PairsConfig) -> dict[int, tuple[int, int]]:
+def mined_by_loops(vectors: np.ndarray) -> dict[int, tuple[int, int]]:
     """Of each sentence that has them: its nearest neighbour, and the nearest that is less near."""
     found = {}
     for i, row in enumerate(vectors @ vectors.T):
         others = sorted((j for j in range(len(row)) if j != i), key=lambda j: -row[j])
         nearest = row[others[0]]
-        less_near = [j for j in others if row[j] <= nearest - config.margin]
-        if nearest >= config.min_cosine and less_near:
+        less_near = [j for j in others if row[j] <= nearest - mining.MARGIN]
+        if nearest >= mining.MIN_COSINE and less_near:
             found[i] = (others[0], less_near[0])
     return found
 
 
 def test_mined_pairs_are_those_of_a_loop() -> None:
     vectors = unit_rows(np.random.default_rng(5).normal(size=(90, 6)).astype(np.float32))
-    config = PairsConfig(mined=90, batch_size=2, min_cosine=0.8, margin=0.15)
-    expected = mined_by_loops(vectors, config)
+    config = PairsConfig(mined=90)
+    expected = mined_by_loops(vectors)
     found = mine(vectors, config)
-    assert 5 < len(expected) < 90
+    assert 5 < len(expected) <= 90
     assert {int(a): (int(p), int(n)) for a, p, n in found} == expected
     assert len(mine(vectors, replace(config, mined=4))) == 4
 
 
 def test_sentences_without_near_neighbours_are_told() -> None:
     with pytest.raises(ValueError, match=r"pairs\.mined: no two of 3 sentences have a cosine of"):
-        mine(np.eye(3, dtype=np.float32), PairsConfig(mined=2, batch_size=2))
+        mine(np.eye(3, dtype=np.float32), PairsConfig(mined=2))

@@ -129,11 +129,6 @@ def test_components_that_do_not_fit_are_refused(n_components, n_remove):
         SentencePCA(n_components, n_remove=n_remove).fit(correlated(50, 8))
 
 
-def test_of_a_recipe_the_names_are_the_recipes():
-    with pytest.raises(ValueError, match=r"^pca\.n_components = 9 and pca\.n_remove = 0 .*teacher"):
-        resolve_components(9, 0, 8)
-
-
 def test_too_few_sentences_are_refused():
     with pytest.raises(ValueError, match=r"at least 6 sentences.*got 5"):
         SentencePCA(4, n_remove=2).fit(correlated(5, 8))

@@ -18,7 +18,7 @@ from st_static import StaticWordEmbedding
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import check_weights
 from st_static.distill.teacher import Teacher, choose_dtype
-from st_static.distill.teacher_batches import is_out_of_memory, token_batches
+from st_static.distill.teacher_pass import is_out_of_memory, token_batches
 from st_static.model.model_name import locate
 from st_static.model.tokenizer import build_tokenizer
 

@@ -14,7 +14,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from st_static.distill import paraphrases
 from st_static.distill.config import TeacherConfig
 from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.teacher import Teacher
@@ -270,7 +269,7 @@ def test_expected_values_of_tokens(model):
 def test_expected_values_tell_a_pooling_that_is_wrong(model, without_modules):
     values = model.encode(TEXT)[:3].tolist()
     with pytest.raises(ValueError, match=r"Check teacher\.model and teacher\.pooling"):
-        load(without_modules, pooling="cls", normalize=True, expect={TEXT: values})
+        load(without_modules, pooling="cls", expect={TEXT: values})
 
 
 def test_expected_values_include_the_prompt(model):
@@ -294,7 +293,9 @@ def test_expected_values_that_are_no_numbers(values):
 # -- the sentences ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", sorted(paraphrases._BY_LANGUAGE))
+@pytest.mark.parametrize(
+    "language", ["de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "zh"]
+)
 def test_each_language_has_a_dozen_different_sentences(language):
     assert len(set(paraphrases_in([language])[language])) == 12
 

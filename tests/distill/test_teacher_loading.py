@@ -43,19 +43,15 @@ def last_hidden_states(folder: Path, text: str, teacher: Teacher) -> torch.Tenso
 # -- a transformer and a pooling -------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalize", [None, False, True])
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_transformer_becomes_a_teacher_by_its_pooling(
-    transformer_folders, sentences, pooling, normalize
-):
+def test_a_transformer_becomes_a_teacher_by_its_pooling(transformer_folders, sentences, pooling):
     folder = transformer_folders["wordpiece"]
-    teacher = load(folder, pooling=pooling, normalize=normalize)
+    teacher = load(folder, pooling=pooling)
     found = vectors_of(teacher, sentences[:4])
     for text, vector in zip(sentences[:4], found, strict=True):
         states = last_hidden_states(folder, text, teacher)
         pooled = {"mean": states.mean(0), "cls": states[0], "lasttoken": states[-1]}[pooling]
-        expected = pooled / pooled.norm() if normalize else pooled
-        np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
+        np.testing.assert_allclose(vector, pooled.numpy(), atol=1e-5)
 
 
 def test_a_transformer_alone_is_refused_with_the_options(transformer_folders):
@@ -77,20 +73,13 @@ def with_modules(transformer_folders, tmp_path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"pooling": "mean"}, r"teacher\.pooling is mean, but .* comes with cls in its own"),
-        ({"normalize": False}, r"teacher\.normalize is false, but .* comes with true in its own"),
-    ],
-)
-def test_what_contradicts_a_teachers_own_modules_is_refused(with_modules, options, says):
-    with pytest.raises(ValueError, match=says):
-        load(with_modules, **options)
+def test_what_contradicts_a_teachers_own_modules_is_refused(with_modules):
+    with pytest.raises(ValueError, match=r"pooling is mean, but .* comes with cls in its own"):
+        load(with_modules, pooling="mean")
 
 
 def test_what_agrees_with_a_teachers_own_modules_changes_nothing(with_modules):
-    stated = load(with_modules, pooling="cls", normalize=True)
+    stated = load(with_modules, pooling="cls")
     assert stated.fingerprint() == load(with_modules).fingerprint()
 
 

@@ -34,9 +34,7 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
-QUICK = DistillationConfig(
-    max_steps=60, batch_size=16, groups_per_batch=4, n_clusters=16, eval_steps=30, log_steps=30
-)
+QUICK = DistillationConfig(max_steps=60, batch_size=16, groups_per_batch=4, eval_steps=30)
 
 
 def save_member(folder: Path, words: list[str], dimension: int, seed: int) -> Path:
@@ -349,7 +347,7 @@ DISTILLED = {"members": ["a"], "form": "distilled", "corpus": CorpusConfig(docst
     [
         ({}, "at least one model in members"),
         ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
-        ({"members": ["a"], "dimension": 0}, "dimension must be positive, but it is 0"),
+        ({"members": ["a"], "dimension": 0}, "dimension: expected a whole number of at least 1"),
         ({"members": ["a"], "export": ExportConfig(normalize=False)}, "export.normalize is false"),
         (DISTILLED | {"held_out": 200}, r"held_out \(200\) must be at least .*batch_size \(256\)"),
         (DISTILLED | {"n_sentences": 8191}, r"n_sentences \(8191\) must be at least 8192: twice"),

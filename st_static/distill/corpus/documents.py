@@ -16,7 +16,7 @@ from typing import Any
 
 import xxhash
 
-from st_static.distill.corpus.config import CorpusConfig
+from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.engines import Engine
 from st_static.hub import downloading, offline, require_dataset
@@ -72,21 +72,12 @@ class Corpus:
         if config.docstrings:
             versions = {name: _version(name) for name in config.docstrings}
             return {"docstrings": versions, **common}
-        dataset = [config.dataset, config.dataset_config, config.split, config.revision]
+        dataset = [config.dataset, config.dataset_config]
         return {"dataset": dataset, **common}
 
     def text_bytes(self) -> int:
         """About how much text the files hold; 0 for docstrings and datasets."""
         return sum(map(text_bytes, self.files))
-
-    def require(self) -> None:
-        """Make sure that a dataset can be had, without reading it.
-
-        Raises:
-            ValueError: Neither the Hub nor the cache gives it.
-        """
-        if self.is_dataset:
-            _ = self._dataset_copy
 
     def require_text(self) -> None:
         """Make sure that files hold text, by reading up to the first one.
@@ -99,16 +90,11 @@ class Corpus:
             some = ", ".join(self.config.patterns)
             raise ValueError(f"corpus.files: there is no text in {some}. Check the path.")
 
-    @property
-    def is_dataset(self) -> bool:
-        """Whether the text is a dataset of the Hub."""
-        return not (self.files or self.config.docstrings)
-
     @functools.cached_property
     def _dataset_copy(self) -> Path | None:
         """The copy of the dataset in the cache, if the Hub is not to be asked for it."""
         name = str(self.config.dataset)
-        return require_dataset(name, self.config.revision, "give local text as corpus.files")
+        return require_dataset(name, otherwise="give local text as corpus.files")
 
     @property
     def is_divisible(self) -> bool:
@@ -144,8 +130,7 @@ class Corpus:
     def _read_configuration(self, name: str | None) -> Iterator[str]:
         """The texts of one configuration of the dataset."""
         config = self.config
-        source = str(config.dataset), name, config.split, config.revision
-        for row in stream_dataset(*source, self._dataset_copy):
+        for row in stream_dataset(str(config.dataset), name, self._dataset_copy):
             if config.text_column not in row:
                 raise ValueError(
                     f"Expected a text {config.text_column!r} in {config.dataset}, but it holds "
@@ -250,22 +235,20 @@ def read_files(
 
 
 def stream_dataset(
-    name: str, configuration: str | None, split: str, revision: str | None, copy: Path | None
+    name: str, configuration: str | None, copy: Path | None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a dataset, one by one.
+    """The rows of a dataset's split `train`, one by one.
 
     Args:
         name: A folder, or an id on the Hub.
         configuration: Its configuration, if it has several.
-        split: Its split.
-        revision: Branch, tag or commit.
         copy: What `require_dataset` gave: the copy in the cache, if the Hub is not to be asked.
     """
     from datasets import load_dataset
 
-    with downloading("dataset", name, revision):
+    with downloading("dataset", name):
         with offline() if copy else contextlib.nullcontext():
-            rows = load_dataset(name, configuration, split=split, revision=revision, streaming=True)
+            rows = load_dataset(name, configuration, split="train", streaming=True)
         yield from rows
 
 

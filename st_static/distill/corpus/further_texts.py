@@ -1,10 +1,10 @@
 """Texts for distillation that no word's vector needs: more sentences, spans of words, passages.
 
-Users encode queries of a few words and paragraphs, too, and compare the one with the other. A
-student that has learnt from sentences alone follows the teacher less well there.
+Users also encode queries of a few words and whole paragraphs, and compare them. A student that has
+learnt from sentences alone follows the teacher less well there.
 
-What is drawn depends on hashes of the sentences alone, like all else in the corpus stages: the same
-with any seed, and for passages with the order of the corpus.
+Hashes of the sentences decide what is drawn, not a seed. Passages depend on the order of the corpus
+as well.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ import xxhash
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from st_static.distill.corpus.config import SelectionConfig
-from st_static.distill.corpus.scripts import count_words, has_unspaced
+from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.languages import has_spaces
+from st_static.model.scripts import count_words, has_unspaced
 from st_static.model.tokenizer import has_pieces
 
 logger = logging.getLogger(__name__)
+
+SPAN_WORDS = (1, 5)
+"""Fewest and most words of a span."""
+PASSAGE_WORDS = (40, 220)
+"""Fewest and most words of a passage."""
 
 Fits = Callable[[pa.Array], NDArray[np.bool_]]
 
@@ -79,7 +84,7 @@ def draw_further(
     kinds = {
         "further": "other sentences in the corpus",
         "spans": "different ones in as many sentences",
-        "passages": "of selection.passage_words that the teacher reads to their end",
+        "passages": "of {} to {} words that the teacher reads to their end".format(*PASSAGE_WORDS),
     }
     wanted = {name: round(getattr(config, name) * len(selected)) for name in kinds}
     texts: dict[str, list[str]] = {name: [] for name in kinds}
@@ -87,7 +92,7 @@ def draw_further(
         numbers = draw_sentences(shards, np.unique(taken), n)
         texts["further"] = shards.read(numbers, "further sentences")["text"].to_pylist()
     if n := wanted["spans"]:
-        texts["spans"] = draw_spans(selected.to_pylist(), n, config.span_words, tokenizer)
+        texts["spans"] = draw_spans(selected.to_pylist(), n, SPAN_WORDS, tokenizer)
     if n := wanted["passages"]:
         texts["passages"] = choose(draw_passages(shards, n, plan), n)
     for name, kind in kinds.items():
@@ -189,44 +194,27 @@ def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
     passages = []
     for first in shard.rows.tolist():
         run = slice(first, first + plan.words[1])
-        if n := _length(counts[run], keys[run], plan.words, plan.held_out_from):
+        # As many sentences as have a random number of words, without one that goes beyond the most.
+        least, most = plan.words
+        goal = int(np.random.default_rng(int(keys[first])).integers(least, most, endpoint=True))
+        ends = np.cumsum(counts[run])
+        n = int(np.searchsorted(ends, goal)) + 1
+        if n > len(ends) or ends[n - 1] > most:
+            n -= 1
+        if n and ends[n - 1] >= least and (keys[run][:n] < plan.held_out_from).all():
             passages.append(between.join(texts[run][:n].to_pylist()))
     if plan.fits is None or not passages:
         return passages
     return list(compress(passages, plan.fits(pa.array(passages, pa.string()))))
 
 
-def _length(
-    counts: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    words: Sequence[int],
-    held_out_from: np.uint64,
-) -> int:
-    """How many of some sentences make a passage; 0 if they cannot.
-
-    Args:
-        counts: Words of each, [S].
-        keys: Their keys, [S].
-        words: Fewest and most words of a passage.
-        held_out_from: Sentences with this key or a larger one are held out.
-    """
-    least, most = words
-    goal = int(np.random.default_rng(int(keys[0])).integers(least, most, endpoint=True))
-    ends = np.cumsum(counts)
-    n = int(np.searchsorted(ends, goal)) + 1
-    if n > len(ends) or ends[n - 1] > most:
-        n -= 1  # without the sentence that goes beyond
-    fits = n and ends[n - 1] >= least and (keys[:n] < held_out_from).all()
-    return n if fits else 0
-
-
 def _hash(text: str) -> int:
-    """Another hash than the key, which decides what is held out and which candidates words have."""
+    # Not the key, which decides what is held out and which candidates words have.
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"), seed=1)
 
 
 def _rehash(keys: NDArray[np.uint64], factor: np.uint64) -> NDArray[np.uint64]:
-    """Such a hash of keys, [S]: their product with an odd number, which keeps them apart."""
+    """Hash keys [S] once more, by a product with an odd number, which keeps them apart."""
     with np.errstate(over="ignore"):
         mixed: NDArray[np.uint64] = keys * factor
     return mixed

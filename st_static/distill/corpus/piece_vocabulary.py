@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from st_static.distill.corpus.config import VocabularyConfig
-from st_static.distill.corpus.scripts import UNSPACED_CHARACTERS
+from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
@@ -30,6 +29,7 @@ from st_static.distill.engines import Engine, map_shards
 from st_static.distill.progress import duration
 from st_static.distill.stages import Figures, digest
 from st_static.files import read_table
+from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
@@ -154,6 +154,9 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
         texts: Sentences.
         size: How many pieces at most; all characters that occur are pieces in any case.
         normalization: What becomes of a text before it is split.
+
+    Raises:
+        ValueError: There are more characters than pieces.
     """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
@@ -167,9 +170,22 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
         max_piece_length=_LONGEST_PIECE,
         show_progress=sys.stderr.isatty(),  # in a log its bars would be empty lines
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    try:
+        tokenizer.train_from_iterator(texts, trainer)
+    except Exception as error:  # the trainer has no other kind
+        raise ValueError(
+            f"No {size} pieces can be learnt from the corpus ({error}). Raise vocabulary.size "
+            "above the number of different characters."
+        ) from error
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
-    return merge_spellings((p, score) for p, score in learnt if p not in SPECIAL_TOKENS)
+    pieces = {piece: score for piece, score in learnt if piece not in SPECIAL_TOKENS}
+    # Characters that it has not learnt get scores in steps of 0.0001 from the lowest one on, in a
+    # random order: here, in that of the alphabet.
+    low = min(pieces.values())
+    steps = {piece: (pieces[piece] - low) * 10_000 for piece in pieces if len(piece) == 1}
+    unlearnt = sorted(piece for piece, step in steps.items() if abs(step - round(step)) < 1e-4)
+    scores = sorted(pieces[piece] for piece in unlearnt)
+    return merge_spellings((pieces | dict(zip(unlearnt, scores, strict=True))).items())
 
 
 def frequent_words(

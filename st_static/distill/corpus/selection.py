@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.corpus.config import SelectionConfig
+from st_static.distill.config import SelectionConfig
+from st_static.distill.corpus import further_texts
 from st_static.distill.corpus.further_texts import PassagePlan, draw_further
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import (
@@ -91,7 +92,7 @@ def write_selection(
     n_sentences = len(selected) - len(held_out_numbers)
 
     passages = PassagePlan(
-        config.passage_words,
+        further_texts.PASSAGE_WORDS,
         held_out_from,
         languages,
         functools.partial(_fits, max_tokens=max_tokens, files=files),

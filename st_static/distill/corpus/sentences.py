@@ -27,15 +27,15 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from st_static.distill.corpus.config import SentencesConfig
+from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus.documents import Corpus, read_files, text_bytes
-from st_static.distill.corpus.scripts import count_words, share_of_letters
 from st_static.distill.corpus.shards import Task, write_missing
 from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures, require_disk
 from st_static.files import look_again, read_json, read_table, write_json, write_table
 from st_static.languages import is_english
+from st_static.model.scripts import count_words, share_of_letters
 
 SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
 BLOCK_CHARACTERS = 8_000_000

@@ -24,10 +24,10 @@ from blingfire import blingfire
 from numpy.typing import NDArray
 from py3langid import classify, rank
 
-from st_static.distill.corpus.scripts import fit_languages
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.engines import Engine
 from st_static.languages import has_spaces, is_english, languages_of, primary_of
+from st_static.model.scripts import fit_languages
 
 logger = logging.getLogger(__name__)
 

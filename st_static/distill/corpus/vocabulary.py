@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from st_static.distill.corpus.config import VocabularyConfig
+from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures

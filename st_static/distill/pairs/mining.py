@@ -14,7 +14,8 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from st_static.distill.pairs.config import COLUMNS, PairsConfig
+from st_static.distill.config import PairsConfig
+from st_static.distill.pairs.reading import COLUMNS
 from st_static.distill.progress import bar
 from st_static.distill.target import Target
 from st_static.distill.work_directory import WorkDirectory
@@ -22,6 +23,11 @@ from st_static.files import read_table, write_table
 from st_static.model.vectors import unit_rows
 
 logger = logging.getLogger(__name__)
+
+MIN_COSINE = 0.6
+"""Least cosine of a pair, by the teacher's vectors as distillation takes them."""
+MARGIN = 0.1
+"""By how much the cosine of a hard negative is smaller than that of its pair, at least."""
 
 _FILE = "pairs.arrow"
 _NEIGHBOURS = 100  # among which a hard negative is looked for
@@ -34,7 +40,7 @@ def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> ND
 
     Args:
         vectors: The teacher's vectors of S sentences, of length 1, [S, d].
-        config: How many are wanted, and how near they are.
+        config: How many are wanted.
         seed: Seed of the order in which sentences are tried.
 
     Returns:
@@ -58,9 +64,8 @@ def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> ND
     rows = np.concatenate(found)[: config.mined]
     if not len(rows):
         raise ValueError(
-            f"pairs.mined: no two of {len(vectors):,} sentences have a cosine of "
-            f"{config.min_cosine} or more (pairs.min_cosine), with a hard negative that is "
-            f"{config.margin} less near (pairs.margin). Lower them, or give more text."
+            f"pairs.mined: no two of {len(vectors):,} sentences have a cosine of {MIN_COSINE} or "
+            f"more, with a hard negative that is {MARGIN} less near. Give more text."
         )
     return rows
 
@@ -75,8 +80,8 @@ def _pairs_of(
     top = cosines.topk(min(_NEIGHBOURS, len(pool)), dim=1)
     values, neighbours = top.values.numpy(), top.indices.numpy()
     nearest = values[:, :1]
-    is_less_near = (values <= nearest - config.margin) & (values > -2.0)
-    has_both = (nearest[:, 0] >= config.min_cosine) & is_less_near.any(axis=1)
+    is_less_near = (values <= nearest - MARGIN) & (values > -2.0)
+    has_both = (nearest[:, 0] >= MIN_COSINE) & is_less_near.any(axis=1)
     negative = neighbours[np.arange(len(anchors)), is_less_near.argmax(axis=1)]
     return np.stack([anchors, neighbours[:, 0], negative], axis=1)[has_both]
 
@@ -90,20 +95,19 @@ def mined_pairs(
         folder: Where they are kept: a stage that was interrupted finds them there.
         work: The stages before, with the teacher's vectors of the sentences.
         target: What the student learns of these.
-        config: How many pairs are wanted, and how near they are.
+        config: How many pairs are wanted.
         seed: Seed of the order in which sentences are tried.
     """
     file = folder / _FILE
     if not file.exists():
-        rows = work.served
+        rows = work.for_words
         if len(rows) > _POOL:
             rows = np.sort(np.random.default_rng(seed).choice(rows, _POOL, replace=False))
         pairs = mine(unit_rows(target(work.sentence_vectors[rows])), config, seed)
         texts = [work.selected.texts.take(rows[side]) for side in pairs.T]
         if len(pairs) < config.mined:
             logger.warning(
-                "pairs.mined asks for %s pairs, but only %s sentences have one. Lower "
-                "pairs.min_cosine or pairs.margin, or give more text.",
+                "pairs.mined asks for %s pairs, but only %s sentences have one. Give more text.",
                 *(f"{config.mined:,}", f"{len(pairs):,}"),
             )
         write_table(file, pa.table(texts, names=list(COLUMNS)))

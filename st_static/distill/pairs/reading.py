@@ -10,22 +10,26 @@ from typing import Any
 
 import pyarrow as pa
 
+from st_static.distill.config import PairsConfig
 from st_static.distill.corpus.documents import find_files, stream_dataset
-from st_static.distill.pairs.config import COLUMNS, PairsConfig, check_number
 from st_static.distill.progress import bar
 from st_static.hub import require_dataset
 from st_static.texts.file_names import decompressed, split_name
 from st_static.texts.file_rows import line_groups
 from st_static.texts.text_files import readable
 
+COLUMNS = ("anchor", "positive", "negative")
+"""The sides of a pair, as sentence-transformers' losses call them."""
+
 Row = tuple[str, Any]  # a place, for messages, and what stands there
 
 
-def given_pairs(config: PairsConfig) -> pa.Table | None:
+def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     """The pairs of files or of a dataset.
 
     Args:
         config: Says where they are.
+        batch_size: How many they are at least.
 
     Returns:
         Columns `anchor`, `positive` and, if a third is named, `negative`; [P rows]. None if pairs
@@ -38,13 +42,11 @@ def given_pairs(config: PairsConfig) -> pa.Table | None:
     if not (config.files or config.dataset):
         return None
     rows = _file_rows(pair_files(config)) if config.patterns else _dataset_rows(config)
-    pairs = [
-        _pair(place, row, config.columns) for place, row in itertools.islice(rows, config.max_pairs)
-    ]
+    pairs = [_pair(place, row, config.columns) for place, row in rows]
     if not pairs:
         source = ", ".join(config.patterns) or config.dataset
         raise ValueError(f"There are no pairs in {source}. Expected a pair per line or row.")
-    check_number(len(pairs), config)
+    check_number(len(pairs), batch_size)
     sides = [pa.array(side, pa.large_string()) for side in zip(*pairs, strict=True)]
     return pa.table(sides, names=list(COLUMNS[: len(sides)]))
 
@@ -106,9 +108,22 @@ def _file_rows(files: list[Path]) -> Iterator[Row]:
 
 def _dataset_rows(config: PairsConfig) -> Iterator[Row]:
     """The rows of a dataset, streamed."""
-    name, source = str(config.dataset), (config.dataset_config, config.split, config.revision)
-    copy = require_dataset(name, config.revision, "give local pairs as pairs.files")
-    with bar("reading pairs", config.max_pairs, "pair") as progress:
-        for number, row in enumerate(stream_dataset(name, *source, copy), 1):
+    name = str(config.dataset)
+    copy = require_dataset(name, otherwise="give local pairs as pairs.files")
+    with bar("reading pairs", None, "pair") as progress:
+        for number, row in enumerate(stream_dataset(name, None, copy), 1):
             yield f"{name}, row {number}", row
             progress.update()
+
+
+def check_number(n_pairs: int, batch_size: int, of: str = "") -> None:
+    """Check that pairs fill a batch.
+
+    Raises:
+        ValueError: They do not; smaller batches are dropped.
+    """
+    if n_pairs < batch_size:
+        raise ValueError(
+            f"distillation.batch_size is {batch_size}, but there are only {n_pairs} pairs{of}. "
+            "Lower it, or give more pairs."
+        )

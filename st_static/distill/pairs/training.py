@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers.trainer_utils import IntervalStrategy
 
 from st_static.distill.batches import batch_sampler
-from st_static.distill.config import DistillationConfig
+from st_static.distill.config import DistillationConfig, PairsConfig
 from st_static.distill.distillation import (
     Distilled,
     TrainingData,
@@ -35,7 +35,7 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.pairs.batches import PairBatches, Turns
-from st_static.distill.pairs.config import PairsConfig, check_number
+from st_static.distill.pairs.reading import check_number
 from st_static.distill.training_run import train_to_the_end
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead
@@ -44,6 +44,8 @@ from st_static.tokens.ragged import Ragged
 MakeSampler = Callable[..., DefaultBatchSampler]
 
 _PAIRS, _SENTENCES = "pairs", "sentences"
+_TEMPERATURE = 0.05  # of the softmax over the positives and negatives of a batch
+_LEARNING_RATE = 1e-3  # of Adam at its highest
 
 
 class PairIds(NamedTuple):
@@ -59,7 +61,7 @@ class PairIds(NamedTuple):
 
     @classmethod
     def of(cls, pairs: pa.Table, tokenize: Callable[[pa.Array], Ragged]) -> PairIds:
-        """Of pairs, those of which each side has a known word; a text with none has no vector."""
+        """Keep the pairs whose sides all have a known word; a text with none has no vector."""
         columns = [column.combine_chunks() for column in pairs.columns]
         texts = pc.unique(pa.concat_arrays(columns))
         ids = tokenize(texts)
@@ -100,7 +102,7 @@ class _Collator:
 
 
 class Start(NamedTuple):
-    """What a fine-tuning starts from.
+    """The start of a fine-tuning.
 
     Attributes:
         tokenizer: The student's tokenizer.
@@ -137,7 +139,7 @@ def fine_tune(
         pairs: The pairs.
         sentences: The sentences that the teacher has read.
         train: Numbers of those to train on, ascending.
-        config: Steps, batches, temperature and learning rate.
+        config: The steps.
         distillation: How sentences are trained on.
         folder: Where checkpoints go; from one that is there, training goes on.
         seed: Seed of order.
@@ -146,13 +148,13 @@ def fine_tune(
         ValueError: There are fewer sentences, or pairs without a common text, than in one batch.
     """
     training = as_training(config, distillation)
-    check_batches(pairs, len(train), config)
+    check_batches(pairs, len(train), training.batch_size)
     model = start.as_model(training.optimizer == "sparse_adam")
     samplers = (
-        pairs.batches(config.batch_size, seed),
+        pairs.batches(training.batch_size, seed),
         batch_sampler(sentences.vectors, train, training, seed),
     )
-    ranking = MultipleNegativesRankingLoss(model, scale=1 / config.temperature)
+    ranking = MultipleNegativesRankingLoss(model, scale=1 / _TEMPERATURE)
     trainer = trainer_for(training)(
         model=model,
         args=_arguments(folder, training, *samplers, seed),
@@ -161,7 +163,8 @@ def fine_tune(
         ),
         loss={
             _PAIRS: at_all_dimensions(model, ranking, training),
-            _SENTENCES: make_loss(model, training),
+            # The linear map of the estimate is not kept.
+            _SENTENCES: make_loss(model, training, without=["estimate"]),
         },
         data_collator=_Collator(pairs, sentences),
     )
@@ -188,38 +191,25 @@ def _arguments(
     return arguments
 
 
-def check_batches(pairs: PairIds, n_sentences: int, config: PairsConfig) -> None:
+def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
     """Check that pairs, and sentences, fill a batch; smaller ones are dropped.
 
     Raises:
         ValueError: They do not.
     """
-    check_number(pairs.n_pairs, config, " of texts with words that the model knows")
-    check_size("training sentences", n_sentences, config.batch_size, "pairs")
-    if next(iter(pairs.batches(config.batch_size)), None) is None:
+    check_number(pairs.n_pairs, batch_size, " of texts with words that the model knows")
+    check_size("training sentences", n_sentences, batch_size)
+    if next(iter(pairs.batches(batch_size)), None) is None:
         raise ValueError(
-            f"No {config.batch_size} of {pairs.n_pairs:,} pairs (pairs.batch_size) have all texts "
+            f"No {batch_size} of {pairs.n_pairs:,} pairs (distillation.batch_size) have all texts "
             "different, as in a batch each is a negative of the others. Lower it, or give pairs of "
             "more texts."
         )
 
 
 def as_training(config: PairsConfig, distillation: DistillationConfig) -> DistillationConfig:
-    """The training of a fine-tuning: a distillation's, with steps and batches of its own.
-
-    Its loss is without the estimate of the teacher, whose linear map is not kept.
-
-    Raises:
-        ValueError: The size of a batch does not fit the groups in it.
-    """
-    return replace(
-        distillation,
-        max_steps=config.max_steps,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        patience=config.max_steps,  # to the end: no held-out loss stops it
-        estimate=0.0,
-    )
+    """The training of a fine-tuning: a distillation's, with steps of its own."""
+    return replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
 
 
 def _sampler(

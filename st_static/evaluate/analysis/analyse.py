@@ -185,7 +185,7 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
 
     extracted, reduced = model.tables["extraction"], model.tables["pca"]
     dimension = reduced.shape[1]
-    train = model.work.served[:: max(1, len(model.work.is_held_out) // 100_000)]
+    train = model.work.for_words[:: max(1, len(model.work.is_held_out) // 100_000)]
     sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(train)))
     nothing_dropped = SentencePCA(dimension, n_remove=0).fit(sentences)
     of_words = SentencePCA(dimension).fit(model.rows_of_words(extracted))

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import require
-from st_static.distill.corpus.scripts import has_unspaced
 from st_static.encode.scaling import Scaling
 from st_static.model.head import Head
+from st_static.model.scripts import has_unspaced
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import WORD_BEGIN, has_pieces, is_punctuation
 from st_static.model.vectors import unit_rows

@@ -26,7 +26,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     work = model.work
     rows = np.flatnonzero(work.is_held_out)
     student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
-    teacher = Target.fit(work.sentence_vectors, work.served)(work.sentence_vectors[rows])
+    teacher = Target.fit(work.sentence_vectors, work.for_words)(work.sentence_vectors[rows])
     return agreement_by_length(student, teacher, work.selected.lengths[rows])
 
 

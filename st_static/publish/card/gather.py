@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from st_static.card.facts import CardFacts, teacher_of
+from st_static.cluster.processes import n_processors
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
 from st_static.distill.work_directory import WorkDirectory
@@ -17,7 +18,6 @@ from st_static.examples import examples_for
 from st_static.languages import languages_of_record
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
-from st_static.processors import n_processors
 from st_static.publish.card.inputs import CardPlan
 from st_static.publish.card.measurements import (
     find_speed_texts,

@@ -24,7 +24,7 @@ from st_static.model.card_file import header_of, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 
-# Of https://huggingface.co/docs/hub/repositories-licenses.
+# From https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
     apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0
     bigcode-openrail-m afl-3.0 artistic-2.0 bsl-1.0 bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear
@@ -77,7 +77,7 @@ class _Model(Struct):
 
 
 class _Header(Struct, rename={"models": "model-index"}):
-    """What a card's YAML must have for the Hub."""
+    """The keys of a card's YAML that the Hub reads."""
 
     library_name: Any = None
     pipeline_tag: Any = None
@@ -265,7 +265,7 @@ def _check_references(card: str, names: set[str]) -> Iterator[str]:
 
 
 def _calls(card: str, beginning: str) -> list[str]:
-    """What stands between each beginning and the bracket that closes it, in one pass."""
+    """Find the text from each beginning to the bracket that closes it, in one pass."""
     parts = [part.partition(")") for part in card.split(beginning)[1:]]
     return [inside for inside, closing, _ in parts if closing]
 
@@ -315,7 +315,7 @@ def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iter
 
 
 def _said_by(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
-    """What a record leaves open, and the language, license and base_model that it states."""
+    """Find what a record leaves open, and the language, license and base_model that it states."""
     if "conversion" in record:
         facts = record["conversion"]
         problems, license_id = [], facts["license"]

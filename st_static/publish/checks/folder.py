@@ -31,7 +31,7 @@ from st_static.publish.checks.card import check_card, check_card_of_model, check
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 
-# What export and the card write, by their paths in the folder.
+# The paths of what export and the card write.
 _EXPECTED = re.compile(
     "|".join(
         [
@@ -49,12 +49,12 @@ _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model
 _BINARY = (".safetensors", ".onnx", ".png")
 # Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
 _MAX_BYTES = 50_000_000_000
-# Of text: the tokenizers of the largest vocabularies have a tenth of it.
+# The tokenizers of the largest vocabularies have a tenth of it.
 _MAX_TEXT_BYTES = 1_000_000_000
 _MAX_ENTRIES = 10_000
 _BUILT_IN = "sentence_transformers."
 _BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
-# What providers say that their secrets look like.
+# Patterns of secrets, as their providers describe them.
 _SECRETS = {
     kind: re.compile(pattern)
     for kind, pattern in {

@@ -139,12 +139,13 @@ def publish_with_demo(
     space_id = f"{repo_id}-demo"
     check_request(repo_id, tag=tag)
     check_request(space_id)
-    check_folder(ModelFolder.local(folder), allow_remote_code, repo_id)
+    opened = ModelFolder.local(folder)
+    check_folder(opened, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
     space = Repository(space_id, token, "space", lambda path: path.startswith(_FOLDERS_OF_DEMOS))
     with temporary_folder() as temporary:
         page = temporary / "demo"
-        names = write_demo(folder, page, hub_id=repo_id)
+        names = write_demo(opened, page, hub_id=repo_id)
         files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
         if not dry_run:
             there = space.files()

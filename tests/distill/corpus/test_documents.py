@@ -376,18 +376,16 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
         return iter(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    monkeypatch.setattr(documents, "require_dataset", lambda *_, **__: None)
     return rows, calls
 
 
 def test_a_dataset_is_streamed(hub) -> None:
-    config = CorpusConfig(
-        dataset="org/web", dataset_config="sample", split="dev", revision="abc", max_documents=2
-    )
+    config = CorpusConfig(dataset="org/web", dataset_config="sample", max_documents=2)
     assert list(Corpus(config)) == DOCUMENTS[:2]
     [(args, kwargs)] = hub[1]
     assert args == ("org/web", "sample")
-    assert kwargs == {"split": "dev", "revision": "abc", "streaming": True}
+    assert kwargs == {"split": "train", "streaming": True}
 
 
 def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,7 +395,7 @@ def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> Non
         return ({"text": text} for text in rows[name])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    monkeypatch.setattr(documents, "require_dataset", lambda *arguments: None)
+    monkeypatch.setattr(documents, "require_dataset", lambda *_, **__: None)
     config = CorpusConfig(dataset="org/web", dataset_config=["en", "ja", "de"])
     assert list(Corpus(config)) == ["one", "一", "eins", "two", "zwei", "three"]
     assert list(Corpus(replace(config, max_documents=4))) == ["one", "一", "eins", "two"]

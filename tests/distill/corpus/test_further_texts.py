@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus.further_texts import (
     PassagePlan,
     choose,
@@ -179,22 +178,3 @@ def test_two_workers_draw_what_one_does(tmp_path):
 def test_a_sample_is_the_same_in_any_order():
     assert choose(SENTENCES, 20) == choose(SENTENCES[::-1], 20)
     assert len(choose(SENTENCES, 1000)) == 300
-
-
-# -- bad input -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"further": -1.0}, r"selection\.further must not be negative, but it is -1\.0"),
-        ({"spans": -0.1}, r"selection\.spans must not be negative, but it is -0\.1"),
-        ({"passages": -1.0}, r"selection\.passages must not be negative"),
-        ({"span_words": [5, 1]}, r"selection\.span_words must be two numbers.*\[5, 1\]"),
-        ({"passage_words": [40]}, r"selection\.passage_words must be two numbers"),
-        ({"passage_words": [0, 4]}, r"selection\.passage_words must be two numbers"),
-    ],
-)
-def test_lengths_that_cannot_be_are_refused(options, says):
-    with pytest.raises(ValueError, match=says):
-        SelectionConfig(**options)

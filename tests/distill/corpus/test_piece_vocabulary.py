@@ -130,6 +130,18 @@ def test_frequent_strings_become_pieces_and_every_character_is_one(
     assert characters <= learnt.keys()
 
 
+def test_the_same_text_teaches_the_same_pieces() -> None:
+    """Also the characters that are too rare to be learnt."""
+    rare = [f"{chr(0x4E00 + i)}は{chr(0x4E01 + i)}です。" for i in range(0, 400, 2)]
+    first, second = (train_pieces(JAPANESE + rare, 900, Normalization()) for _ in range(2))
+    assert first == pytest.approx(second, abs=1e-9)
+
+
+def test_more_characters_than_pieces_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"No 20 pieces .* Raise vocabulary\.size"):
+        train_pieces(JAPANESE, 20, Normalization())
+
+
 def test_no_piece_goes_from_hiragana_to_other_letters(learnt: dict[str, float]) -> None:
     """So that texts can be cut there, and particles do not stick to the next word."""
     borders = re.compile("[ぁ-ゖ][^ぁ-ゖ]")

@@ -238,7 +238,7 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
     held_out = np.flatnonzero(with_head.work.is_held_out)
     vectors = encoder.encode(with_head.held_out_texts)
-    target = Target.fit(with_head.work.sentence_vectors, with_head.work.served)
+    target = Target.fit(with_head.work.sentence_vectors, with_head.work.for_words)
     agreement = teacher_agreement(vectors, target(with_head.work.sentence_vectors[held_out]))
     found = held_out_agreement(with_head)["agreement"][-1]
     assert found == pytest.approx(agreement, abs=0.01)

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, or a line that says why there is none."""
+"""Connect to a Ray cluster, or say in a line why that fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from st_static.actors import first_line
 from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 
@@ -59,6 +58,11 @@ def ray_connection(address: str | None = None) -> Iterator[str]:
         ray.shutdown()
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error, without its full stop."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def _connect(address: str) -> Any:
     """Connect; tried again where the server that a client of ray:// needs has died.
 
@@ -78,7 +82,7 @@ def _connect(address: str) -> Any:
 
 
 def _has_no_server(error: Exception) -> bool:
-    """Whether the server that a client needs has died as it started."""
+    """True if the server that a client needs has died as it started."""
     return isinstance(error, ConnectionAbortedError) and any(
         text in str(error) for text in _NO_SERVER
     )
@@ -149,7 +153,7 @@ def _check_answer(address: str) -> None:
 
 
 def _speaks_http2(connection: socket.socket) -> bool:
-    """Whether gRPC may be at the other end: its first frame is one of settings (RFC 9113, 3.4)."""
+    """True if gRPC may be at the other end: its first frame is one of settings (RFC 9113, 3.4)."""
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
     frame = connection.recv(9)
     return len(frame) >= 4 and frame[3] == 4

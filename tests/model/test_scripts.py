@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from st_static.distill.corpus.scripts import count_words, fit_languages, share_of_letters
+from st_static.model.scripts import count_words, fit_languages, share_of_letters
 
 texts = st.lists(st.text(st.characters(codec="utf-8"), min_size=1))
 # Characters of scripts without spaces, with marks, and of others.

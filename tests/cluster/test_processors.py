@@ -6,8 +6,8 @@ from pathlib import Path
 import joblib
 import pytest
 
-from st_static import processors
-from st_static.processors import n_processors
+from st_static.cluster import processes as processors
+from st_static.cluster.processes import n_processors
 
 
 @pytest.fixture

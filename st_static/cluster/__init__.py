@@ -1,0 +1,1 @@
+"""Processes: those of this machine, and those of a Ray cluster."""

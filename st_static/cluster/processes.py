@@ -1,0 +1,68 @@
+"""The processors that this process may use, and torch in forked processes."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+from pathlib import Path
+
+# What a container may use of the processors: the files of cgroups version 2 and 1.
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+_CFS = Path("/sys/fs/cgroup/cpu")
+
+
+def n_processors() -> int:
+    """Count the processors that this process may use, by its affinity and its container's quota.
+
+    A quota of one and a half processors counts as two.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    return max(1, math.ceil(min(allowed, _quota())))
+
+
+def _quota() -> float:
+    """Read how many processors' time the container has; infinite without a limit."""
+    try:
+        if _CPU_MAX.is_file():  # "150000 100000", in microseconds, or "max 100000"
+            quota, period = _CPU_MAX.read_text().split()
+        else:
+            quota = (_CFS / "cpu.cfs_quota_us").read_text()  # -1 for none
+            period = (_CFS / "cpu.cfs_period_us").read_text()
+        share = int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no cgroups, or no limit
+        return math.inf
+    return share if share > 0 else math.inf
+
+
+# The one thread that a forked process has of its parent's, until `unblock_torch` has seen to it.
+_forked_thread: int | None = None
+
+
+def _after_fork() -> None:
+    global _forked_thread
+    _forked_thread = threading.get_ident() if "torch" in sys.modules else None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def unblock_torch() -> None:
+    """Keep torch from hanging in a forked process; call it before torch computes anything.
+
+    The OpenMP library that torch uses on Linux keeps a thread's helpers for its next computation.
+    A forked process has the thread, but not its helpers, and would wait for them for ever. With one
+    thread, torch needs none. The setting is that of the whole process, so it is made only when it
+    is needed: a forked process that encodes nothing keeps its own.
+    """
+    global _forked_thread
+    if _forked_thread == threading.get_ident():  # others start with no helpers
+        import torch
+
+        torch.set_num_threads(1)
+        _forked_thread = None

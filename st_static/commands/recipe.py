@@ -1,0 +1,236 @@
+"""A recipe of a YAML file and the options of a command line, one of which is each of its values."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import yaml
+
+from st_static.arguments import in_words
+from st_static.commands.options import UsageError, nearest
+from st_static.distill.section import FieldError, FieldTypeError
+
+# libyaml takes a little more than PyYAML's own parser.
+_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_YAML):  # type: ignore[misc]  # which of the two is not known
+    """YAML whose keys differ, and whose numbers may be written as `3e-3`."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise UsageError(
+                    f"{key.start_mark.name}, line {line}: {key.value} is given twice, first in "
+                    f"line {lines[key.value]}."
+                )
+            lines[key.value] = line
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def read_recipe(file: str) -> dict[str, Any]:
+    """The values of a recipe's file by their keys, such as `vocabulary.size`.
+
+    Raises:
+        UsageError: It is no YAML file of keys and values.
+    """
+    path = Path(file)
+    if not path.is_file():
+        by_stem = {other.stem: other for other in sorted(path.parent.glob("*.y*ml"))}
+        near = [stem for stem in by_stem if stem.startswith(path.stem)]
+        near = near or difflib.get_close_matches(path.stem, by_stem, n=1)
+        hint = f" Did you mean {by_stem[near[0]]}?" if near else ""
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"The recipe {file} {kind}. Expected a YAML file.{hint}")
+    try:
+        with path.open(encoding="utf-8") as stream:
+            values = yaml.load(stream, _Loader)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The recipe {file} is not text in UTF-8.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise UsageError(f"{file}{line} is not YAML: {error.problem}.") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.") from error
+    if values is None:  # or comments only
+        raise UsageError(f"The recipe {file} is empty. Expected a YAML file with values.")
+    if not isinstance(values, dict):
+        raise UsageError(
+            f"{file}: expected a recipe with keys such as output, but got {_shown(values)}."
+        )
+    return {str(key): value for key, value in values.items()}
+
+
+def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
+    """The values of a file, those of its sections by keys such as `vocabulary.size`.
+
+    Raises:
+        UsageError: There is no such key, or a section is none.
+    """
+    known = hints_of(recipe)
+    sections = {key.partition(".")[0] for key in known if "." in key}
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in sections:
+            found[name] = value
+        elif isinstance(value, dict):
+            found |= {f"{name}.{key}": of_key for key, of_key in value.items()}
+        else:
+            first = next(key for key in known if key.startswith(f"{name}."))
+            raise UsageError(
+                f"{file}: expected the section {name} with keys such as "
+                f"{first.removeprefix(f'{name}.')}, but got {_shown(value)}."
+            )
+    for key in found:
+        if key not in known:
+            raise UsageError(f"{file}: there is no key {key}.{nearest(key, [*known, *sections])}")
+    return found
+
+
+def hints_of(recipe: Any, prefix: str = "") -> dict[str, Any]:
+    """The types of a recipe's values by their keys, those of the recipe itself first."""
+    hints = get_type_hints(recipe, include_extras=True)
+    sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    found = {prefix + name: hint for name, hint in hints.items() if name not in sections}
+    for name, section in sections.items():
+        found |= hints_of(section, f"{prefix}{name}.")
+    return found
+
+
+def make_recipe(
+    recipe: Any, values: Mapping[str, Any], places: Mapping[str, str], prefix: str = ""
+) -> Any:
+    """Make a recipe, or a section of it.
+
+    Args:
+        recipe: Its class.
+        values: Values by key.
+        places: Where each was given, by key.
+        prefix: The section with a dot; empty for the recipe itself.
+
+    Raises:
+        UsageError: A value is of another type.
+        ValueError: A value is out of bounds, or values do not fit each other.
+    """
+    given = {}
+    for name, hint in get_type_hints(recipe, include_extras=True).items():
+        if dataclasses.is_dataclass(hint):
+            given[name] = make_recipe(hint, values, places, f"{name}.")
+        elif prefix + name in values:
+            given[name] = values[prefix + name]
+    try:
+        return recipe(**given)
+    except FieldError as error:
+        place, kinds = places[prefix + error.field], list(_kinds(error.hint))
+        advice = ""
+        if isinstance(error.value, list) and list[str] in kinds:
+            advice = " Put each text in quotes."  # in YAML, no is false, and a language, too
+        elif str in kinds and not isinstance(error.value, list | dict):
+            advice = " Put it in quotes."
+        elif any(get_origin(kind) is list for kind in kinds):
+            advice = " Write a list as '[one, two]'."
+        expected = f"expected {in_words(error.hint)}, but got {_shown(error.value)}"
+        kind = UsageError if isinstance(error, FieldTypeError) else ValueError
+        raise kind(f"{place}: {expected}.{advice}") from None
+
+
+def _shown(value: Any) -> str:
+    """A value as a recipe spells it; a text in quotes."""
+    return repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """The types that a type is made of, such as int and None."""
+    if get_origin(hint) in (None, list, dict):
+        yield hint
+    elif hasattr(hint, "__metadata__"):
+        yield from _kinds(hint.__origin__)
+    else:
+        for part in get_args(hint):
+            yield from _kinds(part)
+
+
+class Value:
+    """A value of a recipe on the command line: YAML, where its type is not text.
+
+    Args:
+        hint: Its type.
+    """
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+
+    def __call__(self, text: str) -> Any:
+        """The value."""
+        kinds = list(_kinds(self.hint))
+        try:
+            value = yaml.load(text, _Loader)
+        except yaml.YAMLError:
+            return text
+        is_list = isinstance(value, list) and any(get_origin(kind) is list for kind in kinds)
+        is_null = value is None and type(None) in kinds and text != ""
+        return text if str in kinds and not (is_list or is_null) else value
+
+
+def add_recipe(parser: argparse.ArgumentParser, recipe: Any) -> None:
+    """Add an option for each value of a recipe."""
+    groups: dict[str, Any] = {}
+    defaults = _defaults(recipe)
+    for key, hint in hints_of(recipe).items():
+        name, _, field = key.rpartition(".")
+        section = get_type_hints(recipe)[name] if name else recipe
+        if name not in groups:
+            about = (section.__doc__ or "").partition("\n")[0]
+            groups[name] = parser.add_argument_group(name or "recipe", about)
+        meaning = section.__pydantic_fields__[field].description
+        value = _shown(defaults[key])
+        groups[name].add_argument(
+            f"--{key}",
+            type=Value(hint),
+            # A switch may stand alone.
+            **({"nargs": "?", "const": True} if bool in _kinds(hint) else {}),
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=f"{meaning} ({in_words(hint)}; by default {value})".replace("%", "%%"),
+        )
+
+
+def _defaults(recipe: Any) -> dict[str, Any]:
+    """The defaults of a recipe's values, by key."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(recipe):
+        make = field.default_factory
+        if dataclasses.is_dataclass(make):
+            found |= {f"{field.name}.{key}": value for key, value in _defaults(make).items()}
+        else:
+            found[field.name] = make() if callable(make) else field.default
+    return found
+
+
+def values_of(option: str, arguments: Sequence[str]) -> Iterator[str]:
+    """What an option is given, each time."""
+    for position, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == option and equals:
+            yield value
+        elif name == option and position + 1 < len(arguments):
+            yield arguments[position + 1]

@@ -1,0 +1,81 @@
+"""Sections of a recipe: frozen dataclasses that pydantic checks, with errors of one sentence."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import fields
+from numbers import Number
+from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
+from st_static.arguments import in_words, shown
+
+Section = TypeVar("Section", bound=type[Any])
+
+
+class FieldError(ValueError):
+    """A field that holds what it cannot.
+
+    Args:
+        section: The class.
+        field: The field.
+        value: What came.
+    """
+
+    def __init__(self, section: type[Any], field: str, value: Any) -> None:
+        self.field, self.value = field, value
+        self.hint = get_type_hints(section, include_extras=True)[field]
+        super().__init__(
+            f"{section.__name__}.{field}: expected {in_words(self.hint)}, but got {shown(value)}."
+        )
+
+
+class FieldTypeError(FieldError, TypeError):
+    """A field that holds a value of another type."""
+
+
+@dataclass_transform(frozen_default=True)
+def section(cls: Section) -> Section:
+    """Make a section of a class: a frozen dataclass whose values have the types of its fields.
+
+    A docstring after a field says what it means, in `--help`. Types are taken as they are: a text
+    is no number, and true is none either.
+
+    Raises:
+        FieldError: When it is made, a value is out of bounds.
+        FieldTypeError: A value is of another type.
+        ValueError: Values do not fit each other.
+        TypeError: There is no such field.
+    """
+    options = ConfigDict(strict=True, use_attribute_docstrings=True)
+    made: Any = dataclass(frozen=True, config=options)(cls)
+    validate, names = made.__init__, [field.name for field in fields(made)]
+
+    @functools.wraps(validate)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Check the values."""
+        values = dict(zip(names, args, strict=False)) | kwargs
+        if unknown := [name for name in kwargs if name not in names]:
+            raise TypeError(f"{cls.__name__} has no field {unknown[0]}. It has {', '.join(names)}.")
+        try:
+            validate(self, **{name: _plain(value) for name, value in values.items()})
+        except ValidationError as errors:
+            error = errors.errors()[0]
+            if error["type"] == "value_error":
+                raise error["ctx"]["error"] from None
+            is_bound = error["type"].startswith(("greater_than", "less_than", "string_pattern"))
+            kind = FieldError if is_bound else FieldTypeError
+            name = str(error["loc"][0])
+            raise kind(made, name, values[name]) from None
+
+    made.__init__ = make
+    return cast("Section", made)
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python and YAML have it: numpy's numbers as Python's, tuples as lists."""
+    if isinstance(value, Number) and hasattr(value, "item"):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
