@@ -121,6 +121,8 @@ class CorpusConfig:
     dataset_config: str | list[str] | None = None
     """Name of the dataset's configuration, or several, such as one a language: a document of each
     is read in turn."""
+    revision: str | None = None
+    """Branch, tag or commit of the dataset on the Hub: name a commit for the same text again."""
     text_column: str = "text"
     """Column or key that holds the text, in a dataset, .jsonl or .parquet."""
     max_documents: Count | None = None
@@ -161,7 +163,7 @@ class CorpusConfig:
             return ("files", *self.patterns)
         if self.docstrings:
             return ("docstrings", *self.docstrings)
-        return ("dataset", self.dataset, *self.dataset_configs)
+        return ("dataset", self.dataset, self.revision, *self.dataset_configs)
 
     @property
     def is_named(self) -> bool:

@@ -72,7 +72,7 @@ class Corpus:
         if config.docstrings:
             versions = {name: _version(name) for name in config.docstrings}
             return {"docstrings": versions, **common}
-        dataset = [config.dataset, config.dataset_config]
+        dataset = [config.dataset, config.dataset_config, config.revision]
         return {"dataset": dataset, **common}
 
     def text_bytes(self) -> int:
@@ -93,8 +93,8 @@ class Corpus:
     @functools.cached_property
     def _dataset_copy(self) -> Path | None:
         """The copy of the dataset in the cache, if the Hub is not to be asked for it."""
-        name = str(self.config.dataset)
-        return require_dataset(name, otherwise="give local text as corpus.files")
+        name, revision = str(self.config.dataset), self.config.revision
+        return require_dataset(name, revision, "give local text as corpus.files")
 
     @property
     def is_divisible(self) -> bool:
@@ -130,7 +130,8 @@ class Corpus:
     def _read_configuration(self, name: str | None) -> Iterator[str]:
         """The texts of one configuration of the dataset."""
         config = self.config
-        for row in stream_dataset(str(config.dataset), name, self._dataset_copy):
+        source = str(config.dataset), name, config.revision
+        for row in stream_dataset(*source, self._dataset_copy):
             if config.text_column not in row:
                 raise ValueError(
                     f"Expected a text {config.text_column!r} in {config.dataset}, but it holds "
@@ -235,20 +236,23 @@ def read_files(
 
 
 def stream_dataset(
-    name: str, configuration: str | None, copy: Path | None
+    name: str, configuration: str | None, revision: str | None, copy: Path | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of a dataset's split `train`, one by one.
 
     Args:
         name: A folder, or an id on the Hub.
         configuration: Its configuration, if it has several.
+        revision: Branch, tag or commit.
         copy: What `require_dataset` gave: the copy in the cache, if the Hub is not to be asked.
     """
     from datasets import load_dataset
 
-    with downloading("dataset", name):
+    with downloading("dataset", name, revision):
         with offline() if copy else contextlib.nullcontext():
-            rows = load_dataset(name, configuration, split="train", streaming=True)
+            rows = load_dataset(
+                name, configuration, split="train", revision=revision, streaming=True
+            )
         yield from rows
 
 

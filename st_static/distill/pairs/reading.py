@@ -111,7 +111,7 @@ def _dataset_rows(config: PairsConfig) -> Iterator[Row]:
     name = str(config.dataset)
     copy = require_dataset(name, otherwise="give local pairs as pairs.files")
     with bar("reading pairs", None, "pair") as progress:
-        for number, row in enumerate(stream_dataset(name, None, copy), 1):
+        for number, row in enumerate(stream_dataset(name, None, None, copy), 1):
             yield f"{name}, row {number}", row
             progress.update()
 
