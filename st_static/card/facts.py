@@ -101,7 +101,7 @@ class CardFigure:
     Attributes:
         file: Its name.
         title: What it shows.
-        alt: The same with its numbers, for those who do not see it.
+        alt: What it shows, with its numbers, for those who do not see it.
     """
 
     file: str
@@ -190,7 +190,7 @@ class CardFacts:
 
     @property
     def is_believable(self) -> bool:
-        """Whether the model's speeds are."""
+        """Whether the model's own speeds can be believed."""
         return is_believable(self.speed, self.name)
 
     def to_json(self) -> str:

@@ -197,8 +197,8 @@ class _Build:
             self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
         if config.pairs.is_wanted:
             # Given pairs count by their content, wherever they come from.
-            names = {"files", "dataset", "dataset_config", "split", "revision", "columns"}
-            names |= {"max_pairs", *({"mined", "min_cosine", "margin"} if self.pairs else ())}
+            names = {"files", "dataset", "columns"}
+            names |= {"mined"} if self.pairs else set()
             key = {name: v for name, v in asdict(config.pairs).items() if name not in names}
             if self.pairs:
                 key["pairs"] = digest(self.pairs.to_pydict())

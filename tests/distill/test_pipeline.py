@@ -802,7 +802,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: s
 TRAININGS = {
     "last checkpoint": {"max_steps": 30},
     "odd last step": {"max_steps": 25},
-    "early stop": {"max_steps": 99, "learning_rate": 1, "batch_size": 4, "eval_steps": 1},
+    "early stop": {"max_steps": 999, "learning_rate": 1, "batch_size": 4, "eval_steps": 1},
 }
 
 

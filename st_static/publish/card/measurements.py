@@ -102,7 +102,7 @@ def measure_speeds(
 
     Args:
         folder: The model.
-        model: The same, read.
+        model: The model, read.
         name: Its name.
         teacher: Its teacher, if it can be had.
         peers: Names of other models, as for `load_model`.
