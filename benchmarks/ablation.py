@@ -26,13 +26,12 @@ from rich.table import Table
 from sts import DEV_MEAN, SPLITS, sts_scores
 from tokenizers import Tokenizer
 
-from st_static.distill.agreement import TableAgreement
+from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA, resolve_components
 from st_static.distill.stages import digest
-from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import WordSums, extract_rows, vectors_alone
 from st_static.distill.work_directory import Selected

@@ -26,10 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from st_static.distill import distillation
-from st_static.distill.agreement import TableAgreement
+from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
-from st_static.distill.target import Target
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.models import load_model
 from st_static.evaluate.tasks import languages_of_model

@@ -31,14 +31,13 @@ from sentence_transformers import SentenceTransformer
 from sklearn.linear_model import LogisticRegression
 from sts import SPLITS, sts_scores
 
-from st_static.distill.agreement import teacher_agreement
+from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
-from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder

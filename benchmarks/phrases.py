@@ -39,13 +39,12 @@ from scipy.sparse import coo_array, csr_array
 from sts import sts_scores
 from tokenizers import Tokenizer
 
-from st_static.distill.agreement import teacher_agreement
+from st_static.distill.agreement import Target, teacher_agreement
+from st_static.distill.batches import training_sentences
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill
 from st_static.distill.pipeline import build
-from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
-from st_static.distill.training_sentences import training_sentences
 from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.tables import as_markdown
 from st_static.files import read_table

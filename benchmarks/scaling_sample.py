@@ -41,6 +41,7 @@ from scaling_size import (
 
 from st_static.commands.build import parse_build
 from st_static.distill import extraction
+from st_static.distill.agreement import mean_direction
 from st_static.distill.config import BuildConfig, CorpusConfig, SelectionConfig
 from st_static.distill.corpus.documents import Corpus, _content_hash
 from st_static.distill.corpus.selection import (
@@ -58,7 +59,6 @@ from st_static.distill.extraction import Shard, ShardWork, extract, gather_sente
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, run_stage
-from st_static.distill.target import mean_direction
 from st_static.distill.teacher import Teacher
 from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_arrays, write_table

@@ -22,7 +22,7 @@ from st_static import (
     build,
 )
 from st_static.cli import run_command
-from st_static.distill.progress import describe
+from st_static.distill.stages import describe
 
 OUTPUT = "models/own-documents"
 

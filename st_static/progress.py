@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 _SECONDS = 60.0  # from one line to the next
+_LARGE = 10_000  # numbers from here on are shortened: 12.3k
 
 
 def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[Any]:
@@ -43,3 +44,26 @@ class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alon
 
     def clear(self, nolock: bool = False) -> None:
         """Nothing: lines stay."""
+
+
+def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
+    """Show a stage's progress: label, share, count and remaining time.
+
+    Args:
+        label: The work.
+        total: Number of units in all; None if nobody knows.
+        unit: Name of a unit, such as "token".
+        initial: Number of units that an earlier run has done.
+    """
+    known = (
+        "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"
+    )
+    return progress_bar(
+        total,
+        known if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
+        desc=label,
+        unit=f"{unit}s",
+        unit_scale=(total or 0) >= _LARGE,
+        initial=initial,
+        smoothing=0.05,
+    )

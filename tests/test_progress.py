@@ -8,7 +8,7 @@ import pytest
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from st_static import progress
-from st_static.distill.progress import bar
+from st_static.progress import bar
 
 TIME = r"\d\d:\d\d:\d\d"
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from st_static.commands.build import parse_build
+from st_static.distill.agreement import Target
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.target import Target
 from st_static.ensemble.config import EnsembleConfig
 
 FOLDER = Path(__file__).parents[1] / "recipes"

@@ -57,7 +57,6 @@ USED_BY_LIBRARIES = {
     "construct_mapping": "PyYAML",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",
-    "on_train_begin": "TrainerCallback",
     "_values_fit": "pydantic's model_validator",
     "valid_label_columns": "SentenceTransformerTrainer's data collator",
 }

@@ -1,10 +1,10 @@
-"""Drawing distillation batches: at random, or in groups of sentences that mean like things."""
+"""The sentences to train on, and their batches: random, or in groups of similar meaning."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,65 @@ from sklearn.cluster import MiniBatchKMeans
 from torch.utils.data import SequentialSampler
 
 from st_static.distill.config import DistillationConfig
-from st_static.distill.progress import bar
 from st_static.model.vectors import unit_rows
+from st_static.progress import bar
+from st_static.tokens.ragged import Ragged
 
 _CLUSTERS = 8192
 # Few steps on large samples: clusters need to be tight, not optimal.
 _KMEANS_SAMPLE = 8192
 _KMEANS_STEPS = 16
 _MIN_SENTENCES_PER_CLUSTER = 32
+
+
+class TrainingSentences(NamedTuple):
+    """Ascending numbers of sentences.
+
+    Attributes:
+        train: The sentences to learn from.
+        development: The sentences on which the held-out loss is measured.
+    """
+
+    train: NDArray[np.int64]
+    development: NDArray[np.int64]
+
+
+def training_sentences(
+    words: Ragged, is_held_out: NDArray[np.bool_], config: DistillationConfig, seed: int
+) -> TrainingSentences:
+    """Divide the sentences that the teacher read.
+
+    Args:
+        words: The words that each sentence was selected for, [S rows].
+        is_held_out: True for sentences that no stage learns from, [S].
+        config: The recipe.
+        seed: Seed of the random choices.
+
+    Raises:
+        ValueError: The development sentences would be more than half of those selected.
+    """
+    rng, serves = np.random.default_rng(seed), words.lengths > 0
+    # Further sentences, spans and passages were selected for no word. All are trained on.
+    train, others = (np.flatnonzero(~is_held_out & rows) for rows in (serves, ~serves))
+    development = np.flatnonzero(is_held_out)
+    if config.development == "selection":
+        if 2 * len(development) > len(train):
+            raise ValueError(
+                f"distillation.development selection takes {len(development)} of the selected "
+                f"sentences (selection.held_out), but there are only {len(train)}. Lower it, or "
+                "give more text."
+            )
+        development = np.sort(rng.choice(train, len(development), replace=False))
+        train = np.setdiff1d(train, development)
+    if config.sentences_per_word is not None:
+        # In random order within each word; the first ones are kept.
+        of_words = words.take(train)
+        order = np.lexsort((rng.random(len(of_words.values)), of_words.values))
+        starts = np.flatnonzero(np.diff(of_words.values[order], prepend=-1))
+        place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        kept = order[place < config.sentences_per_word]
+        train = train[np.unique(of_words.row_of_value[kept])]
+    return TrainingSentences(np.union1d(train, others), development)
 
 
 def cluster(
@@ -31,7 +82,7 @@ def cluster(
     Args:
         vectors: Sentence vectors; may be mapped into memory, and are read in parts.
         rows: The sentences to cluster, ascending, [S].
-        n_clusters: Clusters; fewer where that would leave less than 32 sentences in one.
+        n_clusters: Clusters at most; fewer where one would have less than 32 sentences.
         seed: Seed of the initial centres.
 
     Returns:
@@ -60,12 +111,12 @@ def cluster(
 
 
 class RandomBatches(DefaultBatchSampler):
-    """Each epoch goes through all sentences in a new random order (the paper's way).
+    """Batches in a new random order of all sentences in each epoch, as in the paper.
 
     Args:
         n_sentences: Number of sentences, S.
         batch_size: Sentences in a batch, K.
-        seed: Seed; with the epoch it determines the order.
+        seed: Determines the order, with the epoch.
     """
 
     def __init__(self, n_sentences: int, batch_size: int, seed: int = 0) -> None:
@@ -74,7 +125,7 @@ class RandomBatches(DefaultBatchSampler):
         self.seed = seed
 
     def order(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The order in which sentences are cut into batches, [S]."""
+        """Order the sentences [S], which are then cut into batches."""
         return rng.permutation(self.n_sentences)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -85,18 +136,17 @@ class RandomBatches(DefaultBatchSampler):
 
 
 class ClusteredBatches(RandomBatches):
-    """Each batch holds groups of sentences that are close: neighbours when ordered by cluster.
+    """Batches of groups of close sentences: neighbours when ordered by cluster.
 
-    A group lies within one cluster, or begins with the rest of one and goes on in the next.
-
-    Similarities within a batch are then spread widely, from paraphrases to strangers, and the
-    student learns from both.
+    A group lies within one cluster, or begins with the rest of one and goes on in the next. So
+    similarities within a batch range from paraphrases to strangers, and the student learns from
+    both.
 
     Args:
         clusters: The cluster of each sentence, [S].
         batch_size: Sentences in a batch, K.
         group_size: Sentences in a group.
-        seed: Seed; with the epoch it determines the order.
+        seed: Determines the order, with the epoch.
     """
 
     def __init__(
@@ -107,7 +157,7 @@ class ClusteredBatches(RandomBatches):
         self.group_size = group_size
 
     def order(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Groups in random order; a cluster's rest joins the next cluster's in a group."""
+        """Put groups in random order; a cluster's rest shares a group with the next cluster."""
         shuffled = rng.permutation(self.n_sentences)
         by_cluster = shuffled[np.argsort(self.clusters[shuffled], kind="stable")]
         n_groups = self.n_sentences // self.group_size
@@ -126,17 +176,18 @@ def batch_sampler(
     config: DistillationConfig,
     seed: int,
 ) -> Callable[..., DefaultBatchSampler]:
-    """The recipe's way of drawing batches, for `SentenceTransformerTrainingArguments`.
+    """Make the factory of batch samplers for `SentenceTransformerTrainingArguments`.
 
     Args:
         vectors: The teacher's sentence vectors.
         rows: The training sentences, ascending, [S].
-        config: Says which way, and how many groups.
+        config: The kind of batches, and the groups in one.
         seed: Seed of clusters and order.
     """
     clusters = None
     if config.batches == "clustered":
         clusters = cluster(vectors, rows, _CLUSTERS, seed)
+    # A partial function, and no closure: checkpoints pickle the Trainer's arguments.
     return functools.partial(
         _make_sampler, first=int(rows[0]), clusters=clusters, groups=config.groups_per_batch
     )

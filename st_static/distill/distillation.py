@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,20 +23,21 @@ from sentence_transformers import (
 )
 from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
+from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import EarlyStoppingCallback
+from tqdm import tqdm
+from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
+from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.arguments import check_type
-from st_static.distill.agreement import TableAgreement
+from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.batches import batch_sampler
-from st_static.distill.config import DistillationConfig
+from st_static.distill.config import DistillationConfig, check_batch_size
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures
-from st_static.distill.target import Target
-from st_static.distill.training_run import AGREEMENT, PATIENCE, train_to_the_end, training_figures
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import (
     StaticWordEmbedding,
@@ -41,11 +46,18 @@ from st_static.model.static_word_embedding import (
     features_of,
 )
 from st_static.model.tokenizer import SPECIAL_TOKENS
+from st_static.progress import bar
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
+logger = logging.getLogger(__name__)
+
 _HEAD_FOLDER = "1_TrainableHead"  # of the second module in a checkpoint
+_TRAINER_STATE = "trainer_state.json"
+_CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 _LOG_STEPS = 100  # from one logged training loss to the next
+_PATIENCE = 5  # held-out losses without an improvement, after which a training stops
+_AGREEMENT = "teacher_agreement"
 # Weights of the loss's further terms, as recipes call them.
 _TERMS = {"paper": {}, "full": {"cosines": 50.0, "spread": 1.0, "estimate": 10.0, "words": 0.1}}
 
@@ -111,14 +123,14 @@ class SparseTrainer(_TrainerWithoutCard):
 
 
 class TrainingData:
-    """Sentences as token ids with their teacher vectors; also the Trainer's data collator.
+    """Token ids of sentences with their teacher vectors; also the Trainer's data collator.
 
     The Trainer's dataset holds sentence numbers only, so that a batch is two gathers.
 
     Args:
         ids: Token ids of each sentence, [S rows].
         vectors: The teacher's vectors, [S, d]; may be mapped into memory.
-        target: What the student learns of them; by default their cosines as they are.
+        target: Makes the vectors that the student follows; by default the teacher's own.
     """
 
     valid_label_columns: Sequence[str] = ("label",)
@@ -131,7 +143,7 @@ class TrainingData:
         self.target = target or Target()
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
-        """Make a batch of dataset rows [K]: `sentence_input_ids`, `sentence_offsets`, `label`."""
+        """Make a batch of K dataset rows: `sentence_input_ids`, `sentence_offsets`, `label`."""
         index = np.array([row["sentence"] for row in rows])
         ids = self.ids.take(index)
         return bags("sentence", ids) | {
@@ -142,18 +154,12 @@ class TrainingData:
 
 
 def bags(name: str, ids: Ragged) -> dict[str, Tensor]:
-    """Texts [B rows] as a column of a batch, as a `StaticWordEmbedding` takes them."""
+    """Make a batch's column of texts [B rows], as a `StaticWordEmbedding` takes them."""
     return {f"{name}_{key}": value for key, value in features_of(ids).items()}
 
 
 class Distilled(NamedTuple):
-    """What a training leaves.
-
-    Attributes:
-        table: The trained table, [V, D].
-        head: The head, if the recipe wants one.
-        figures: The figures of the training.
-    """
+    """A trained table [V, D], its head if the recipe wants one, and the training's figures."""
 
     table: NDArray[np.float32]
     head: Head | None
@@ -161,20 +167,20 @@ class Distilled(NamedTuple):
 
 
 def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
-    """Token ids of texts [S] to train on: without special tokens, whose rows are to stay zero."""
+    """Split texts [S] into token ids, without special tokens, whose rows are to stay zero."""
     ids = FastTokenizer(tokenizer)(texts)
     return ids.filter(ids.values >= len(SPECIAL_TOKENS))
 
 
 def sentence_numbers(sentences: NDArray[np.int64]) -> Dataset:
-    """The Trainer's dataset of the given sentences: their numbers."""
+    """Make the Trainer's dataset of the given sentences: their numbers."""
     return Dataset.from_dict({"sentence": sentences})
 
 
 def training_arguments(
     folder: Path, config: DistillationConfig, seed: int
 ) -> SentenceTransformerTrainingArguments:
-    """The Trainer's arguments that a recipe asks for."""
+    """Make the Trainer's arguments from a recipe."""
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         max_steps=config.max_steps,
@@ -209,14 +215,14 @@ def training_arguments(
 def training_device(
     config: DistillationConfig, teacher: str = "cpu"
 ) -> Literal["cpu", "cuda", "mps"]:
-    """The kind of device to train on: the processor, or the accelerator that PyTorch finds.
+    """Choose where to train: on the recipe's device, else as suits the optimizer.
 
     Args:
-        config: Names one, or leaves it to the optimizer.
+        config: The recipe.
         teacher: The kind of device that the teacher is on.
 
     Raises:
-        ValueError: The recipe's device is not here.
+        ValueError: This machine does not have the recipe's device.
     """
     check_device("distillation.device", config.device)
     if config.device is not None:
@@ -226,20 +232,14 @@ def training_device(
 
 
 def trainer_for(config: DistillationConfig) -> type[Any]:
-    """The Trainer of a recipe's optimizer."""
+    """Choose the Trainer by a recipe's optimizer."""
     return SparseTrainer if config.optimizer == "sparse_adam" else _TrainerWithoutCard
 
 
 def make_loss(
     model: SentenceTransformer, config: DistillationConfig, without: Iterable[str] = ()
 ) -> nn.Module:
-    """The distillation loss, at several dimensions if the recipe asks for it.
-
-    Args:
-        model: The student.
-        config: The temperature and the terms.
-        without: Terms that are left out.
-    """
+    """Make the recipe's distillation loss for a student, without the terms that `without` names."""
     weights = {name: w for name, w in _TERMS[config.terms].items() if name not in without}
     loss = SimilarityDistillationLoss(model, config.temperature, **weights)
     return at_all_dimensions(model, loss, config)
@@ -248,7 +248,7 @@ def make_loss(
 def at_all_dimensions(
     model: SentenceTransformer, loss: nn.Module, config: DistillationConfig
 ) -> nn.Module:
-    """A loss, at several dimensions if the recipe asks for it."""
+    """Compute a loss at several dimensions, if the recipe asks for it."""
     if config.matryoshka_dims:
         dims = {int(model.get_embedding_dimension() or 0), *config.matryoshka_dims}
         return MatryoshkaLoss(model, loss, sorted(dims, reverse=True))
@@ -256,11 +256,7 @@ def at_all_dimensions(
 
 
 class _AgreementEvaluator(BaseEvaluator):
-    """Measures the student whenever its held-out loss is, so that the Trainer logs both.
-
-    Args:
-        measure: Measures it.
-    """
+    """Measures the agreement at each held-out loss, so that the Trainer logs both."""
 
     def __init__(self, measure: TableAgreement) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -269,7 +265,7 @@ class _AgreementEvaluator(BaseEvaluator):
     def __call__(self, model: Any, *args: Any, **kwargs: Any) -> dict[str, float]:
         table = model[0].embedding.weight.detach().cpu().numpy()
         heads = [module.as_head() for module in model if isinstance(module, TrainableHead)]
-        return {AGREEMENT: self.measure(table, heads[0] if heads else None)}
+        return {_AGREEMENT: self.measure(table, heads[0] if heads else None)}
 
 
 def distill(
@@ -283,7 +279,7 @@ def distill(
     train: NDArray[np.int64] | None = None,
     measure: TableAgreement | None = None,
 ) -> Distilled:
-    """Train a word table on the teacher's similarities; the best by held-out loss is returned.
+    """Train a word table on the teacher's similarities, and return the best by held-out loss.
 
     Args:
         table: The table to start from, [V, D]; zero rows of special tokens stay zero as long as
@@ -303,7 +299,15 @@ def distill(
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
-    modules = _modules(table, tokenizer, data.vectors.shape[1], config, seed)
+    dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
+    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if config.head:
+            modules.append(TrainableHead(dimension, config.head, sparse))
+        if config.terms == "full":  # the student follows its words beside the teacher
+            followed = data.vectors.shape[1] + dimension
+            modules.append(TeacherEstimate(dimension, followed, sparse))
     model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
@@ -315,16 +319,92 @@ def distill(
         loss=make_loss(model, config),
         data_collator=data,
         evaluator=_AgreementEvaluator(measure) if measure else None,
-        callbacks=[EarlyStoppingCallback(PATIENCE)],
+        callbacks=[EarlyStoppingCallback(_PATIENCE)],
     )
     state = train_to_the_end(trainer, config, folder)
     # From its file: a training that had finished before is not run again, and leaves no model.
     best = folder / f"checkpoint-{state.best_global_step}"
-    return Distilled(*read_checkpoint(best, bool(config.head)), training_figures(state, config))
+    figures: Figures = {"steps": config.max_steps, "best_step": state.best_global_step}
+    for name, key, digits in (("losses", "loss", 6), ("agreements", _AGREEMENT, 2)):
+        log = [entry for entry in state.log_history if f"eval_{key}" in entry]
+        if log:
+            figures[name] = [[e["step"], round(e[f"eval_{key}"], digits)] for e in log]
+    if _stopped_early(state, config):
+        figures["steps"] = figures["losses"][-1][0]
+    return Distilled(*read_checkpoint(best, bool(config.head)), figures)
+
+
+class _ShownSteps(TrainerCallback):  # type: ignore[misc]  # untyped library
+    """Moves a bar on with each step, and shows the last losses behind it."""
+
+    def __init__(self, progress: tqdm[Any]) -> None:
+        self.progress = progress
+        self.losses: dict[str, str] = {}
+
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        self.progress.update(state.global_step - self.progress.n)
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        for key, name in (("loss", "loss"), ("eval_loss", "held-out")):
+            if key in kwargs["logs"]:
+                self.losses[name] = f"{kwargs['logs'][key]:.4f}"
+        self.progress.set_postfix(self.losses)
+
+
+def train_to_the_end(
+    trainer: SentenceTransformerTrainer,
+    config: DistillationConfig,
+    folder: Path,
+    stage: str = "distillation",
+) -> TrainerState:
+    """Train to the last step, from the last checkpoint on if there is one.
+
+    Args:
+        trainer: The Trainer; a training that came to its end before is not run again.
+        config: The steps, and the optimizer.
+        folder: The checkpoints.
+        stage: The name on the progress bar.
+    """
+    checkpoint, done = last_whole_checkpoint(folder), 0
+    if checkpoint:
+        state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
+        done = state.global_step
+        if done >= config.max_steps or _stopped_early(state, config):
+            return state
+    # A step's operations are small: a second thread costs more in waiting than it computes. But
+    # dense Adam goes through the whole table.
+    threads = 1 if config.optimizer == "sparse_adam" else None
+    trainer.remove_callback(PrinterCallback)
+    with (
+        threadpool_limits(limits=threads, user_api="openmp"),
+        bar(stage, config.max_steps, "step", initial=done) as progress,
+    ):
+        trainer.add_callback(_ShownSteps(progress))
+        trainer.train(resume_from_checkpoint=checkpoint)
+    return trainer.state
+
+
+def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
+    # By the steps alone, which a checkpoint tells before any Trainer runs.
+    best = state.best_global_step
+    return best is not None and (state.global_step - best) // config.eval_steps >= _PATIENCE
+
+
+def last_whole_checkpoint(folder: Path) -> str | None:
+    """Find the newest checkpoint that was written to its end, and remove newer, broken ones."""
+    while folder.is_dir() and (checkpoint := get_last_checkpoint(str(folder))):
+        files = Path(checkpoint)
+        with contextlib.suppress(OSError, json.JSONDecodeError):
+            json.loads((files / _TRAINER_STATE).read_text())  # the Trainer writes it last
+            if all((files / name).is_file() for name in _CHECKPOINT_FILES):
+                return str(checkpoint)
+        logger.warning("%s is incomplete: going on from an older checkpoint", checkpoint)
+        shutil.rmtree(checkpoint)
+    return None
 
 
 def read_checkpoint(folder: Path, has_head: bool) -> tuple[NDArray[np.float32], Head | None]:
-    """The table and the head of a checkpoint."""
+    """Read the table of a checkpoint, and its head."""
     weights = load_file(folder / "model.safetensors")
     if not has_head:
         return weights["embedding.weight"], None
@@ -332,50 +412,13 @@ def read_checkpoint(folder: Path, has_head: bool) -> tuple[NDArray[np.float32], 
     return weights["embedding.weight"], head
 
 
-def _modules(
-    table: NDArray[np.float32],
-    tokenizer: Tokenizer,
-    teacher_dimension: int,
-    config: DistillationConfig,
-    seed: int,
-) -> list[nn.Module]:
-    """The student, with a head and an estimate of the teacher's vectors if they are wanted."""
-    dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
-    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if config.head:
-            modules.append(TrainableHead(dimension, config.head, sparse))
-        if config.terms == "full":  # it follows the words beside the teacher
-            modules.append(TeacherEstimate(dimension, teacher_dimension + dimension, sparse))
-    return modules
-
-
 def check_sizes(
     train: NDArray[np.int64], held_out: NDArray[np.int64], config: DistillationConfig
 ) -> None:
-    """Check that there is a whole batch of sentences of each kind; smaller ones are dropped.
-
-    Args:
-        train: Numbers of the sentences to train on.
-        held_out: Numbers of those that are kept for the held-out loss.
-        config: The size of a batch.
+    """Check that the training and the held-out sentences, by their numbers, each fill a batch.
 
     Raises:
-        ValueError: There are fewer.
+        ValueError: They do not; a smaller batch would be dropped.
     """
     for name, sentences in (("training", train), ("held-out", held_out)):
-        check_size(f"{name} sentences", len(sentences), config.batch_size)
-
-
-def check_size(kind: str, found: int, batch_size: int) -> None:
-    """Check that there is a whole batch of a kind of texts.
-
-    Raises:
-        ValueError: There are fewer.
-    """
-    if found < batch_size:
-        raise ValueError(
-            f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower "
-            "it, or give more text."
-        )
+        check_batch_size(config.batch_size, len(sentences), f"{name} sentences")

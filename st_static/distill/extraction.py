@@ -19,7 +19,6 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from st_static.distill.engines import Engine
-from st_static.distill.progress import bar
 from st_static.distill.stages import Figures, require_disk
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
@@ -41,6 +40,7 @@ from st_static.files import (
 )
 from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization
 from st_static.model.vectors import has_vector
+from st_static.progress import bar
 
 _SUMS_FILE = "sums.safetensors"
 # Tokens of a shard, padding included: seconds of work, as a kill loses the shard under way. Large

@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.arguments import check_type
-from st_static.distill.agreement import TableAgreement
-from st_static.distill.build_engine import BuildEngine, build_engine, with_absolute_paths
-from st_static.distill.config import BuildConfig
+from st_static.distill.agreement import TableAgreement, Target
+from st_static.distill.batches import TrainingSentences, training_sentences
+from st_static.distill.config import BuildConfig, check_batch_size
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
@@ -29,23 +29,20 @@ from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import (
     Distilled,
     TrainingData,
-    check_size,
     check_sizes,
     distill,
     sentence_ids,
     training_device,
 )
+from st_static.distill.engines import BuildEngine, build_engine, with_absolute_paths
 from st_static.distill.extraction import extracted_table
-from st_static.distill.pairs.mining import mined_pairs
-from st_static.distill.pairs.reading import given_pairs
-from st_static.distill.pairs.training import PairIds, Start, check_batches, fine_tune
+from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
+from st_static.distill.pairs import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import check_sentences, reduce_table, resolve_components
 from st_static.distill.sources import check_devices, check_places
 from st_static.distill.stages import Figures, digest, locked, require_disk, run_stage
-from st_static.distill.target import Target
 from st_static.distill.teacher import Teacher
-from st_static.distill.training_sentences import TrainingSentences, training_sentences
 from st_static.distill.work_directory import (
     BuildResult,
     BuiltStage,
@@ -132,7 +129,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            engine.check(run.work.path, run.corpus.files, run.teacher)
+            engine.check(run.work.path, run.corpus.files, run.teacher.fingerprint)
             yield run
 
 
@@ -253,7 +250,7 @@ class _Build:
             check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
         elif config.pairs.mined:  # at most one pair of a sentence
             n_sentences = min(len(self._training_sentences.train), len(chosen))
-            check_size("training sentences", n_sentences, config.distillation.batch_size)
+            check_batch_size(config.distillation.batch_size, n_sentences, "training sentences")
 
     def _extraction(self, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
@@ -298,7 +295,9 @@ class _Build:
         pairs = self.pairs or mined_pairs(folder, work, data.target, config.pairs, seed)
         device = training_device(config.distillation, self.teacher.model.device.type)
         fine_tuned = fine_tune(
-            Start(work.tokenizer, table, work.head(work.last)),
+            work.tokenizer,
+            table,
+            work.head(work.last),
             PairIds.of(pairs, self._ids_of),
             data,
             self._training_sentences.train,

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
 
-from st_static.distill.progress import unit_of
+from st_static.distill.stages import unit_of
 from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table

@@ -8,7 +8,7 @@ from pathlib import Path
 from st_static.addresses import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.pairs.reading import pair_files
+from st_static.distill.pairs import pair_files
 from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.client_files import check_onnx

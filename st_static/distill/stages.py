@@ -22,7 +22,6 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from st_static.distill.progress import describe, duration
 from st_static.files import read_json, write_json
 
 logger = logging.getLogger(__name__)
@@ -32,14 +31,28 @@ Figures = dict[str, Any]
 _RECORD = "stage.json"
 _TIME = "time.json"  # of the runs so far, while a stage is not complete
 
+# The line of a complete stage, from its figures.
+_LINES = {
+    "sentences": "{kept:,} sentences kept of {read:,}",
+    "vocabulary": "{words:,} {unit}, {tokens:,} tokens",
+    "selection": "{sentences:,} sentences for the teacher to read, {held_out:,} more held out",
+    "extraction": "{teacher_tokens:,} tokens read, teacher agreement {teacher_agreement:.2f}",
+    "pca": "{dimension} dimensions, teacher agreement {teacher_agreement:.2f}",
+    "distillation": "{steps:,} steps, teacher agreement {teacher_agreement:.2f}",
+    "pairs": "{steps:,} steps in turns on sentences and on batches out of {pairs:,} pairs, teacher "
+    "agreement {teacher_agreement:.2f}",
+}
+# Further texts that a selection may have.
+_FURTHER_TEXTS = {"further": "further sentences", "spans": "spans", "passages": "passages"}
+
 
 def digest(key: Any) -> str:
-    """A short hash of a JSON value."""
+    """Hash a JSON value in twelve characters."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def stage_folder(work_dir: Path, name: str, key_hash: str) -> Path:
-    """The folder of a complete stage; `key_hash` is the digest of its key."""
+    """Name the folder of a complete stage; `key_hash` is the digest of its key."""
     return work_dir / f"{name}-{key_hash}"
 
 
@@ -97,9 +110,9 @@ def run_stage(
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files of a folder at any depth, with their sizes and times.
+    """List the files of a folder at any depth, with their sizes and times.
 
-    It leaves out what is gone: workers of a killed run still rename and remove files for a moment.
+    Files that vanish are left out: workers of a killed run rename and remove some for a moment.
     """
     for parent, _, names in os.walk(folder):  # `rglob` fails where a folder goes meanwhile
         for file in (Path(parent, name) for name in names):
@@ -137,23 +150,23 @@ def locked(work_dir: Path) -> Iterator[None]:
 
 
 def stage_figures(folder: Path) -> Figures:
-    """The figures that a complete stage left."""
+    """Read the figures of a complete stage."""
     figures: Figures = read_json(folder / _RECORD)["figures"]
     return figures
 
 
 def stage_seconds(folder: Path) -> float:
-    """Seconds that a complete stage took, in all its runs."""
+    """Read the seconds that a complete stage took, in all its runs."""
     return float(read_json(folder / _RECORD)["seconds"])
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
-    """Fail before work starts where a folder's disk cannot hold what will be written.
+    """Fail before work starts if a folder's disk cannot hold the files to come.
 
     Args:
-        folder: Where to.
-        n_bytes: Size of all of it; what an interrupted run left there counts.
-        purpose: What it is, for the message.
+        folder: The folder to write.
+        n_bytes: Size of all its files, with those that an interrupted run left there.
+        purpose: Name of the files, for the message.
 
     Raises:
         ValueError: Too few bytes are free.
@@ -173,3 +186,44 @@ def _size(n_bytes: int) -> str:
     units = (1e9, "GB"), (1e6, "MB"), (1e3, "kB")
     size, unit = next((one for one in units if n_bytes >= one[0]), units[-1])
     return f"{n_bytes / size:.1f} {unit}"
+
+
+def describe(stage: str, figures: Mapping[str, Any]) -> str:
+    """Describe a complete stage in a few words.
+
+    Example:
+        >>> describe("vocabulary", {"words": 8000, "tokens": 29820, "distinct_words": 17495})
+        '8,000 words, 29,820 tokens'
+        >>> describe("vocabulary", {"words": 8000, "tokens": 8002, "learnt_pieces": 9000})
+        '8,000 pieces, 8,002 tokens'
+        >>> describe("selection", {"sentences": 9000, "held_out": 500, "spans": 700})
+        '9,000 sentences for the teacher to read, 500 more held out, 700 spans'
+        >>> describe("target", {"texts": 300000})
+        'texts 300,000'
+    """
+    try:
+        line = _LINES[stage].format(**figures, unit=unit_of(figures))
+    except KeyError:
+        numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
+        return ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in numbers.items())
+    found = [f"{figures[k]:,} {name}" for k, name in _FURTHER_TEXTS.items() if figures.get(k)]
+    return ", ".join([line, *found])
+
+
+def unit_of(figures: Mapping[str, Any]) -> str:
+    """Name the units of a vocabulary, by the figures of its stage: words or pieces."""
+    return "pieces" if "learnt_pieces" in figures else "words"
+
+
+def duration(seconds: float) -> str:
+    """Write a time for a reader.
+
+    Example:
+        >>> [duration(seconds) for seconds in (3.14, 75.2, 3725)]
+        ['3.1 s', '1 min 15 s', '1 h 2 min']
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -25,7 +25,6 @@ from st_static.distill.distillation import (
     sentence_ids,
     training_device,
 )
-from st_static.distill.progress import bar
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
 from st_static.distill.work_directory import (
@@ -40,6 +39,7 @@ from st_static.files import read_arrays, write_arrays
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import sentence_means
+from st_static.progress import bar
 from st_static.tokens.ragged import Ragged
 
 _PCA_SENTENCES = 100_000

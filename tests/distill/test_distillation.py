@@ -31,11 +31,11 @@ from st_static.distill.distillation import (
     SparseTrainer,
     TrainingData,
     distill,
+    last_whole_checkpoint,
     sentence_numbers,
     training_arguments,
 )
 from st_static.distill.loss import similarity_cross_entropy
-from st_static.distill.training_run import last_whole_checkpoint
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer

@@ -15,7 +15,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
 
-from st_static.distill import build_engine, extraction
+from st_static.distill import engines, extraction
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
@@ -70,7 +70,7 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, two_gpus, tmp_
         return model_bytes(Path(config.output))
 
     one = built("one")
-    monkeypatch.setattr(build_engine, "_has_several_gpus", lambda teacher: True)
+    monkeypatch.setattr(engines, "_has_several_gpus", lambda teacher: True)
     assert built("two") == one
 
 
@@ -90,7 +90,7 @@ def test_several_gpus_of_one_kind_are_used(monkeypatch, caplog, device, kinds, e
     monkeypatch.setattr("torch.cuda.device_count", lambda: len(kinds))
     monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    assert build_engine._has_several_gpus(TeacherConfig(device=device)) is expected
+    assert engines._has_several_gpus(TeacherConfig(device=device)) is expected
     odd = "runs on one GPU of 3, as those of several kinds (H200, T4) round differently"
     assert (odd in caplog.text) == ("T4" in kinds)
 
@@ -100,7 +100,7 @@ def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not build_engine._has_several_gpus(TeacherConfig())
+    assert not engines._has_several_gpus(TeacherConfig())
     assert [record.getMessage() for record in caplog.records] == [
         'The teacher runs on one GPU of 4. To use all: pip install "st-static[cluster]".'
     ]
@@ -136,7 +136,7 @@ def cluster_engine(monkeypatch, device, n_gpus):
 
     monkeypatch.setattr("st_static.cluster.ray_cluster.ray_cluster", ray_cluster)
     config = BuildConfig(engine="ray", teacher=TeacherConfig(device=device))
-    return build_engine.build_engine(config)
+    return engines.build_engine(config)
 
 
 def test_an_address_with_a_secret_is_not_taken():
@@ -195,12 +195,12 @@ def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_pa
     teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
     text.touch()
     with seen_by_others(Place.parse(str(tmp_path))) as seen:
-        facts = build_engine._facts(seen, [text], teacher, "cpu")
+        facts = engines._facts(seen, [text], teacher.fingerprint, "cpu")
         with pytest.raises(ValueError, match=f"it does not see {lost}"):
-            build_engine._facts(seen, [lost], teacher, "cpu")
+            engines._facts(seen, [lost], teacher.fingerprint, "cpu")
         elsewhere = Place.parse(str(lost / Path(seen.path).name))
         with pytest.raises(ValueError, match=f"cannot read {lost}"):
-            build_engine._facts(elsewhere, [text], teacher, "cpu")
+            engines._facts(elsewhere, [text], teacher.fingerprint, "cpu")
     assert facts["the teacher"] == teacher.fingerprint()
     assert facts["the text"] == "0 bytes long"
 
@@ -219,6 +219,6 @@ def test_one_gpu_of_a_cluster_is_refused_before_it_is_asked():
     config = BuildConfig(engine="ray", teacher=TeacherConfig(device="cuda:1"))
     with (
         pytest.raises(ValueError, match="is cuda:1, but on a cluster it is cpu or cuda"),
-        build_engine.build_engine(config),
+        engines.build_engine(config),
     ):
         pass

@@ -23,14 +23,11 @@ from small_build import (
 )
 from torch.utils.data import ConcatDataset
 
-from st_static.distill import pipeline
+from st_static.distill import fine_tuning, pipeline
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import BuildConfig, PairsConfig
-from st_static.distill.pairs import mining, training
-from st_static.distill.pairs.batches import PairBatches, Turns
-from st_static.distill.pairs.mining import mine
-from st_static.distill.pairs.reading import given_pairs
-from st_static.distill.pairs.training import PairIds
+from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine
+from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
 from st_static.distill.work_directory import BuildResult
 from st_static.model.vectors import unit_rows
@@ -90,7 +87,7 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
     head: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training, "_LEARNING_RATE", 0.03)
+    monkeypatch.setattr(fine_tuning, "_LEARNING_RATE", 0.03)
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
     own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
     own = replace(
@@ -115,8 +112,8 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
 def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
     config: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mining, "MIN_COSINE", 0.1)
-    monkeypatch.setattr(mining, "MARGIN", 0.05)
+    monkeypatch.setattr(fine_tuning, "MIN_COSINE", 0.1)
+    monkeypatch.setattr(fine_tuning, "MARGIN", 0.05)
     own = with_pairs(config, tmp_path, mined=40, **TRAINING)
     result = build(own)
     assert result.stage("pairs").figures["mined"]
@@ -305,8 +302,8 @@ def mined_by_loops(vectors: np.ndarray) -> dict[int, tuple[int, int]]:
     for i, row in enumerate(vectors @ vectors.T):
         others = sorted((j for j in range(len(row)) if j != i), key=lambda j: -row[j])
         nearest = row[others[0]]
-        less_near = [j for j in others if row[j] <= nearest - mining.MARGIN]
-        if nearest >= mining.MIN_COSINE and less_near:
+        less_near = [j for j in others if row[j] <= nearest - fine_tuning.MARGIN]
+        if nearest >= fine_tuning.MIN_COSINE and less_near:
             found[i] = (others[0], less_near[0])
     return found
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from st_static.distill.target import Target, mean_direction
+from st_static.distill.agreement import Target, mean_direction
 from st_static.model.vectors import unit_rows
 
 RNG = np.random.default_rng(0)

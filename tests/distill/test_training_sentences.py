@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from st_static.distill.batches import RandomBatches
+from st_static.distill.batches import RandomBatches, training_sentences
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill
 from st_static.distill.loss import similarity_cross_entropy
-from st_static.distill.training_sentences import training_sentences
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of

@@ -26,8 +26,7 @@ from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
 from st_static.distill.engines import Engine, map_shards
-from st_static.distill.progress import duration
-from st_static.distill.stages import Figures, digest
+from st_static.distill.stages import Figures, digest, duration
 from st_static.files import read_table
 from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.tokenizer import (

@@ -11,8 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from st_static.distill.agreement import teacher_agreement
-from st_static.distill.target import Target
+from st_static.distill.agreement import Target, teacher_agreement
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.figures import OURS, new_axes, save_both
 

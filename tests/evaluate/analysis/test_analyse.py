@@ -18,9 +18,8 @@ from small_build import generated_sentences, save_tiny_teacher, small_config, wr
 from transformers import AutoModel, AutoTokenizer
 
 from st_static.cli import main
-from st_static.distill.agreement import teacher_agreement
+from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.pipeline import build
-from st_static.distill.target import Target
 from st_static.distill.work_directory import write_head
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble

@@ -1,0 +1,356 @@
+"""Fine-tuning a distilled table on pairs, in turns with the distillation that it comes from.
+
+Pairs are given (`distill/pairs.py`) or mined here: a sentence, its nearest neighbour by the
+teacher's cosines, and as hard negative the nearest of those that are clearly less near.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from datasets import Dataset, DatasetDict
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.sampler import DefaultBatchSampler, MultiDatasetDefaultBatchSampler
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.utils.data import ConcatDataset, SequentialSampler
+from transformers.trainer_utils import IntervalStrategy
+
+from st_static.distill.agreement import Target
+from st_static.distill.batches import batch_sampler
+from st_static.distill.config import DistillationConfig, PairsConfig, check_batch_size
+from st_static.distill.distillation import (
+    Distilled,
+    TrainingData,
+    at_all_dimensions,
+    bags,
+    make_loss,
+    read_checkpoint,
+    sentence_numbers,
+    train_to_the_end,
+    trainer_for,
+    training_arguments,
+)
+from st_static.distill.pairs import COLUMNS
+from st_static.distill.work_directory import WorkDirectory
+from st_static.files import read_table, write_table
+from st_static.model.head import Head
+from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead
+from st_static.model.vectors import unit_rows
+from st_static.progress import bar
+from st_static.tokens.ragged import Ragged
+
+logger = logging.getLogger(__name__)
+
+MIN_COSINE = 0.6
+"""Least cosine of a mined pair, by the teacher's vectors as distillation takes them."""
+MARGIN = 0.1
+"""Least difference between the cosines of a mined pair and of its hard negative."""
+
+_MINED_FILE = "pairs.arrow"
+_NEIGHBOURS = 100  # among which a hard negative is looked for
+_COSINES_AT_A_TIME = 2**26  # 256 MB
+_POOL = 300_000  # sentences, beyond which pairs are looked for in a sample
+
+_PAIRS, _SENTENCES = "pairs", "sentences"  # the datasets of the Trainer
+_TEMPERATURE = 0.05  # of the softmax over the positives and negatives of a batch
+_LEARNING_RATE = 1e-3  # of Adam at its highest
+
+
+def mined_pairs(
+    folder: Path, work: WorkDirectory, target: Target, config: PairsConfig, seed: int
+) -> pa.Table:
+    """Mine pairs of the sentences that words have chosen, or of a sample of 300,000.
+
+    Args:
+        folder: Keeps the pairs for a stage that goes on after an interruption.
+        work: The stages before, with the teacher's vectors of the sentences.
+        target: Makes the vectors that the student follows.
+        config: The number of pairs.
+        seed: Seed of the order in which sentences are tried.
+    """
+    file = folder / _MINED_FILE
+    if not file.exists():
+        rows = work.for_words
+        if len(rows) > _POOL:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, _POOL, replace=False))
+        pairs = mine(unit_rows(target(work.sentence_vectors[rows])), config, seed)
+        texts = [work.selected.texts.take(rows[side]) for side in pairs.T]
+        if len(pairs) < config.mined:
+            logger.warning(
+                "pairs.mined asks for %s pairs, but only %s sentences have one. Give more text.",
+                *(f"{config.mined:,}", f"{len(pairs):,}"),
+            )
+        write_table(file, pa.table(texts, names=list(COLUMNS)))
+    return read_table(file)
+
+
+def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> NDArray[np.int64]:
+    """Mine pairs of sentences.
+
+    Args:
+        vectors: The teacher's vectors of S sentences, of length 1, [S, d].
+        config: The number of pairs.
+        seed: Seed of the order in which sentences are tried.
+
+    Returns:
+        The numbers of both sides and of the hard negative of at most `config.mined` pairs, [P, 3].
+        No two pairs have the same first side.
+
+    Raises:
+        ValueError: No two sentences are near enough to each other, with another one less near.
+    """
+    order = np.random.default_rng(seed).permutation(len(vectors))
+    pool = torch.from_numpy(vectors)
+    found, n, at_a_time = [], 0, max(1, _COSINES_AT_A_TIME // len(vectors))
+    with bar("pairs", config.mined, "pair") as progress:
+        for start in range(0, len(order), at_a_time):
+            anchors = order[start : start + at_a_time]
+            rows = torch.from_numpy(anchors)
+            cosines = pool[rows] @ pool.T
+            cosines[torch.arange(len(rows)), rows] = -2.0  # a sentence is no neighbour of its own
+            top = cosines.topk(min(_NEIGHBOURS, len(pool)), dim=1)
+            values, neighbours = top.values.numpy(), top.indices.numpy()
+            nearest = values[:, :1]
+            is_less_near = (values <= nearest - MARGIN) & (values > -2.0)
+            has_both = (nearest[:, 0] >= MIN_COSINE) & is_less_near.any(axis=1)
+            negative = neighbours[np.arange(len(anchors)), is_less_near.argmax(axis=1)]
+            part = np.stack([anchors, neighbours[:, 0], negative], axis=1)[has_both]
+            found.append(part)
+            progress.update(min(len(part), config.mined - n))
+            n += len(part)
+            if n >= config.mined:
+                break
+    if not n:
+        raise ValueError(
+            f"pairs.mined: no two of {len(vectors):,} sentences have a cosine of {MIN_COSINE} or "
+            f"more, with a hard negative that is {MARGIN} less near. Give more text."
+        )
+    return np.concatenate(found)[: config.mined]
+
+
+class PairIds(NamedTuple):
+    """Pairs as token ids.
+
+    Attributes:
+        texts: Token ids of the different texts, [T rows].
+        sides: The numbers of the texts of each side, by its name, [P] each.
+    """
+
+    texts: Ragged
+    sides: dict[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, pairs: pa.Table, tokenize: Callable[[pa.Array], Ragged]) -> PairIds:
+        """Keep the pairs whose sides all have a known word; a text with none has no vector."""
+        columns = [column.combine_chunks() for column in pairs.columns]
+        texts = pc.unique(pa.concat_arrays(columns))
+        ids = tokenize(texts)
+        numbers = [pc.index_in(column, texts).to_numpy().astype(np.int64) for column in columns]
+        is_known = np.all([ids.lengths[side] > 0 for side in numbers], axis=0)
+        known = [side[is_known] for side in numbers]
+        return cls(ids, dict(zip(pairs.column_names, known, strict=True)))
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs, P."""
+        return len(next(iter(self.sides.values())))
+
+    def batches(self, batch_size: int, seed: int = 0) -> PairBatches:
+        """Draw batches of the pairs."""
+        return PairBatches(np.stack(list(self.sides.values()), axis=1), batch_size, seed)
+
+
+class PairBatches(DefaultBatchSampler):
+    """Batches in a new random order of all pairs in each epoch; no text is twice in a batch.
+
+    A text that is would be a negative of its own. A pair with a text that its batch already has is
+    left out until the next epoch.
+
+    Args:
+        sides: Numbers of the texts of each side, [P, 2 or 3].
+        batch_size: Pairs in a batch.
+        seed: Determines the order, with the epoch.
+    """
+
+    def __init__(self, sides: NDArray[np.int64], batch_size: int, seed: int = 0) -> None:
+        super().__init__(SequentialSampler(range(len(sides))), batch_size, drop_last=True)
+        self.sides = sides
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield each batch's pairs."""
+        order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.sides))
+        batch: list[int] = []
+        texts: set[int] = set()
+        for pair, sides in zip(order.tolist(), self.sides[order].tolist(), strict=True):
+            if texts.isdisjoint(sides):
+                batch.append(pair)
+                texts.update(sides)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch, texts = [], set()
+
+
+class Turns(MultiDatasetDefaultBatchSampler):
+    """A batch of each dataset in turn, over as many of its epochs as it takes.
+
+    All steps are one epoch of the Trainer: the number of batches in an epoch of pairs is known
+    only at its end.
+
+    Args:
+        dataset: The datasets, one behind the other.
+        batch_samplers: The batches of each.
+        steps: Batches in all.
+    """
+
+    def __init__(
+        self,
+        dataset: ConcatDataset[Any],
+        batch_samplers: Sequence[DefaultBatchSampler],
+        steps: int,
+        **_: object,
+    ) -> None:
+        super().__init__(dataset, list(batch_samplers))
+        self.samplers = batch_samplers
+        self.firsts = [0, *dataset.cumulative_sizes[:-1]]
+        self.steps = steps
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield each batch's rows."""
+        turns = map(_endless, self.samplers, self.firsts)
+        rounds = itertools.chain.from_iterable(zip(*turns, strict=True))
+        return itertools.islice(rounds, self.steps)
+
+    def __len__(self) -> int:
+        """Count all batches."""
+        return self.steps
+
+
+def _endless(sampler: DefaultBatchSampler, first: int) -> Iterator[list[int]]:
+    for epoch in itertools.count():
+        sampler.set_epoch(epoch)
+        for batch in sampler:
+            yield [first + row for row in batch]
+
+
+class _Collator:
+    """Makes batches of pairs and of sentences, from rows of the one dataset or of the other."""
+
+    valid_label_columns: Sequence[str] = ("label",)
+
+    def __init__(self, pairs: PairIds, sentences: TrainingData) -> None:
+        self.pairs, self.sentences = pairs, sentences
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor | str]:
+        name = rows[0]["dataset_name"]
+        if name == _SENTENCES:
+            return {**self.sentences(rows), "dataset_name": name}
+        batch: dict[str, Tensor | str] = {"dataset_name": name}
+        for side in self.pairs.sides:
+            batch |= bags(side, self.pairs.texts.take(np.array([row[side] for row in rows])))
+        return batch
+
+
+def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
+    """Check that pairs, and sentences, fill a batch; smaller ones are dropped.
+
+    Raises:
+        ValueError: They do not.
+    """
+    check_batch_size(batch_size, pairs.n_pairs, "pairs of texts with words that the model knows")
+    check_batch_size(batch_size, n_sentences, "training sentences")
+    if next(iter(pairs.batches(batch_size)), None) is None:
+        raise ValueError(
+            f"No {batch_size} of {pairs.n_pairs:,} pairs (distillation.batch_size) have all texts "
+            "different, as in a batch each is a negative of the others. Lower it, or give pairs of "
+            "more texts."
+        )
+
+
+def fine_tune(
+    tokenizer: Tokenizer,
+    table: NDArray[np.float32],
+    head: Head | None,
+    pairs: PairIds,
+    sentences: TrainingData,
+    train: NDArray[np.int64],
+    config: PairsConfig,
+    distillation: DistillationConfig,
+    folder: Path,
+    seed: int = 0,
+) -> Distilled:
+    """Train a table, and a head if there is one, on pairs and on the teacher's similarities.
+
+    Args:
+        tokenizer: The student's tokenizer.
+        table: The table to start from, [V, D].
+        head: The head to start from, if there is one.
+        pairs: The pairs.
+        sentences: The sentences that the teacher has read.
+        train: Numbers of the sentences to train on, ascending.
+        config: The steps.
+        distillation: The training on sentences.
+        folder: The checkpoints; from one that is there, training goes on.
+        seed: Seed of order.
+
+    Raises:
+        ValueError: There are fewer sentences, or pairs without a common text, than in one batch.
+    """
+    training = replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
+    check_batches(pairs, len(train), training.batch_size)
+    sparse = training.optimizer == "sparse_adam"
+    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
+    if head:
+        modules.append(TrainableHead.of(head, sparse))
+    model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
+    # To the last step, without a held-out loss.
+    arguments = training_arguments(folder, training, seed)
+    arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
+    arguments.multi_dataset_batch_sampler = functools.partial(Turns, steps=training.max_steps)
+    arguments.batch_sampler = functools.partial(
+        _sampler,
+        of_pairs=pairs.batches(training.batch_size, seed),
+        of_sentences=batch_sampler(sentences.vectors, train, training, seed),
+    )
+    ranking = MultipleNegativesRankingLoss(model, scale=1 / _TEMPERATURE)
+    trainer = trainer_for(training)(
+        model=model,
+        args=arguments,
+        train_dataset=DatasetDict(
+            {_PAIRS: Dataset.from_dict(pairs.sides), _SENTENCES: sentence_numbers(train)}
+        ),
+        loss={
+            _PAIRS: at_all_dimensions(model, ranking, training),
+            # The linear map of the estimate is not kept.
+            _SENTENCES: make_loss(model, training, without=["estimate"]),
+        },
+        data_collator=_Collator(pairs, sentences),
+    )
+    state = train_to_the_end(trainer, training, folder, "pairs")
+    last = folder / f"checkpoint-{state.global_step}"
+    figures = {"steps": state.global_step, "pairs": pairs.n_pairs}
+    return Distilled(*read_checkpoint(last, head is not None), figures)
+
+
+def _sampler(
+    dataset: Dataset,
+    batch_size: int,
+    of_pairs: PairBatches,
+    of_sentences: Callable[..., DefaultBatchSampler],
+    **options: Any,
+) -> DefaultBatchSampler:
+    is_of_sentences = "sentence" in dataset.column_names
+    return of_sentences(dataset, batch_size, **options) if is_of_sentences else of_pairs

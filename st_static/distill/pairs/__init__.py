@@ -1,1 +1,0 @@
-"""Training on pairs of texts that belong together, after the distillation."""
