@@ -31,10 +31,9 @@ from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA, resolve_components
-from st_static.distill.stages import digest
+from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import WordSums, extract_rows, vectors_alone
-from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
 from st_static.model.vectors import sentence_means

@@ -31,8 +31,8 @@ from st_static.commands.build import parse_build
 from st_static.commands.options import options_in, with_underscores
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
+from st_static.distill.stages import BuildResult
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import BuildResult
 from st_static.model.head import Head
 from st_static.model.vectors import sentence_means
 from st_static.tokens.fast_tokenizer import FastTokenizer

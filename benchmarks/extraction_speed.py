@@ -18,9 +18,9 @@ import torch
 from tokenizers import Tokenizer
 
 from st_static.distill.config import TeacherConfig
+from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import WordSums, extract_rows, token_batches
-from st_static.distill.work_directory import Selected
 from st_static.evaluate.analysis.built_model import BuiltModel
 
 SHARE = 0.05

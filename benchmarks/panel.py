@@ -34,12 +34,12 @@ from sts import SPLITS, sts_scores
 from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
-from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
+from st_static.distill.stages import BuildResult
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.figures import draw_signed, new_axes, save
 from st_static.evaluate.models import load_model
@@ -106,7 +106,7 @@ class Kinds:
         sentences = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()
         keys = set(map(sentence_key, trained_on))
         spans = choose(fit_ones({span_of(text) for text in sentences}, keys, teacher), N_SPANS)
-        shards = Shards(work.sentence_shards(), Processes(1))
+        shards = Shards(sentence_shards(work.folder("sentences")), Processes(1))
         plan = PassagePlan(PASSAGE_WORDS, np.uint64(2**64 - 1), [])
         drawn = draw_passages(shards, 10 * N_PASSAGES, plan)
         with_new_span = (text for text in drawn if sentence_key(span_of(text)) not in keys)

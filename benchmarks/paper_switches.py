@@ -20,7 +20,7 @@ from sts import DEV_MEAN, SPLITS, sts_scores
 
 from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
-from st_static.distill.work_directory import BuildResult
+from st_static.distill.stages import BuildResult
 
 SHORTEST = {"--selection.reuse_length": "1"}
 NO_MINIMUM = {"--selection.min_words": "1", "--sentences.min_words": "1"}

@@ -42,10 +42,11 @@ from tokenizers import Tokenizer
 from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.batches import training_sentences
 from st_static.distill.config import DistillationConfig
+from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.distillation import TrainingData, distill
 from st_static.distill.pipeline import build
+from st_static.distill.stages import WorkDirectory
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import WorkDirectory
 from st_static.evaluate.tables import as_markdown
 from st_static.files import read_table
 from st_static.languages import languages_of
@@ -183,7 +184,7 @@ def choose(work: WorkDirectory, teacher: Teacher, n: int, min_count: int) -> NDA
     """The phrases of a build's corpus, ids of both words, [at most n, 2]."""
     tokens = [*SPECIAL_TOKENS, *work.words["text"].to_pylist()]
     words = Phrases(work.tokenizer, work.words.num_rows)
-    pairs = frequent_pairs(work.sentence_shards(), words, min_count)
+    pairs = frequent_pairs(sentence_shards(work.folder("sentences")), words, min_count)
     if not len(pairs):
         raise SystemExit(
             f"No two words are seen side by side {min_count} times. Lower --min_count."

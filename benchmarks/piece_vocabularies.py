@@ -30,9 +30,9 @@ from tokenizers import Tokenizer
 from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
+from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.pipeline import _Build
-from st_static.distill.stages import Figures, locked
-from st_static.distill.work_directory import BuildResult
+from st_static.distill.stages import BuildResult, Figures, locked
 from st_static.evaluate.models import load_model
 from st_static.files import read_table
 from st_static.languages import languages_of
@@ -92,7 +92,7 @@ class Build(_Build):
     def _vocabulary(self, folder: Path) -> Figures:
         if self.find is None:
             return super()._vocabulary(folder)
-        shards, teacher = self.work.sentence_shards(), self.teacher.tokenizer
+        shards, teacher = sentence_shards(self.work.folder("sentences")), self.teacher.tokenizer
         pieces, config = self.find(shards, teacher, self.vocabulary), self.vocabulary
         return write_piece_vocabulary(folder, shards, teacher, pieces, config, self.engine)
 

@@ -51,16 +51,15 @@ from st_static.distill.corpus.selection import (
     select,
     write_selection,
 )
-from st_static.distill.corpus.sentences import write_sentences
+from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import sentence_ids
 from st_static.distill.extraction import Shard, ShardWork, extract, gather_sentences
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import Figures, run_stage
+from st_static.distill.stages import SELECTED_FILE, Figures, WorkDirectory, run_stage
 from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
 from st_static.files import read_table, write_arrays, write_table
 from st_static.model.export import export_model
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
@@ -194,7 +193,10 @@ class Sample:
 
     def vocabulary(self, folder: Path, engine: MeasuringEngine) -> Figures:
         config, teacher = self.config.vocabulary.with_defaults_of(["en"]), self.teacher.tokenizer
-        pieces, shards = teacher_pieces(teacher, config.normalization), self.work.sentence_shards()
+        pieces, shards = (
+            teacher_pieces(teacher, config.normalization),
+            sentence_shards(self.work.folder("sentences")),
+        )
         return write_vocabulary(folder, shards, teacher, pieces, config, engine)
 
     def selection(self, folder: Path, engine: MeasuringEngine) -> Figures:
@@ -207,7 +209,7 @@ class Sample:
     def size(self) -> tuple[Size, float]:
         """What it has, and the power of the text that distinct words grow with."""
         work, lengths = self.work, self.work.selected.lengths
-        shards = work.sentence_shards()
+        shards = sentence_shards(work.folder("sentences"))
         if len(shards) < 2:
             sys.exit("Expected a sample of at least 16 MB of text: give more, or lower --every.")
         texts = [read_table(shard)["text"].combine_chunks() for shard in shards]
@@ -281,7 +283,9 @@ def mean_seconds(n_sentences: float) -> float:
 
 def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float:
     """Seconds of sorting all selected sentences, twice, and of writing them."""
-    some = pa.concat_tables(map(read_table, work.sentence_shards()))[:200_000].combine_chunks()
+    some = pa.concat_tables(map(read_table, sentence_shards(work.folder("sentences"))))[
+        :200_000
+    ].combine_chunks()
     lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
     some = some.append_column("length", pa.array(lengths))
     seconds = 2 * seconds_of(some.sort_by, _ORDER) + seconds_of(
@@ -303,7 +307,10 @@ def gather_seconds(folder: Path, n_sentences: float) -> float:
 
 def ids_seconds(work: WorkDirectory, n_sentences: float) -> float:
     """Seconds of the ids of all selected sentences, by which tables are tested and trained."""
-    texts = [read_table(shard)["text"].combine_chunks() for shard in work.sentence_shards()]
+    texts = [
+        read_table(shard)["text"].combine_chunks()
+        for shard in sentence_shards(work.folder("sentences"))
+    ]
     some = pa.concat_arrays(texts)[:200_000]
     return seconds_of(sentence_ids, work.tokenizer, some) * n_sentences / len(some)
 

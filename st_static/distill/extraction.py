@@ -19,7 +19,13 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from st_static.distill.engines import Engine
-from st_static.distill.stages import Figures, require_disk
+from st_static.distill.stages import (
+    SENTENCE_VECTORS_FILE,
+    Figures,
+    Selected,
+    WorkDirectory,
+    require_disk,
+)
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     TokensAlone,
@@ -28,7 +34,6 @@ from st_static.distill.teacher_pass import (
     encode_batches,
     sentence_batches,
 )
-from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected, WorkDirectory
 from st_static.files import (
     Arrays,
     create_array,

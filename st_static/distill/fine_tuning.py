@@ -44,7 +44,7 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.pairs import COLUMNS
-from st_static.distill.work_directory import WorkDirectory
+from st_static.distill.stages import WorkDirectory
 from st_static.files import read_table, write_table
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead

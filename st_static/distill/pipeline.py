@@ -41,16 +41,20 @@ from st_static.distill.pairs import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import check_sentences, reduce_table, resolve_components
 from st_static.distill.sources import check_devices, check_places
-from st_static.distill.stages import Figures, digest, locked, require_disk, run_stage
-from st_static.distill.teacher import Teacher
-from st_static.distill.work_directory import (
+from st_static.distill.stages import (
     BuildResult,
     BuiltStage,
+    Figures,
     WorkDirectory,
+    digest,
+    locked,
     read_sentence_vectors,
-    write_head,
-    write_word_table,
+    require_disk,
+    run_stage,
+    stage_record,
+    write_student,
 )
+from st_static.distill.teacher import Teacher
 from st_static.languages import is_english, languages_of
 from st_static.model.export import export_model
 from st_static.model.head import Head
@@ -209,9 +213,8 @@ class _Build:
         key = {**key, "format": _FORMAT, "previous": previous}
         folder = run_stage(self.work.path, name, key, compute)
         self.work.hashes[name] = digest(key)
-        self.stages.append(
-            BuiltStage(name, folder, self.work.figures(name), self.work.seconds(name))
-        )
+        record = stage_record(folder)
+        self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
     def _sentences(self, folder: Path) -> Figures:
         config, languages = self.config, self.languages
@@ -225,7 +228,8 @@ class _Build:
         return asdict(self.vocabulary) | {"teacher_tokenizer": tokenizer}
 
     def _vocabulary(self, folder: Path) -> Figures:
-        shards, config, engine = self.work.sentence_shards(), self.vocabulary, self.engine
+        shards = sentence_shards(self.work.folder("sentences"))
+        config, engine = self.vocabulary, self.engine
         teacher = self.teacher.tokenizer
         if config.units == "pieces":
             learnt = learn_pieces(folder, shards, config, engine)
@@ -310,8 +314,6 @@ class _Build:
 
     def _write_distilled(self, folder: Path, distilled: Distilled) -> Figures:
         table, head, figures = distilled
-        if head:
-            write_head(folder, head)
         return self._write(folder, table, self.work.sentence_vectors, head) | figures
 
     def _write(
@@ -322,7 +324,7 @@ class _Build:
         head: Head | None = None,
     ) -> Figures:
         """Leave a stage's table, and measure it against the teacher's vectors [S, d]."""
-        write_word_table(folder, table)
+        write_student(folder, table, head)
         measure, is_centered = self._agreement(vectors)
         return {
             "teacher_agreement": round(measure(table, head), 2),

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
 
-from st_static.distill.stages import unit_of
-from st_static.distill.work_directory import BuildResult
+from st_static.distill.corpus.sentences import sentence_shards
+from st_static.distill.stages import BuildResult, unit_of
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import read_json, read_table
 from st_static.hub import whole_path
@@ -125,7 +125,7 @@ def size_on_disk(model: Path) -> int:
 def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
     """The first sentences of the corpus, at most `limit`."""
     sentences: list[str] = []
-    for shard in result.work.sentence_shards():
+    for shard in sentence_shards(result.work.folder("sentences")):
         sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
     return sentences
 

@@ -9,6 +9,7 @@ written after them) and the Trainer's checkpoints (`last_whole_checkpoint`).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -17,17 +18,33 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+import numpy as np
+import pyarrow as pa
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from st_static.files import read_json, write_json
+from st_static.files import read_arrays, read_json, read_table, write_arrays, write_json
+from st_static.model.head import Head
+from st_static.model.modules import PCA_FILE
+from st_static.tokens.ragged import Ragged
 
 logger = logging.getLogger(__name__)
 
 Figures = dict[str, Any]
 
+# Names of the files that stages write and a `WorkDirectory` reads.
+WORDS_FILE = "words.arrow"
+TOKENIZER_FILE = "tokenizer.json"
+TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
+SELECTED_FILE = "selected.arrow"
+SENTENCE_VECTORS_FILE = "sentence_vectors.npy"
+_TABLE_FILE = "table.safetensors"
+_HEAD_FILE = "head.safetensors"
 _RECORD = "stage.json"
 _TIME = "time.json"  # of the runs so far, while a stage is not complete
 
@@ -149,15 +166,10 @@ def locked(work_dir: Path) -> Iterator[None]:
         lock.release()
 
 
-def stage_figures(folder: Path) -> Figures:
-    """Read the figures of a complete stage."""
-    figures: Figures = read_json(folder / _RECORD)["figures"]
-    return figures
-
-
-def stage_seconds(folder: Path) -> float:
-    """Read the seconds that a complete stage took, in all its runs."""
-    return float(read_json(folder / _RECORD)["seconds"])
+def stage_record(folder: Path) -> dict[str, Any]:
+    """Read the record of a complete stage: its `key`, `figures`, and `seconds` in all its runs."""
+    record: dict[str, Any] = read_json(folder / _RECORD)
+    return record
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
@@ -186,6 +198,192 @@ def _size(n_bytes: int) -> str:
     units = (1e9, "GB"), (1e6, "MB"), (1e3, "kB")
     size, unit = next((one for one in units if n_bytes >= one[0]), units[-1])
     return f"{n_bytes / size:.1f} {unit}"
+
+
+class Selected(NamedTuple):
+    """The sentences that the teacher reads, sorted by length.
+
+    Attributes:
+        texts: The sentences, [S].
+        lengths: Number of teacher tokens of each, ascending, [S].
+        words: The words that each was selected for, [S rows].
+    """
+
+    texts: pa.Array
+    lengths: NDArray[np.int32]
+    words: Ragged
+
+    def rows(self, rows: slice) -> Selected:
+        """Take some of the sentences."""
+        numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
+        return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
+
+
+class WorkDirectory:
+    """The stages of one build: their folders, and typed reads of their files.
+
+    Tables are read again with each call; each process keeps the tokenizer and the selection.
+
+    Args:
+        path: The recipe's `work_dir`, which may hold other builds' stages, too.
+        hashes: The hash in the folder's name of each of this build's stages, in order.
+    """
+
+    def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
+        self.path = path
+        self.hashes = dict(hashes or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the files itself.
+        return {"path": self.path, "hashes": self.hashes}
+
+    @classmethod
+    def of_record(cls, path: Path, stages: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Find the stages that made a model, as its record lists them."""
+        return cls(path, {name: stage["hash"] for name, stage in stages.items()})
+
+    @property
+    def last(self) -> str:
+        """The last of the stages so far."""
+        return next(reversed(self.hashes))
+
+    def folder(self, stage: str) -> Path:
+        """Name the folder of a complete stage."""
+        return stage_folder(self.path, stage, self.hashes[stage])
+
+    def missing(self) -> list[str]:
+        """Name the stages' folders that do not exist."""
+        folders = map(self.folder, self.hashes)
+        return [folder.name for folder in folders if not folder.is_dir()]
+
+    def figures(self, stage: str) -> Figures:
+        """Read the figures of a stage."""
+        figures: Figures = stage_record(self.folder(stage))["figures"]
+        return figures
+
+    def seconds(self, stage: str) -> float:
+        """Read the time of a stage in all its runs."""
+        return float(stage_record(self.folder(stage))["seconds"])
+
+    @property
+    def words(self) -> pa.Table:
+        """The vocabulary's words, the most frequent first: columns `text` and `count`, V rows."""
+        return read_table(self.folder("vocabulary") / WORDS_FILE)
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The student's tokenizer."""
+        return Tokenizer.from_file(str(self.folder("vocabulary") / TOKENIZER_FILE))
+
+    @functools.cached_property
+    def selected(self) -> Selected:
+        """The sentences that the teacher reads, S, held-out ones included."""
+        table = self._selected_table.combine_chunks()
+        words = table["words"].combine_chunks()
+        return Selected(
+            texts=table["text"].combine_chunks(),
+            lengths=table["length"].to_numpy(),
+            words=Ragged(words.flatten().to_numpy(), words.offsets.to_numpy().astype(np.int64)),
+        )
+
+    @functools.cached_property
+    def is_held_out(self) -> NDArray[np.bool_]:
+        """True for selected sentences that no stage learns from, [S]."""
+        held_out: NDArray[np.bool_] = self._selected_table["held_out"].to_numpy()
+        return held_out
+
+    @functools.cached_property
+    def for_words(self) -> NDArray[np.int64]:
+        """Numbers of the sentences that were selected for a word, ascending.
+
+        All that the teacher reads but held-out and further sentences, spans and passages.
+        """
+        return np.flatnonzero(self.selected.words.lengths)
+
+    @property
+    def _selected_table(self) -> pa.Table:
+        return read_table(self.folder("selection") / SELECTED_FILE)
+
+    @property
+    def sentence_vectors(self) -> NDArray[np.float16]:
+        """The teacher's vectors of the selected sentences, [S, d]."""
+        return read_sentence_vectors(self.folder("extraction"))
+
+    @property
+    def pca_file(self) -> Path:
+        """The fitted sentence PCA, for `SentencePCA.load`."""
+        return self.folder("pca") / PCA_FILE
+
+    def table(self, stage: str) -> NDArray[np.float32]:
+        """Read the word table that a stage made, [V, D]."""
+        return read_word_table(self.folder(stage))
+
+    def head(self, stage: str) -> Head | None:
+        """Read the head that a stage made, if it made one."""
+        return read_head(self.folder(stage))
+
+
+def write_student(folder: Path, table: NDArray[np.float32], head: Head | None = None) -> None:
+    """Leave a word table [V, D], and a head if there is one, in a stage's folder."""
+    if head:
+        write_arrays(folder / _HEAD_FILE, {"first": head.first, "second": head.second})
+    write_arrays(folder / _TABLE_FILE, {"table": table})
+
+
+def read_word_table(folder: Path) -> NDArray[np.float32]:
+    """Read the word table [V, D] that `write_student` left."""
+    table: NDArray[np.float32] = read_arrays(folder / _TABLE_FILE)["table"]
+    return table
+
+
+def read_head(folder: Path) -> Head | None:
+    """Read the head that `write_student` left, if it did."""
+    file = folder / _HEAD_FILE
+    return Head(**read_arrays(file)) if file.is_file() else None
+
+
+def read_sentence_vectors(folder: Path) -> NDArray[np.float16]:
+    """Map the teacher's sentence vectors [S, d] of a stage, complete or not, into memory."""
+    vectors: NDArray[np.float16] = np.load(folder / SENTENCE_VECTORS_FILE, mmap_mode="r")
+    return vectors
+
+
+@dataclass(frozen=True)
+class BuiltStage:
+    """A complete stage.
+
+    Attributes:
+        name: The stage.
+        folder: Its files.
+        figures: Its measurements.
+        seconds: Its time in all its runs.
+    """
+
+    name: str
+    folder: Path
+    figures: Figures
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built model.
+
+    Attributes:
+        output: The folder that SentenceTransformer() loads.
+        work: The stages' files.
+        stages: The stages, in order.
+        seconds: The time of this run, without that of stages that were complete before.
+    """
+
+    output: Path
+    work: WorkDirectory
+    stages: list[BuiltStage]
+    seconds: float = 0.0
+
+    def stage(self, name: str) -> BuiltStage:
+        """Find a stage by its name."""
+        return next(stage for stage in self.stages if stage.name == name)
 
 
 def describe(stage: str, figures: Mapping[str, Any]) -> str:

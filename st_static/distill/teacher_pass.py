@@ -20,8 +20,8 @@ from torch.nn import functional as F
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
 from st_static.distill.pieces import teacher_pieces
+from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher, TokenBatch
-from st_static.distill.work_directory import Selected
 from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import CONTINUATION, ENGLISH, WORD_BEGIN, Normalization, unknown_id
 

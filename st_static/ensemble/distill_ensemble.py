@@ -26,12 +26,14 @@ from st_static.distill.distillation import (
     training_device,
 )
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import Figures, require_disk, run_stage, stage_figures
-from st_static.distill.work_directory import (
+from st_static.distill.stages import (
+    Figures,
     read_head,
     read_word_table,
-    write_head,
-    write_word_table,
+    require_disk,
+    run_stage,
+    stage_record,
+    write_student,
 )
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.fused_ensemble import FusedEnsemble
@@ -139,7 +141,7 @@ def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) 
 
 def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures:
     """Write what a stage has trained as a model; its figures."""
-    figures = stage_figures(stage)
+    figures: Figures = stage_record(stage)["figures"]
     table = read_word_table(stage)
     head = read_head(stage)
     record = fused.record("distilled") | {"distillation": figures}
@@ -207,9 +209,7 @@ def _train(
         """Train the table, from the last checkpoint on, if there is one."""
         pca.save(folder / PCA_FILE)
         trained = distill(table, tokenizer, data, kept, config, folder / "checkpoints", seed)
-        write_word_table(folder, trained.table)
-        if trained.head:
-            write_head(folder, trained.head)
+        write_student(folder, trained.table, trained.head)
         agreement = TableAgreement(ids.take(kept), vectors[kept])
         agreements = [agreement(table), agreement(trained.table, trained.head)]
         return trained.figures | {"target_agreement": [round(a, 2) for a in agreements]}

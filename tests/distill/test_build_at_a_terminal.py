@@ -22,7 +22,7 @@ from st_static.distill import pipeline as recipe
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.pipeline import build
 from st_static.distill.report import report_table, rows_explained, size_on_disk
-from st_static.distill.work_directory import BuildResult, WorkDirectory
+from st_static.distill.stages import BuildResult, WorkDirectory
 from st_static.evaluate.benchmark import results_folder
 from st_static.evaluate.tasks import benchmark_tasks, choose_subsets
 from st_static.model.head import Head

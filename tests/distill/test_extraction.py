@@ -32,6 +32,7 @@ from st_static.distill.extraction import (
     sentence_work,
     summed,
 )
+from st_static.distill.stages import SENTENCE_VECTORS_FILE, Selected
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     TokensAlone,
@@ -42,7 +43,6 @@ from st_static.distill.teacher_pass import (
     sum_tokens,
     vectors_alone,
 )
-from st_static.distill.work_directory import SENTENCE_VECTORS_FILE, Selected
 from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of

@@ -29,7 +29,7 @@ from st_static.distill.config import BuildConfig, PairsConfig
 from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
-from st_static.distill.work_directory import BuildResult
+from st_static.distill.stages import BuildResult
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 

@@ -25,7 +25,7 @@ from terminals import run_at_a_terminal
 from st_static.distill.config import BuildConfig, SentencePCAConfig
 from st_static.distill.pipeline import build
 from st_static.distill.report import report_table
-from st_static.distill.work_directory import BuildResult
+from st_static.distill.stages import BuildResult
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.vectors import unit_rows
 

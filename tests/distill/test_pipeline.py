@@ -45,7 +45,7 @@ from st_static.distill.corpus import further_texts
 from st_static.distill.distillation import training_device
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.work_directory import BuildResult, WorkDirectory
+from st_static.distill.stages import BuildResult, WorkDirectory
 from st_static.files import read_json, write_json
 from st_static.model.tokenizer import are_continuations, build_tokenizer
 

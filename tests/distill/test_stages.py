@@ -18,8 +18,7 @@ from st_static.distill.stages import (
     locked,
     require_disk,
     run_stage,
-    stage_figures,
-    stage_seconds,
+    stage_record,
 )
 from st_static.files import (
     atomic,
@@ -62,8 +61,8 @@ def test_a_stage_leaves_its_files_its_key_and_its_figures(tmp_path: Path) -> Non
     assert names(tmp_path / "deep/work") == {folder.name}
     assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
     assert read_json(folder / "stage.json")["key"] == KEY
-    assert stage_figures(folder) == {"files": 3}
-    assert stage_seconds(folder) >= 0
+    assert stage_record(folder)["figures"] == {"files": 3}
+    assert stage_record(folder)["seconds"] >= 0
 
 
 def test_a_complete_stage_is_not_run_again(tmp_path: Path) -> None:
@@ -117,7 +116,7 @@ def test_the_time_of_all_runs_is_added_up(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             run(seconds, fails=True)
     run(4, fails=False)
-    assert stage_seconds(tmp_path / f"count-{digest(KEY)}") == 324
+    assert stage_record(tmp_path / f"count-{digest(KEY)}")["seconds"] == 324
 
 
 def test_of_a_killed_run_the_time_to_its_last_file_counts(
@@ -132,7 +131,7 @@ def test_of_a_killed_run_the_time_to_its_last_file_counts(
         os.utime(path, (1_000_000, 1_000_000))
     os.utime(partial / "0.json", (1_000_300, 1_000_300))
     folder = run_stage(tmp_path, "count", KEY, Count())
-    assert stage_seconds(folder) == 320
+    assert stage_record(folder)["seconds"] == 320
 
 
 def test_a_stage_ends_in_a_line_to_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,7 +174,7 @@ def test_what_a_killed_runs_workers_remove_meanwhile_is_no_error(
         require_disk(partial, 101, "The corpus")
     folder = run_stage(tmp_path, "count", KEY, Count())
     assert names(folder) == {"0.json", "1.json", "2.json", "blocks", "stage.json"}
-    assert stage_seconds(folder) > 20
+    assert stage_record(folder)["seconds"] > 20
 
 
 def test_a_temporary_file_that_is_renamed_before_it_is_removed_is_no_error(

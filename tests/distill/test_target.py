@@ -56,5 +56,5 @@ def test_the_mean_is_of_the_given_rows_alone_and_of_vectors_of_length_1() -> Non
 
 def test_a_mean_over_several_parts_is_that_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mean_direction(NARROW, ALL)
-    monkeypatch.setattr("st_static.distill.target._ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("st_static.distill.agreement._ROWS_AT_A_TIME", 7)
     assert mean_direction(NARROW, ALL) == pytest.approx(whole, abs=1e-6)

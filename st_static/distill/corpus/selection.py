@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus import further_texts
 from st_static.distill.corpus.further_texts import PassagePlan, draw_further
-from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import (
     Shards,
     Task,
@@ -35,8 +35,15 @@ from st_static.distill.corpus.shards import (
     write_parts,
 )
 from st_static.distill.engines import Engine
-from st_static.distill.stages import Figures, require_disk
-from st_static.distill.work_directory import SELECTED_FILE, WorkDirectory
+from st_static.distill.stages import (
+    SELECTED_FILE,
+    TEACHER_TOKENIZER_FILE,
+    TOKENIZER_FILE,
+    WORDS_FILE,
+    Figures,
+    WorkDirectory,
+    require_disk,
+)
 from st_static.files import read_table, write_table
 from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization, build_tokenizer, has_pieces
 from st_static.texts import arrow
@@ -74,14 +81,17 @@ def write_selection(
     Raises:
         ValueError: The corpus is too small, or the disk.
     """
-    shards = Shards(work.sentence_shards(), engine)
+    shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 
     counts, wanted = work.words["count"].to_numpy(), config.max_candidates
     # By shard, and by range.
     require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
     plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
-    files = FinderFiles(work.words_file, work.tokenizer_file, work.teacher_tokenizer_file)
+    vocabulary = work.folder("vocabulary")
+    files = FinderFiles(
+        *(vocabulary / name for name in (WORDS_FILE, TOKENIZER_FILE, TEACHER_TOKENIZER_FILE))
+    )
     bounds = word_ranges(counts, wanted)
     ranges = write_candidates(shards, folder, files, plan, bounds, wanted)
     n_candidates = sum(len(read_table(file)) for file in ranges)

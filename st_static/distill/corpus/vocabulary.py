@@ -17,8 +17,7 @@ from tokenizers import Tokenizer
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
 from st_static.distill.engines import Engine, map_shards
-from st_static.distill.stages import Figures
-from st_static.distill.work_directory import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE
+from st_static.distill.stages import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE, Figures
 from st_static.files import read_table, write_table
 from st_static.model.tokenizer import (
     CONTINUATION,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.work_directory import WorkDirectory
+from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder

@@ -8,8 +8,7 @@ from typing import Any
 from st_static.card.facts import CardFacts, teacher_of
 from st_static.cluster.processes import n_processors
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import digest
-from st_static.distill.work_directory import WorkDirectory
+from st_static.distill.stages import WorkDirectory, digest
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement

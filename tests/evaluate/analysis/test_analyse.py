@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 from st_static.cli import main
 from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.pipeline import build
-from st_static.distill.work_directory import write_head
+from st_static.distill.stages import read_word_table, write_student
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.analyse import (
@@ -219,7 +219,8 @@ def with_head(folder, tmp_path_factory):
     [stage] = work.glob("distillation-*")
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(6, 8)), rng.normal(size=(8, 6))
-    write_head(stage, Head(first.astype(np.float32), second.astype(np.float32)))
+    head = Head(first.astype(np.float32), second.astype(np.float32))
+    write_student(stage, read_word_table(stage), head)
     return BuiltModel(folder / "model", work)
 
 

@@ -10,7 +10,7 @@ import pytest
 from card_results import as_if_idle, facts_of, with_recipe, write_result
 
 from st_static.card.render import name_languages, render
-from st_static.distill.work_directory import WorkDirectory
+from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.scores import counted_parts, read_published, read_results
 from st_static.examples import examples_for
