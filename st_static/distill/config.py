@@ -407,16 +407,7 @@ class DistillationConfig:
 
 
 def check_batch_size(batch_size: int, found: int, kind: str) -> None:
-    """Check that texts fill a batch of the distillation.
-
-    Args:
-        batch_size: The recipe's size of a batch.
-        found: Number of texts.
-        kind: Their name in the message.
-
-    Raises:
-        ValueError: They do not.
-    """
+    """Raise a ValueError unless the texts found, of a kind that it names, fill a batch."""
     require(
         found >= batch_size,
         f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "

@@ -73,9 +73,8 @@ class SparseTrainer(_TrainerWithoutCard):
     """A SentenceTransformerTrainer with sparse gradients: a step touches the rows of its batch.
 
     It turns on sparse gradients in the model's embeddings, and leaves them on. It takes
-    `torch.optim.SparseAdam` unless another optimizer is given, and leaves out the gradient norm,
-    which PyTorch cannot compute of sparse gradients; nor can it clip them, so `max_grad_norm` must
-    be 0.
+    `torch.optim.SparseAdam` unless another optimizer is given. PyTorch can neither compute the norm
+    of sparse gradients nor clip them: the norm is left out, and `max_grad_norm` must be 0.
 
     Raises:
         ValueError: `max_grad_norm` is not 0.
@@ -288,14 +287,13 @@ def distill(
         data: All sentences.
         held_out: Numbers of the sentences that are kept for the held-out loss, [H].
         config: Steps, batches, learning rate and so on.
-        folder: Where checkpoints go; from one that is there, training goes on.
+        folder: The checkpoints; from one that is there, training goes on.
         seed: Seed of clusters and order.
         train: Numbers of the sentences to train on, ascending; None is all that are not held out.
-        measure: With it, the figures have the teacher agreement at each step at which the held-out
-            loss was measured.
+        measure: Adds to the figures the teacher agreement at each held-out loss.
 
     Raises:
-        ValueError: There are fewer sentences than in one batch, or the device is not here.
+        ValueError: There are fewer sentences than in one batch, or this machine lacks the device.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -35,19 +35,19 @@ class SimilarityDistillationLoss(nn.Module):
 
         loss = -(1/K) sum_i sum_{j != i} q_ij log p_ij
 
-    That is the paper's loss. It compares the similarities of one text with each other only, and
-    leaves free how large they all are, and what else of the teacher's space a student keeps. Three
-    further terms can be added, with K texts in a batch and u_i the student's vectors at length 1:
+    That is the paper's loss. It compares only the similarities of one text with each other, and
+    fixes neither their size nor the rest of the teacher's space. Three further terms can be added,
+    with K texts in a batch and u_i the student's vectors at length 1:
 
     - `cosines` times the mean over i != j of (s_ij - t_ij)^2: cosines as large as the teacher's;
     - `spread` times |(1/K) sum_i u_i|^2: vectors in all directions, which linear classifiers need;
-    - `estimate` times the mean of 1 - cos(W u_i, what the student follows), by default the
-      teacher's vector, where a `TeacherEstimate` behind the student learns the linear map W.
+    - `estimate` times the mean of 1 - cos(W u_i, target), where the target is by default the
+      teacher's vector, and a `TeacherEstimate` behind the student learns the linear map W.
 
-    And a share `words` of what the student follows can be its own words: the teacher's vector then
-    has the plain mean of the student's word vectors beside it, each of these at length 1, so that
-    t_ij is (1 - words) times the teacher's cosine, plus words times that of the means. A teacher
-    passes over words such as "wish" or "had", by which a classifier can tell texts.
+    A share `words` of the target can be the student's own words: the teacher's vector then has the
+    plain mean of the student's word vectors beside it, each of these at length 1, so that t_ij is
+    (1 - words) times the teacher's cosine, plus words times that of the means. A teacher passes
+    over words such as "wish" or "had", by which a classifier can tell texts.
 
     Args:
         model: The student.
@@ -55,7 +55,7 @@ class SimilarityDistillationLoss(nn.Module):
         cosines: Weight of the first further term.
         spread: Weight of the second.
         estimate: Weight of the third; if not 0, the student ends with a `TeacherEstimate`.
-        words: Share of the student's own words in what it follows, 0 to less than 1; if not 0, its
+        words: Share of the student's own words in the target, 0 to less than 1; if not 0, its
             first module is a `StaticWordEmbedding`.
 
     Requirements:
@@ -136,52 +136,26 @@ class SimilarityDistillationLoss(nn.Module):
             )
         features = self.model(columns[0])
         student = features["sentence_embedding"]
-        check_teacher_vectors(labels, len(student))
+        _check_teacher_vectors(labels, len(student))
         if not bool(torch.isfinite(student).all()):
             raise ValueError(
                 "The student's vectors are not finite: the training has diverged. Lower the "
                 "learning rate, or check the word table that it starts from."
             )
-        teacher = labels.to(student.dtype)
-        target = self._with_words(teacher, features)
+        target = labels.to(student.dtype)
+        if self.words:
+            words = self._word_table().plain_means(features)
+            parts = (self.words, words), (1 - self.words, target)
+            scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
+            target = torch.cat(scaled, dim=1)  # [K, D + d]
         loss = similarity_cross_entropy(student, target, self.temperature)
-        for term in self._further_terms(student, target, features.get(TEACHER_ESTIMATE)):
-            loss = loss + term
-        return loss
-
-    def _word_table(self) -> StaticWordEmbedding:
-        """The student's first module.
-
-        Raises:
-            ValueError: It is of another kind, which has no words.
-        """
-        module = next(iter(self.model.children()), None)
-        if not isinstance(module, StaticWordEmbedding):
-            raise ValueError(
-                "The share words needs a student that begins with a StaticWordEmbedding, but this "
-                f"one begins with a {type(module).__name__}. Load its first module as one, or set "
-                "words to 0."
-            )
-        return module
-
-    def _with_words(self, teacher: Tensor, features: dict[str, Tensor]) -> Tensor:
-        """Vectors whose cosines the student follows, [K, d], or [K, D + d] with the words."""
-        if not self.words:
-            return teacher
-        words = self._word_table().plain_means(features)
-        parts = (self.words, words), (1 - self.words, teacher)
-        return torch.cat([share**0.5 * F.normalize(part, dim=1) for share, part in parts], dim=1)
-
-    def _further_terms(
-        self, student: Tensor, target: Tensor, estimate: Tensor | None
-    ) -> Iterator[Tensor]:
-        """The terms that have a weight, times this weight."""
         if weight := self.weights["cosines"]:
             difference = _similarities(student, 1.0) - _similarities(target, 1.0)
-            yield weight * difference.square().mean()
+            loss = loss + weight * difference.square().mean()
         if weight := self.weights["spread"]:
-            yield weight * F.normalize(student, dim=1).mean(dim=0).square().sum()
+            loss = loss + weight * F.normalize(student, dim=1).mean(dim=0).square().sum()
         if weight := self.weights["estimate"]:
+            estimate = features.get(TEACHER_ESTIMATE)
             if estimate is None:
                 raise ValueError(
                     "The weight estimate needs a student that ends with a TeacherEstimate. Add "
@@ -195,11 +169,21 @@ class SimilarityDistillationLoss(nn.Module):
                     f"vectors{' and of the words beside them' if self.words else ''}, but it has "
                     f"{width}."
                 )
-            followed = target[:, :width]
-            yield weight * (1 - F.cosine_similarity(estimate, followed)).mean()
+            loss = loss + weight * (1 - F.cosine_similarity(estimate, target[:, :width])).mean()
+        return loss
+
+    def _word_table(self) -> StaticWordEmbedding:
+        module = next(iter(self.model.children()), None)
+        if not isinstance(module, StaticWordEmbedding):
+            raise ValueError(
+                "The share words needs a student that begins with a StaticWordEmbedding, but this "
+                f"one begins with a {type(module).__name__}. Load its first module as one, or set "
+                "words to 0."
+            )
+        return module
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What the model card says about the loss."""
+        """Describe the loss in a model card."""
         weights = self.weights | {"words": self.words}
         return {"temperature": self.temperature} | {k: v for k, v in weights.items() if v}
 
@@ -210,7 +194,7 @@ class SimilarityDistillationLoss(nn.Module):
 
 
 def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """The loss on vectors.
+    """Compute the paper's loss on vectors.
 
     Args:
         student: The student's sentence vectors, [K, D].
@@ -230,7 +214,7 @@ def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: floa
 
 
 def _similarities(vectors: Tensor, temperature: float) -> Tensor:
-    """Cosine similarities of each row with the others, divided by τ, [K, K - 1]."""
+    """Compute the cosines of each row with the others, divided by τ, [K, K - 1]."""
     # A vector of zeros stays zero: such a text has the cosine 0 with all others.
     unit = F.normalize(vectors, dim=1)
     size = len(unit)
@@ -240,13 +224,8 @@ def _similarities(vectors: Tensor, temperature: float) -> Tensor:
     return scores.flatten()[:-1].view(size - 1, size + 1)[:, 1:].reshape(size, size - 1)
 
 
-def check_teacher_vectors(labels: Tensor | None, n_texts: int) -> None:
-    """Check the label column of a batch.
-
-    Raises:
-        ValueError: It is missing, of another shape than [n_texts, d], or not finite; or there
-            are fewer than two texts.
-    """
+def _check_teacher_vectors(labels: Tensor | None, n_texts: int) -> None:
+    """Check the label column of a batch: [n_texts, d], finite, and of two texts at least."""
     if not isinstance(labels, Tensor) or labels.ndim != 2 or len(labels) != n_texts:
         found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
         raise ValueError(

@@ -40,7 +40,7 @@ from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, min
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import check_sentences, reduce_table, resolve_components
-from st_static.distill.sources import check_devices, check_places
+from st_static.distill.sources import check_places
 from st_static.distill.stages import (
     BuildResult,
     BuiltStage,
@@ -129,7 +129,6 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
         "st-static build.",
     )
     check_places(config)
-    check_devices(config)
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):

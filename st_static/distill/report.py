@@ -30,24 +30,30 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 
     Args:
         result: The build.
-        questions: Answered by searching the corpus's sentences.
+        questions: Searched for among the corpus's sentences.
     """
     model = SentenceTransformer(whole_path(result.output), device="cpu")
-    sentences = corpus_sentences(result, _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES)
-    console = Console()
+    limit = _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES
+    sentences: list[str] = []
+    for shard in sentence_shards(result.work.folder("sentences")):
+        sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
     speeds = {
-        "FastEncoder": encoding_speed(FastEncoder.from_pretrained(result.output), sentences),
-        "sentence-transformers": encoding_speed(model, sentences),
+        "FastEncoder": _encoding_speed(FastEncoder.from_pretrained(result.output), sentences),
+        "sentence-transformers": _encoding_speed(model, sentences),
     }
+    console = Console()
     console.print(report_table(result, speeds))
     console.print(rows_explained(result), highlight=False, markup=False)
-    if questions:
-        nearest = f"\nThree nearest of {len(sentences):,} sentences of the corpus:"
-        console.print(nearest, highlight=False)
-        for question, answers in zip(questions, search(model, sentences, questions), strict=True):
-            console.print(f"\n{question}", style="bold", highlight=False, markup=False)
-            for score, sentence in answers:
-                console.print(f"  {score:.2f}  {sentence}", highlight=False, markup=False)
+    if not questions:
+        return
+    nearest = f"\nThree nearest of {len(sentences):,} sentences of the corpus:"
+    console.print(nearest, highlight=False)
+    corpus = model.encode(sentences, batch_size=1024, normalize_embeddings=True)
+    cosines = model.encode(list(questions), normalize_embeddings=True) @ corpus.T
+    for question, row in zip(questions, cosines, strict=True):
+        console.print(f"\n{question}", style="bold", highlight=False, markup=False)
+        for i in np.argsort(-row)[:3]:
+            console.print(f"  {row[i]:.2f}  {sentences[i]}", highlight=False, markup=False)
 
 
 def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
@@ -55,7 +61,7 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
 
     Args:
         result: The build.
-        speeds: Sentences per second, by the encoder that was measured.
+        speeds: Sentences per second of each encoder.
     """
     vocabulary = result.stage("vocabulary").figures
     table = Table(title=escape(f"Built {result.output}"))
@@ -118,39 +124,14 @@ def rows_explained(result: BuildResult) -> str:
 
 
 def size_on_disk(model: Path) -> int:
-    """Bytes of the files that a build writes; a card and other files beside them do not count."""
+    """Count the bytes of the files that a build writes, without a card and others beside them."""
     return sum(file.stat().st_size for file in ModelFolder(model).own_files)
 
 
-def corpus_sentences(result: BuildResult, limit: int) -> list[str]:
-    """The first sentences of the corpus, at most `limit`."""
-    sentences: list[str] = []
-    for shard in sentence_shards(result.work.folder("sentences")):
-        sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
-    return sentences
-
-
-def encoding_speed(model: FastEncoder | SentenceTransformer, sentences: Sequence[str]) -> float:
+def _encoding_speed(model: FastEncoder | SentenceTransformer, sentences: list[str]) -> float:
     """Measure sentences per second, nearly all of them new to the encoder."""
-    texts = list(sentences[:_SPEED_SENTENCES])
+    texts = sentences[:_SPEED_SENTENCES]
     model.encode(texts[:256])
     start = time.perf_counter()
     model.encode(texts, batch_size=1024)
     return len(texts) / (time.perf_counter() - start)
-
-
-def search(
-    model: SentenceTransformer, sentences: Sequence[str], questions: Sequence[str], top: int = 3
-) -> list[list[tuple[float, str]]]:
-    """Find the sentences that are nearest to each question.
-
-    Returns:
-        For each question, its `top` best (cosine, sentence), the best first.
-    """
-    corpus = model.encode(list(sentences), batch_size=1024, normalize_embeddings=True)
-    scores = model.encode(list(questions), normalize_embeddings=True) @ corpus.T
-    best = np.argsort(-scores, axis=1)[:, :top]
-    return [
-        [(float(row[i]), sentences[i]) for i in order]
-        for row, order in zip(scores, best, strict=True)
-    ]

@@ -1,4 +1,4 @@
-"""The places, the text and the teacher that a recipe names: checked before torch is loaded."""
+"""Checks of the places, the text and the teacher that a recipe names, before torch is loaded."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ _WEIGHTS_FILE = "model.safetensors"
 
 
 def check_places(config: BuildConfig) -> None:
-    """Check that the model and the stages can be written where the recipe says.
+    """Check the folders and the devices that a recipe names.
 
     Raises:
-        ValueError: A place is a file or write-protected, or holds something else.
+        ValueError: A folder is a file or write-protected, or holds something else; or this machine
+            lacks a device.
     """
     output = Path(config.output)
     check_output(output)
     check_onnx(present(output), config.export.onnx)
     check_work_dir(config.work_dir)
+    check_device("distillation.device", config.distillation.device)
+    if config.engine == "processes":  # the nodes of a cluster have their own
+        check_device("teacher.device", config.teacher.device)
 
 
 def check_work_dir(work_dir: str) -> None:
@@ -45,26 +49,15 @@ def check_work_dir(work_dir: str) -> None:
     check_folder(Path(work_dir), f"The work directory {work_dir}")
 
 
-def check_devices(config: BuildConfig) -> None:
-    """Check that the devices that a recipe names are here; those of a cluster are elsewhere.
-
-    Raises:
-        ValueError: One is not.
-    """
-    check_device("distillation.device", config.distillation.device)
-    if config.engine == "processes":
-        check_device("teacher.device", config.teacher.device)
-
-
 def check_device(option: str, device: str | None) -> None:
-    """Check that a device is here, if one is named that need not be.
+    """Check that this machine has a device.
 
     Args:
-        option: What names it, for the message.
-        device: Its kind, perhaps with a number, as in `cuda:1`.
+        option: The option that names it, for the message.
+        device: The kind of device, perhaps with a number, as in `cuda:1`; None for any.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It does not.
     """
     if device in (None, "cpu"):
         return
@@ -80,24 +73,21 @@ def check_device(option: str, device: str | None) -> None:
 
 
 def require_sources(config: BuildConfig) -> None:
-    """Make sure that text and teacher can be had.
-
-    A dataset is asked for by the build, which knows whether it will read it.
+    """Check that text, pairs and teacher can be had, but for datasets: the build may need none.
 
     Raises:
-        ValueError: One of them cannot be had, or a device is not here.
+        ValueError: One of them cannot be had.
     """
-    check_devices(config)
     Corpus(config.corpus).require_text()
     pair_files(config.pairs)
     require_teacher(config.teacher)
 
 
 def require_teacher(config: TeacherConfig) -> Path | None:
-    """Make sure that a teacher can be had.
+    """Check that a teacher can be had.
 
     Returns:
-        Its copy in the Hub's cache if the Hub is not to be asked for it; else None.
+        Its copy in the Hub's cache, if this is used without asking the Hub; else None.
 
     Raises:
         ValueError: It cannot be had, is no model, or has other weights than the recipe expects.

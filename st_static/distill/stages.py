@@ -68,11 +68,6 @@ def digest(key: Any) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def stage_folder(work_dir: Path, name: str, key_hash: str) -> Path:
-    """Name the folder of a complete stage; `key_hash` is the digest of its key."""
-    return work_dir / f"{name}-{key_hash}"
-
-
 def run_stage(
     work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
 ) -> Path:
@@ -88,7 +83,7 @@ def run_stage(
     Returns:
         The stage's folder.
     """
-    folder = stage_folder(work_dir, name, digest(key))
+    folder = work_dir / f"{name}-{digest(key)}"
     if folder.is_dir():
         logger.info("%s: complete in %s", name, folder)
         return folder
@@ -145,12 +140,12 @@ def locked(work_dir: Path) -> Iterator[None]:
     """Keep other builds out of a work directory; the lock ends with the process.
 
     Raises:
-        ValueError: Another build is at work there, or it cannot be written.
+        ValueError: Another build is at work there, or the folder cannot be written.
     """
     lock = FileLock(work_dir / ".lock")
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
             f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
@@ -160,10 +155,8 @@ def locked(work_dir: Path) -> Iterator[None]:
             f"The work directory {work_dir} cannot be written ({error.strerror or error}): set "
             "another work_dir."
         ) from error
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def stage_record(folder: Path) -> dict[str, Any]:
@@ -249,7 +242,7 @@ class WorkDirectory:
 
     def folder(self, stage: str) -> Path:
         """Name the folder of a complete stage."""
-        return stage_folder(self.path, stage, self.hashes[stage])
+        return self.path / f"{stage}-{self.hashes[stage]}"
 
     def missing(self) -> list[str]:
         """Name the stages' folders that do not exist."""
@@ -350,14 +343,7 @@ def read_sentence_vectors(folder: Path) -> NDArray[np.float16]:
 
 @dataclass(frozen=True)
 class BuiltStage:
-    """A complete stage.
-
-    Attributes:
-        name: The stage.
-        folder: Its files.
-        figures: Its measurements.
-        seconds: Its time in all its runs.
-    """
+    """A complete stage: its folder, its measurements, and its time in all runs."""
 
     name: str
     folder: Path
