@@ -27,7 +27,6 @@ from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import warn_of_other_language, warn_without_rules
 from st_static.distill.corpus.vocabulary import write_vocabulary
 from st_static.distill.distillation import (
-    Distilled,
     TrainingData,
     check_sizes,
     distill,
@@ -259,7 +258,8 @@ class _Build:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
         with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
             table[self._has_no_vector] = 0
-            return self._write(folder, table, read_sentence_vectors(folder)) | figures
+            vectors = read_sentence_vectors(folder)
+            return self._write(folder, table, vectors=vectors) | figures
 
     def _pca(self, folder: Path) -> Figures:
         """The sentence PCA reduces the table (section 2.2)."""
@@ -267,7 +267,7 @@ class _Build:
         reduced, figures = reduce_table(
             folder, table, self._ids, self.work.for_words, config.pca, config.seed
         )
-        return self._write(folder, reduced, self.work.sentence_vectors) | figures
+        return self._write(folder, reduced) | figures
 
     def _distillation(self, folder: Path) -> Figures:
         """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3)."""
@@ -288,7 +288,7 @@ class _Build:
             measure,
         )
         figures = {"centered": data.target.is_centered, "train_sentences": len(sentences.train)}
-        return self._write_distilled(folder, distilled) | figures
+        return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
 
     def _pairs(self, folder: Path) -> Figures:
         """The table learns from pairs, in turns with more of the training before."""
@@ -297,7 +297,7 @@ class _Build:
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
         pairs = self.pairs or mined_pairs(folder, work, data.target, config.pairs, seed)
         device = training_device(config.distillation, self.teacher.model.device.type)
-        fine_tuned = fine_tune(
+        tuned = fine_tune(
             work.tokenizer,
             table,
             work.head(work.last),
@@ -309,21 +309,19 @@ class _Build:
             folder / "checkpoints",
             seed,
         )
-        return self._write_distilled(folder, fine_tuned) | {"mined": self.pairs is None}
-
-    def _write_distilled(self, folder: Path, distilled: Distilled) -> Figures:
-        table, head, figures = distilled
-        return self._write(folder, table, self.work.sentence_vectors, head) | figures
+        figures = {"mined": self.pairs is None}
+        return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
 
     def _write(
         self,
         folder: Path,
         table: NDArray[np.float32],
-        vectors: NDArray[np.float16],
         head: Head | None = None,
+        vectors: NDArray[np.float16] | None = None,
     ) -> Figures:
         """Leave a stage's table, and measure it against the teacher's vectors [S, d]."""
         write_student(folder, table, head)
+        vectors = self.work.sentence_vectors if vectors is None else vectors
         measure, is_centered = self._agreement(vectors)
         return {
             "teacher_agreement": round(measure(table, head), 2),
