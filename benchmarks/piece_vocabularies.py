@@ -31,6 +31,7 @@ from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.corpus.sentences import sentence_shards
+from st_static.distill.engines import BuildEngine, build_engine
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import BuildResult, Figures, locked
 from st_static.evaluate.models import load_model
@@ -81,9 +82,9 @@ FINDERS: dict[str, Find | None] = {"learnt": None, "teacher": teacher_pieces, "m
 class Build(_Build):
     """A build with pieces from elsewhere."""
 
-    def __init__(self, config: BuildConfig, name: str) -> None:
+    def __init__(self, config: BuildConfig, engine: BuildEngine, name: str) -> None:
         output = str(Path(config.output).with_name(f"{Path(config.output).name}-{name}"))
-        super().__init__(replace(config, output=output))
+        super().__init__(replace(config, output=output), engine)
         self.name, self.find = name, FINDERS[name]
 
     def _vocabulary_key(self) -> dict[str, object]:
@@ -116,9 +117,10 @@ def main() -> None:
     columns = ["vocabulary", "rows", "before distillation", "agreement", *arguments.tasks]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     for name in arguments.vocabularies:
-        run = Build(config, name)
-        with locked(run.work.path):
-            run.run()
+        with build_engine(config) as engine:
+            run = Build(config, engine, name)
+            with locked(run.work.path):
+                run.run()
         result = BuildResult(run.output, run.work, run.stages)
         rows = result.stage("vocabulary").figures["tokens"]
         agreement = [
