@@ -153,6 +153,8 @@ def _encode_file(options: argparse.Namespace) -> int:
         raise ValueError(f"The input {options.input} does not exist: name a file.")
     input_format = input_format_of(options.input, options.input_format)
     if options.output:
+        if options.input and options.output.exists() and options.input.samefile(options.output):
+            raise ValueError(f"{options.output} is the input: it would be overwritten.")
         check_target(options.output)
     output_format = output_format_of(options.output, options.output_format)
     _check_file_options(options, input_format, output_format)
@@ -200,9 +202,6 @@ def _check_file_options(
         )
     if not options.input and sys.stdin is None:
         raise ValueError("Standard input is closed: give --input.")
-    is_there = options.input and options.output and options.output.exists()
-    if is_there and options.input.samefile(options.output):
-        raise ValueError(f"{options.output} is the input: it would be overwritten.")
 
     if options.output is None and sys.stdout is None:
         raise ValueError("Standard output is closed: give --output.")
