@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
 
 PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
-"""What a card is made with, beyond the base."""
+"""Packages that make a card, beyond the base install."""
 
 
 def _parser() -> CommandParser:

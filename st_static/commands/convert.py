@@ -62,7 +62,8 @@ def run(arguments: Sequence[str]) -> int:
     options = _parser().read(arguments)
     if options.teacher is not None:
         check_repo_id(options.teacher)
-    check_language(options.language, "--language")
+    if options.language:
+        check_language(options.language, "--language")
     if options.license is not None:
         from st_static.card.render import licence_fields
         from st_static.publish.checks.card import check_licence

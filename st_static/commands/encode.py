@@ -84,16 +84,16 @@ def _parser() -> CommandParser:
         "--on_error",
         choices=("fail", "null", "skip"),
         default="fail",
-        help="What becomes of a row that cannot be read: fail, the default, stops at it, null "
-        "writes zeros (in Parquet null), skip leaves it out; null and skip count such rows.",
+        help="Rows that cannot be read: fail, the default, stops at the first; null writes zeros "
+        "(in Parquet null), skip leaves them out, and both count them.",
     )
     add(
         "--unknown",
         choices=("zero", "null", "skip", "error"),
         default="zero",
-        help="What becomes of a text without any word that the model knows: zero, the default, "
-        "writes zeros, null writes null (in Parquet), skip leaves its row out, error stops at it; "
-        "zero, null and skip count such texts.",
+        help="Texts without any word that the model knows: zero, the default, writes zeros, null "
+        "writes null (in Parquet), skip leaves their rows out, and all three count them; error "
+        "stops at the first.",
     )
     add(
         "--engine",

@@ -103,6 +103,8 @@ def evaluate(evaluation: Evaluation) -> int:
     if evaluation.tasks:  # a benchmark has chosen its subsets
         _choose_subsets(tasks, evaluation)
     # Torch takes seconds to load: not before the arguments are known to be good.
+    from tqdm import tqdm
+
     from st_static.evaluate.benchmark import run_tasks
 
     # mteb warns of what it does not know of local models; none of it changes a score.
@@ -113,9 +115,16 @@ def evaluate(evaluation: Evaluation) -> int:
     finished: list[str] = []
 
     def on_task(outcome: TaskOutcome) -> None:
-        """Print a task's score, and remember whether it had been finished before."""
-        _print_task(outcome)
-        finished.extend([] if outcome.is_new else [outcome.task])
+        """Print a task's score, or why it failed, without breaking the bar of all tasks."""
+        if not outcome.is_new:
+            finished.append(outcome.task)
+        if outcome.failure is not None:
+            reason = " ".join(outcome.failure.split())
+            tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
+            return
+        mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
+        tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
+        sys.stdout.flush()
 
     model = load_model(evaluation.model, evaluation.trust_remote_code)
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
@@ -160,16 +169,3 @@ def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:
     if without:
         all_run = f"No subset of {without} is in the model's {', '.join(languages)}: all are run."
         print(all_run, file=sys.stderr)
-
-
-def _print_task(outcome: TaskOutcome) -> None:
-    """Print a task's score, or why it failed, without breaking the bar of all tasks."""
-    from tqdm import tqdm
-
-    if outcome.failure is not None:
-        reason = " ".join(outcome.failure.split())
-        tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
-        return
-    mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
-    tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
-    sys.stdout.flush()

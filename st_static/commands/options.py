@@ -1,4 +1,4 @@
-"""What all commands share: their options, errors of a command line, and the terminal."""
+"""Shared by all commands: their options, errors of a command line, and the terminal."""
 
 from __future__ import annotations
 
