@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from st_static.cli import run_command
+from st_static.cli import require_utf8, run_command
 from st_static.commands import build
-from st_static.commands.terminal import require_utf8
 
 QUICKSTART = str(Path(__file__).with_name("quickstart.yaml"))
 

@@ -1,4 +1,4 @@
-"""The command `st-static`: which commands there are, and how their errors are told."""
+"""The command `st-static`: its commands, their errors, and signals that end them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 from st_static import __version__
-from st_static.commands.options import nearest
-from st_static.commands.signals import EndedBySignal, unwound_by_signals
-from st_static.commands.terminal import drop_stdout, require_utf8
+from st_static.commands.options import drop_stdout, nearest
 from st_static.dependencies import extra_of, needed_by
 from st_static.tokens.panics import is_panic, panic_told
 
@@ -36,21 +38,9 @@ COMMANDS = {
 """Each command's purpose; its module in `commands` has its name, and is imported when it runs."""
 
 
-def _help() -> str:
-    """What the bare command says: a line for each command."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items()]
-    return "\n".join(
-        [
-            DESCRIPTION,
-            "",
-            "usage: st-static COMMAND ...",
-            "",
-            *lines,
-            "",
-            "st-static COMMAND --help lists a command's options; st-static --version, the version.",
-        ]
-    )
+# Seconds in which further signals are ignored: a terminal that closes sends several, and another
+# would stop the cleaning up.
+_PAUSE = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # it was closed
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
     if not arguments or arguments[0] in ("-h", "--help"):
-        return run_command(_say, [_help()])
+        width = max(map(len, COMMANDS))
+        commands = [f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items()]
+        more = (
+            "st-static COMMAND --help lists a command's options; st-static --version, the version."
+        )
+        head = [DESCRIPTION, "", "usage: st-static COMMAND ...", ""]
+        return run_command(_say, [*head, *commands, "", more])
     if arguments[0] == "--version":
         return run_command(_say, [f"st-static {__version__}"])
     if arguments[0] not in COMMANDS:
-        expected = ", ".join(COMMANDS)
-        hint = nearest(arguments[0], COMMANDS)
-        print(
-            f"Error: There is no command {arguments[0]!r}.{hint} Expected one of {expected}.",
-            file=sys.stderr,
-        )
+        unknown = f"There is no command {arguments[0]!r}.{nearest(arguments[0], COMMANDS)}"
+        print(f"Error: {unknown} Expected one of {', '.join(COMMANDS)}.", file=sys.stderr)
         return 2
     return run_command(functools.partial(_run, arguments[0]), arguments[1:])
 
@@ -88,6 +80,17 @@ def _say(lines: Sequence[str]) -> int:
     return 0
 
 
+def require_utf8() -> None:
+    """Start the program again in Python's UTF-8 mode where Python takes all text for ASCII.
+
+    That is so with LC_ALL=C and PYTHONUTF8=0: an argument "Größe" is then no text that libraries
+    take, neither as it is nor as the name of a file.
+    """
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get("PYTHONUTF8") != "1":
+        program = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, program, {**os.environ, "PYTHONUTF8": "1"})
+
+
 def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command, turning errors that the user can mend into one line and exit status 1."""
     # Else Python looks for garbage in all that is loaded before it ends: two seconds with mteb.
@@ -96,9 +99,9 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         # A terminal that cannot write a language shows its characters as Python spells them.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with unwound_by_signals():
+        with _unwound_by_signals():
             return command(arguments)
-    except EndedBySignal as ended:
+    except _EndedBySignal as ended:
         with contextlib.suppress(OSError):  # of a terminal that is gone
             print(f"Ended by {ended.name}.", file=sys.stderr)
         raise
@@ -116,6 +119,44 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
             raise
         print("Error:", panic_told(error), file=sys.stderr)
         return 1
+
+
+class _EndedBySignal(SystemExit):
+    """A signal has ended the command; its exit status is the one that shells report for it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
+@contextlib.contextmanager
+def _unwound_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as an exception does, so that all of it is cleaned up.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays so. One that comes some seconds later
+    ends the block, too: the exception of the first is lost if a finalizer raised it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others cannot handle signals
+        yield
+        return
+    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    ended_at = -_PAUSE
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal ended_at
+        if time.monotonic() - ended_at >= _PAUSE:
+            ended_at = time.monotonic()
+            raise _EndedBySignal(number)
+
+    for number in handled:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

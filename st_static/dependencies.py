@@ -16,9 +16,7 @@ from typing import Any
 MODULES_WITH_EXTRAS = {
     "st_static.cluster.ray_cluster": "cluster",
     "st_static.cluster.ray_connection": "cluster",
-    "st_static.commands.explain_tables": "publish",
     "st_static.commands.build": "build",
-    "st_static.commands.publication": "build",
     "st_static.commands.recipe": "build",
     "st_static.distill": "build",
     "st_static.encode.accelerate": "build",

@@ -310,7 +310,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_librarys_warning_comes_once() -> None:
     """huggingface_hub writes to stderr itself, and so would our handler."""
     code = (
-        "from st_static.commands.terminal import log_to_terminal; log_to_terminal(); "
+        "from st_static.commands.options import log_to_terminal; log_to_terminal(); "
         "import huggingface_hub.utils, logging; "
         "logging.getLogger('huggingface_hub.utils').warning('retrying'); "
         "logging.getLogger('st_static.x').info('ours')"

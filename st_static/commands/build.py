@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from st_static.commands.next_steps import next_steps
+from st_static.commands import card, evaluate, publish
 from st_static.commands.options import (
     CommandParser,
     UsageError,
+    hide_bars_of_libraries,
+    log_to_terminal,
     options_in,
     refusing,
     with_underscores,
 )
-from st_static.commands.publication import BENCHMARK, Publication
-from st_static.commands.recipe import (
-    add_recipe,
-    checked_keys,
-    hints_of,
-    make_recipe,
-    read_recipe,
-    values_of,
-)
-from st_static.commands.terminal import hide_bars_of_libraries, log_to_terminal
-from st_static.dependencies import needed_by
+from st_static.commands.recipe import add_recipe, checked_keys, hints_of, make_recipe, read_recipe
+from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
+from st_static.examples import usage_in
+from st_static.hub import require_hub
 from st_static.languages import recorded_languages
+from st_static.publish.card.benchmarks import ENGLISH, benchmark_of, options_to_score
 from st_static.texts.columns import is_broken
+
+if TYPE_CHECKING:
+    from st_static.publish.card.inputs import CardInputs
+
+BENCHMARK = "MTEB(eng, v2)"  # of English; it has fewer tasks than v1
 
 Recipe = BuildConfig | EnsembleConfig
 
@@ -77,27 +81,31 @@ def _parse(
         arguments.insert(0, "--config")
     elif default_recipe and "--config" not in options_in(arguments):
         arguments[:0] = ["--config", default_recipe]
+    # The recipes are read first: their keys tell which options there are.
+    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    named.add_argument("--config", nargs="?", action="append", default=[])
     with refusing("st-static build"):
         for argument in filter(is_broken, arguments):
             raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
-        files = {file: read_recipe(file) for file in values_of("--config", arguments)}
-        keys = {key for values in files.values() for key in values}
-        is_ensemble = "members" in keys or "--members" in options_in(arguments)
+        named_files = filter(None, named.parse_known_args(arguments)[0].config)
+        files = {file: read_recipe(file) for file in named_files}
+        is_ensemble = any("members" in values for values in files.values())
+        is_ensemble = is_ensemble or "--members" in options_in(arguments)
         kind = EnsembleConfig if is_ensemble else BuildConfig
         options = vars(_parser(kind).read(arguments))
-        recipes = [checked_keys(values, kind, file) for file, values in files.items()]
+        recipes = {file: checked_keys(values, kind, file) for file, values in files.items()}
         given = {key: value for key, value in options.items() if key in hints_of(kind)}
         values: dict[str, Any] = {}
         places: dict[str, str] = {}
-        for file, found in zip(files, recipes, strict=True):
+        for file, found in recipes.items():
             values |= found
             places |= {key: f"{file}, {key}" for key in found}
         values |= given
         places |= {key: f"--{key}" for key in given}
         config: Recipe = make_recipe(kind, values, places)
     if recipes:
-        later = {key for recipe in recipes[1:] for key in recipe}
-        config = without_false_facts(config, recipes[0], later | set(given))
+        first, *others = recipes.values()
+        config = without_false_facts(config, first, set(given).union(*others))
     if options["print_config"]:  # as it is built, not as it stands in file and options
         print(yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True), end="")
         raise SystemExit(0)
@@ -108,7 +116,6 @@ def _parse(
 
 
 def _parser(recipe: type[Recipe]) -> CommandParser:
-    """The parser of `build`: a recipe, an option for every value in it, and those to publish."""
     parser = CommandParser(
         prog="st-static build",
         usage="%(prog)s [RECIPE] [--OPTION VALUE ...]",
@@ -178,25 +185,44 @@ def _build(config: BuildConfig) -> None:
     # Torch takes seconds to load: not before what the recipe names is known to be there.
     check_places(config)
     require_sources(config)
+    from st_static.card.render import marked
     from st_static.distill.pipeline import build
     from st_static.distill.report import print_report
-
-    print_report(build(config), config.questions)
-    output, languages = Path(config.output), recorded_languages(config.recipe())
-    print(f"\n{next_steps(output, Path(config.work_dir), languages)}")
-    _tell_of_an_older_card(output)
-
-
-def _tell_of_an_older_card(model: Path) -> None:
-    """Say so where the card beside a model was written for what was there before."""
-    from st_static.card.render import marked
     from st_static.model.model_folder import ModelFolder
     from st_static.model.modules import CARD_FILE
 
-    card = model / CARD_FILE
-    known = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
-    if known is not None and known != ModelFolder(model).fingerprint:
-        print(f"{card} was written for an earlier build. Write it again; your notes stay.")
+    print_report(build(config), config.questions)
+    output = Path(config.output)
+    print(f"\n{next_steps(output, Path(config.work_dir), recorded_languages(config.recipe()))}")
+    old = output / CARD_FILE
+    build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
+    if build_of_card is not None and build_of_card != ModelFolder(output).fingerprint:
+        print(f"{old} was written for an earlier build. Write it again; your notes stay.")
+
+
+def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> str:
+    """Return the commands that one gives after a build, to be copied as they are.
+
+    Args:
+        output: The model.
+        work_dir: The recipe's work_dir.
+        languages: The model's, without script and region; none is English.
+    """
+    model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
+    results = shlex.quote(f"results/local__{output.resolve().name}")
+    # Where we have no sentence of the language, the user puts one in.
+    texts = json.dumps(usage_in(languages) or ("A TEXT", "ANOTHER TEXT"), ensure_ascii=False)
+    return "\n".join(
+        [
+            "Next, in Python:",
+            "  from sentence_transformers import SentenceTransformer",
+            f"  model = SentenceTransformer({str(output)!r})",
+            f"  embeddings = model.encode({texts})",
+            "On the command line:",
+            f"  st-static evaluate {model} {shlex.join(options_to_score(languages))}",
+            f"  st-static card {model} --results {results}/* --work_dir {work}",
+        ]
+    )
 
 
 def _build_ensemble(config: EnsembleConfig) -> None:
@@ -215,3 +241,84 @@ def _build_ensemble(config: EnsembleConfig) -> None:
     )
     for name, value in figures.items():
         print(f"{name}: {value}")
+
+
+# -- to the Hub ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Says where a model is published once it is built, and on what it is scored before.
+
+    Attributes:
+        repo_id: ORG/NAME.
+        tasks: Names of MTEB tasks; by default those of the benchmark of the recipe's languages.
+        data: Folder of local copies of the tasks' datasets.
+    """
+
+    repo_id: str
+    tasks: Sequence[str] | None = None
+    data: Path | None = None
+
+    def check(self, config: BuildConfig) -> None:
+        """Check, before hours of work, what would fail after them.
+
+        Raises:
+            ValueError: An extra or the token is missing, a task or a copy of its data is not there,
+                or the recipe does not say, or does not allow, what a card states.
+            OSError: The Hub cannot be reached.
+        """
+        with needed_by("This command", "publish"):
+            require_packages(*card.PACKAGES)
+        from st_static.publish.checks.card import check_licence, check_recipe
+        from st_static.publish.hub.publish import check_request, find_token
+
+        for problem in check_recipe(config.recipe()):
+            raise ValueError(problem)
+        license_id = config.export.license or "unknown"
+        if license_id == "other":
+            raise ValueError(
+                "export.license is other, whose terms are yours to write into the card: build, "
+                "write the card and its notes, then st-static publish."
+            )
+        for problem in check_licence({"license": license_id}):
+            raise ValueError(f"export.license: {problem}")
+        evaluate.check(self.evaluation(config))
+        check_request(self.repo_id)
+        find_token()
+        require_hub(self.repo_id)
+
+    def run(self, config: BuildConfig) -> int:
+        """Score the model that a recipe has built, write its card and publish it.
+
+        Returns:
+            The exit status: that of the first step that fails.
+        """
+        return (
+            evaluate.evaluate(self.evaluation(config))
+            or card.write(Path(config.output), self.card_inputs(config))
+            or publish.publish_folder(Path(config.output), self.repo_id)
+        )
+
+    def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
+        """Say what is scored."""
+        benchmark = None if self.tasks else _benchmark(config)
+        return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
+
+    def card_inputs(self, config: BuildConfig) -> CardInputs:
+        """Say what the card is made from."""
+        from st_static.evaluate.benchmark import results_folder
+        from st_static.publish.card.inputs import CardInputs
+
+        inputs = CardInputs(
+            results=[results_folder(config.output, is_local=self.data is not None)],
+            published=None,
+            work_dir=Path(config.work_dir),
+            hub_id=self.repo_id,
+        )
+        return inputs if self.tasks else replace(inputs, benchmark=_benchmark(config))
+
+
+def _benchmark(config: BuildConfig) -> str:
+    found = benchmark_of(recorded_languages(config.recipe()))
+    return BENCHMARK if found == ENGLISH else found

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.options import CommandParser
-from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.commands.options import CommandParser, hide_bars_of_libraries
 from st_static.dependencies import needed_by, require_packages
 from st_static.files import check_folder
-from st_static.hub import check_repo_id
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
 
 PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
-"""What a card is made with, beyond the base."""
+"""Packages that make a card, beyond the base install."""
 
 
 def _parser() -> CommandParser:
@@ -28,8 +26,9 @@ def _parser() -> CommandParser:
         description="Write a model's card with its figures: README.md in the model's folder. What "
         "stands between its markers stays.",
     )
-    parser.add_argument("model", type=Path, help="Folder of the model.")
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", type=Path, help="Folder of the model.")
+    add(
         "--results",
         nargs="+",
         type=Path,
@@ -37,43 +36,37 @@ def _parser() -> CommandParser:
         help="Folders of the model's results, results/MODEL/REVISION; only the card of an ensemble "
         "or of converted text vectors can be written without.",
     )
-    parser.add_argument(
-        "--peers", nargs="+", type=Path, default=[], help="Folders of other models' results."
-    )
-    parser.add_argument(
+    add("--peers", nargs="+", type=Path, default=[], help="Folders of other models' results.")
+    add(
         "--published",
         nargs="*",
         help="Models whose published scores stand beside them; the teacher's always do. By default "
         "a static model that has scores of the benchmark.",
     )
-    parser.add_argument(
+    add(
         "--benchmark",
         default="",
         help='Whose tasks are compared: by default that of the model\'s language, "MTEB(eng, v1)" '
         'or "JMTEB(v2)", say; of several languages "MTEB(Multilingual, v2)".',
     )
-    _add_options_of_place_and_speed(parser)
-    return parser
-
-
-def _add_options_of_place_and_speed(parser: CommandParser) -> None:
-    parser.add_argument(
+    add(
         "--peer_models",
         nargs="+",
         default=[],
         help="Models whose speed is measured beside this one's and the teacher's, as for evaluate.",
     )
-    parser.add_argument(
+    add(
         "--work_dir",
         type=Path,
         help="The recipe's work_dir, for build times and agreement by sentence length.",
     )
-    parser.add_argument("--hub_id", help="Where it will be published: ORG/NAME.")
-    parser.add_argument(
+    add("--hub_id", help="Where it will be published: ORG/NAME.")
+    add(
         "--cards",
         type=Path,
         help="Folder of all cards, if you keep one: gets a copy, and the facts it was made from.",
     )
+    return parser
 
 
 @needed_by("This command", "publish")
@@ -97,9 +90,18 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
         ValueError: Something that the card is made from is missing, or of another model.
     """
     hide_bars_of_libraries()
-    _check(folder, inputs, cards)
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Name the folder of a built model.")
+    for place in [folder, *([cards] if cards else [])]:
+        check_folder(place, f"The card in {place}")
+    for results in [*inputs.results, *inputs.peers]:
+        if not results.is_dir():
+            raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
+    from st_static.evaluate.models import require_named
     from st_static.publish.card.inputs import plan_card
 
+    for name in inputs.peer_models:
+        require_named(name)
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
@@ -119,21 +121,3 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     for file in write_card(folder, inputs, cards):
         print(file)
     return 0
-
-
-def _check(folder: Path, inputs: CardInputs, cards: Path | None) -> None:
-    """Check what the options alone tell."""
-    if inputs.hub_id is not None:
-        check_repo_id(inputs.hub_id)
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Name the folder of a built model.")
-    for place in [folder, *([cards] if cards else [])]:
-        check_folder(place, f"The card in {place}")
-    for results in [*inputs.results, *inputs.peers]:
-        if not results.is_dir():
-            raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
-    if inputs.peer_models:
-        from st_static.evaluate.models import require_named
-
-        for name in inputs.peer_models:
-            require_named(name)

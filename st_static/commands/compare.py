@@ -9,28 +9,22 @@ from st_static.commands.options import CommandParser
 from st_static.dependencies import needed_by
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "eval")
+def run(arguments: Sequence[str]) -> int:
+    """Run `compare`."""
     parser = CommandParser(
-        prog="st-static compare",
-        description="Put measured and published scores side by side.",
+        prog="st-static compare", description="Put measured and published scores side by side."
     )
-    parser.add_argument("results", nargs="*", type=Path, help="Folders results/MODEL/REVISION.")
-    parser.add_argument(
+    add = parser.add_argument
+    add("results", nargs="*", type=Path, help="Folders results/MODEL/REVISION.")
+    add(
         "--benchmark",
         default="MTEB(eng, v1)",
         help='Which tasks count; by default those of "MTEB(eng, v1)".',
     )
-    parser.add_argument(
-        "--published", nargs="+", default=[], help="Models whose published scores stand beside."
-    )
-    parser.add_argument("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
-    return parser
-
-
-@needed_by("This command", "eval")
-def run(arguments: Sequence[str]) -> int:
-    """Run `compare`."""
-    options = _parser().read(arguments)
+    add("--published", nargs="+", default=[], help="Models whose published scores stand beside.")
+    add("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
+    options = parser.read(arguments)
     if not (options.results or options.published):
         raise ValueError("Name folders of results, models with --published, or both.")
     from st_static.evaluate import scores, tables

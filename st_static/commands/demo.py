@@ -6,34 +6,28 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from st_static.commands.options import CommandParser
-from st_static.commands.terminal import log_to_terminal
+from st_static.commands.options import CommandParser, log_to_terminal
 from st_static.hub import require_model
 
 
-def _parser() -> CommandParser:
+def run(arguments: Sequence[str]) -> int:
+    """Run `demo`."""
     parser = CommandParser(
         prog="st-static demo",
         description="Write a page on which a static model runs in the browser: compare texts, "
         "search, nearest words and limits. Any web server serves it, and the Hugging Face Hub as a "
         "static Space.",
     )
-    parser.add_argument("model", help="A folder or Hub id of a static model.")
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", help="A folder or Hub id of a static model.")
+    add(
         "--texts",
         type=Path,
         metavar="FILE",
         help="Texts that its search begins with, one a line; by default a few examples.",
     )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="Folder for the page."
-    )
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run `demo`."""
-    options = _parser().read(arguments)
+    add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")
+    options = parser.read(arguments)
     log_to_terminal()
     from st_static.demo.model_files import read_texts
     from st_static.demo.write_demo import check_demo_output, write_demo

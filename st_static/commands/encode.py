@@ -1,4 +1,4 @@
-"""The command `encode`: a file of texts into a file of vectors."""
+"""The command `encode`: texts in, vectors out; one file, or many Parquet files."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from st_static.addresses import without_secrets
-from st_static.commands.encode_folder import (
-    add_engine,
-    counted,
-    encode_folder,
-    names_many,
-    refuse_engine,
-    summary,
-)
-from st_static.commands.options import CommandParser
-from st_static.commands.terminal import drop_stdout
+from st_static.addresses import has_secrets, without_secrets
+from st_static.commands.options import CommandParser, drop_stdout
 from st_static.encode.unknown import check_unknown
+from st_static.hub import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.encode.encode_files import Written
     from st_static.encode.file_names import OutputFormat
+    from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
+    from st_static.encode.places import Place
     from st_static.texts.file_names import InputFormat
     from st_static.texts.file_rows import Rows
     from st_static.texts.text_files import TextReader
@@ -40,77 +34,78 @@ def _parser() -> CommandParser:
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
         surplus="--input",
     )
-    parser.add_argument("model", help="A folder or Hub id of a static model.")
-    _add_options_of_files(parser)
-    parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="Keep all columns of the input beside the embedding, in Parquet.",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "float16", "int8"),
-        default="float32",
-        help="Number format of the table in memory; by default float32. Vectors are float16 for "
-        "float16, and else float32.",
-    )
-    parser.add_argument(
-        "--null",
-        choices=("error", "empty"),
-        default="error",
-        help="Whether a missing text is a row that cannot be read, as it is by default, or an "
-        "empty text.",
-    )
-    parser.add_argument(
-        "--on_error",
-        choices=("fail", "null", "skip"),
-        default="fail",
-        help="What becomes of a row that cannot be read: fail, the default, stops at it, null "
-        "writes zeros (in Parquet null), skip leaves it out; null and skip count such rows.",
-    )
-    parser.add_argument(
-        "--unknown",
-        choices=("zero", "null", "skip", "error"),
-        default="zero",
-        help="What becomes of a text without any word that the model knows: zero, the default, "
-        "writes zeros, null writes null (in Parquet), skip leaves its row out, error stops at it; "
-        "zero, null and skip count such texts.",
-    )
-    add_engine(parser)
-    return parser
-
-
-def _add_options_of_files(parser: CommandParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", help="A folder or Hub id of a static model.")
+    add(
         "--input",
         help="File of texts; by default stdin. Or many Parquet files: a folder, or 'a path with "
         "*', here or in an object store (s3://…).",
     )
-    parser.add_argument(
+    add(
         "--input_format",
         choices=("txt", "jsonl", "csv", "tsv", "parquet"),
         help="txt is one text per line; the others have a column of texts. By default what the "
         "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
     )
-    parser.add_argument("--column", help="Name of that column; by default text.")
-    parser.add_argument(
+    add("--column", help="Name of that column; by default text.")
+    add(
         "--quoting",
         choices=("double", "none"),
         help="Of CSV and TSV: with none, quotes are text; with double, a cell in double quotes may "
         "hold delimiters and line breaks. By default double, but a cell that looks like several "
         "rows is an error in TSV, and a warning in CSV.",
     )
-    parser.add_argument(
+    add(
         "--output",
         help="File to write; by default stdout. Of many files a folder, which gets one of each, "
         "with all columns; files that are there already are left out.",
     )
-    parser.add_argument(
+    add(
         "--output_format",
         choices=("npy", "parquet"),
         help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
         "what the output's name ends with; of stdout npy.",
     )
+    add("--keep", action="store_true", help="Keep all columns beside the embedding, in Parquet.")
+    add(
+        "--dtype",
+        choices=("float32", "float16", "int8"),
+        default="float32",
+        help="Number format of the table in memory; by default float32. Vectors are float16 for "
+        "float16, and else float32.",
+    )
+    add(
+        "--null",
+        choices=("error", "empty"),
+        default="error",
+        help="A missing text is a row that cannot be read (error, the default) or an empty text.",
+    )
+    add(
+        "--on_error",
+        choices=("fail", "null", "skip"),
+        default="fail",
+        help="Rows that cannot be read: fail, the default, stops at the first; null writes zeros "
+        "(in Parquet null), skip leaves them out, and both count them.",
+    )
+    add(
+        "--unknown",
+        choices=("zero", "null", "skip", "error"),
+        default="zero",
+        help="Texts without any word that the model knows: zero, the default, writes zeros, null "
+        "writes null (in Parquet), skip leaves their rows out, and all three count them; error "
+        "stops at the first.",
+    )
+    add(
+        "--engine",
+        choices=("ray",),
+        help="ray hands many files to a Ray cluster; by default this process encodes them.",
+    )
+    add(
+        "--address",
+        help="Of the Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; by default what "
+        "RAY_ADDRESS says, or a new one on this machine.",
+    )
+    return parser
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -119,10 +114,34 @@ def run(arguments: Sequence[str]) -> int:
     for name in ("input", "output"):
         if getattr(options, name) == "":
             raise ValueError(f"Expected the name of a file or folder as --{name}, but it is empty.")
-    names_column, options.column = options.column is not None, options.column or "text"
-    if options.input and names_many(options.input):
-        return encode_folder(options)
-    refuse_engine(options)
+    if options.input and _names_many(options.input):
+        return _encode_folder(options)
+    return _encode_file(options)
+
+
+def _names_many(source: str) -> bool:
+    """Tell whether an input is a folder, a path with wildcards or an address, and not one file."""
+    from st_static.encode.places import WILDCARDS
+
+    if os.path.exists(source):
+        return os.path.isdir(source)
+    return "://" in source or source.endswith("/") or bool(WILDCARDS.search(source))
+
+
+# -- one file --------------------------------------------------------------------------
+
+
+def _encode_file(options: argparse.Namespace) -> int:
+    from st_static.encode.file_names import check_target, output_format_of
+    from st_static.texts.file_names import decompressed, input_format_of, split_name
+
+    for name in ("engine", "address"):
+        if getattr(options, name) is not None:
+            if options.input and not Path(options.input).exists():
+                raise ValueError(f"There is no folder {options.input}, which --input names.")
+            raise ValueError(
+                f"--{name} is for many files: let --input be a folder of Parquet files."
+            )
     if "://" in (options.output or ""):
         raise ValueError(
             f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
@@ -130,81 +149,60 @@ def run(arguments: Sequence[str]) -> int:
         )
     options.input = options.input and Path(options.input)
     options.output = options.output and Path(options.output)
-    from st_static.encode.file_names import check_target, output_format_of
-    from st_static.texts.file_names import input_format_of
-
     if options.input and not options.input.exists():
         raise ValueError(f"The input {options.input} does not exist: name a file.")
     input_format = input_format_of(options.input, options.input_format)
+    if options.output:
+        if options.input and options.output.exists() and options.input.samefile(options.output):
+            raise ValueError(f"{options.output} is the input: it would be overwritten.")
+        check_target(options.output)
+    output_format = output_format_of(options.output, options.output_format)
+    _check_file_options(options, input_format, output_format)
+    import pyarrow as pa
+
+    # Arrow's own allocator keeps some 30 MB that were freed.
+    pa.set_memory_pool(pa.system_memory_pool())
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.texts.text_files import TextReader
+
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer
+        if options.input:
+            stream = stack.enter_context(options.input.open("rb"))
+        reader = TextReader(
+            decompressed(stream, split_name(options.input)[1] if options.input else ""),
+            input_format,
+            options.column or "text",
+            options.null,
+            options.on_error,
+            options.keep,
+            str(options.input or ""),
+            options.quoting or "auto",
+        )
+        ModelName.parse(options.model).require()
+        encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
+        start = time.perf_counter()
+        target = stack.enter_context(_output(options.output))
+        with contextlib.closing(_followed(reader, stream, start)) as rows:
+            written = encoder.write(rows, target, output_format, options.unknown)
+    print(_summary(written, time.perf_counter() - start, reader, options.unknown), file=sys.stderr)
+    return 0
+
+
+def _check_file_options(
+    options: argparse.Namespace, input_format: InputFormat, output_format: OutputFormat
+) -> None:
+    """Check what would go wrong after the work, or lose what is there."""
     if options.quoting and input_format not in ("csv", "tsv"):
         raise ValueError(f"--quoting is for CSV and TSV, and the input is {input_format}.")
-    if names_column and input_format == "txt":
+    if options.column is not None and input_format == "txt":
         raise ValueError(
             "--column names a column of a table, and the input is txt, one text per line. Say what "
             "it holds with --input_format."
         )
     if not options.input and sys.stdin is None:
         raise ValueError("Standard input is closed: give --input.")
-    if _is_same(options.input, options.output):
-        raise ValueError(f"{options.output} is the input: it would be overwritten.")
-    if options.output:
-        check_target(options.output)
-    output_format = output_format_of(options.output, options.output_format)
-    _check(options, output_format)
-    import pyarrow as pa
 
-    # Arrow's own allocator keeps some 30 MB that were freed.
-    pa.set_memory_pool(pa.system_memory_pool())
-    with contextlib.ExitStack() as files:
-        source = (
-            files.enter_context(options.input.open("rb")) if options.input else sys.stdin.buffer
-        )
-        print(_encode(source, options, input_format, output_format), file=sys.stderr)
-    return 0
-
-
-def _encode(
-    source: IO[bytes],
-    options: argparse.Namespace,
-    input_format: InputFormat,
-    output_format: OutputFormat,
-) -> str:
-    """Encode a stream; what is said at the end."""
-    from st_static.encode.fast_encoder import FastEncoder
-
-    reader = _reader(source, options, input_format)
-    ModelName.parse(options.model).require()
-    encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
-    start = time.perf_counter()
-    with (
-        _output(options.output) as target,
-        contextlib.closing(_followed(reader, source, start)) as rows,
-    ):
-        written = encoder.write(rows, target, output_format, options.unknown)
-    return _summary(written, time.perf_counter() - start, reader, options.unknown)
-
-
-def _reader(
-    source: IO[bytes], options: argparse.Namespace, input_format: InputFormat
-) -> TextReader:
-    from st_static.texts.file_names import decompressed, split_name
-    from st_static.texts.text_files import TextReader
-
-    compression = split_name(options.input)[1] if options.input else ""
-    return TextReader(
-        decompressed(source, compression),
-        input_format,
-        options.column,
-        options.null,
-        options.on_error,
-        options.keep,
-        str(options.input or ""),
-        options.quoting or "auto",
-    )
-
-
-def _check(options: argparse.Namespace, output_format: str) -> None:
-    """Check what would go wrong after the work, or lose what is there."""
     if options.output is None and sys.stdout is None:
         raise ValueError("Standard output is closed: give --output.")
     if options.output is None and sys.stdout.isatty():
@@ -216,14 +214,9 @@ def _check(options: argparse.Namespace, output_format: str) -> None:
         raise ValueError(f"The input {options.input} is no file: name one.")
 
 
-def _is_same(one: Path | None, other: Path | None) -> bool:
-    """Whether two paths lead to the same file."""
-    return bool(one and other and one.exists() and other.exists() and one.samefile(other))
-
-
 @contextlib.contextmanager
 def _output(path: Path | None) -> Iterator[IO[bytes]]:
-    """Where vectors go to, open in binary mode: a file that appears when it is whole, or stdout."""
+    """Open the file that vectors go to, which appears when it is whole, or stdout."""
     from st_static.files import disk_full, is_disk_full, output_file
 
     if path:
@@ -241,7 +234,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
-    """The rows of a reader, with a progress bar: by rows of Parquet, else by bytes of the file.
+    """Yield a reader's rows, with a progress bar: by rows of Parquet, else by bytes of the file.
 
     The summary takes the bar's place at its end. Both rates go by the time since `start`.
     """
@@ -257,16 +250,15 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
         for rows in reader:
             yield rows
             n_texts += len(rows.texts)
-            progress.set_postfix_str(counted(n_texts, time.perf_counter() - start), refresh=False)
+            progress.set_postfix_str(_counted(n_texts, time.perf_counter() - start), refresh=False)
             by_bytes = reader.n_rows is None and size is not None
             n_rows = rows.numbers[-1] if len(rows.numbers) else progress.n
             progress.update((source.tell() if by_bytes else n_rows) - progress.n)
 
 
 def _summary(written: Written, seconds: float, reader: TextReader, unknown: str) -> str:
-    """What is said at the end."""
     unread = reader.n_unread, reader.first_fault
-    said = summary(*written, *unread, seconds, reader.on_error, unknown)
+    said = _reported(*written, *unread, seconds, reader.on_error, unknown)
     if not (written.rows or written.unknown or reader.n_unread):
         said += f": {reader.name or 'the input'} holds no text"
     n_doubtful, first = reader.doubtful
@@ -276,4 +268,125 @@ def _summary(written: Written, seconds: float, reader: TextReader, unknown: str)
             f"\nWarning: {some} of several lines may be several rows each; the first: {first}. If "
             "quotes are text in this file, say --quoting none; else --quoting double."
         )
+    return said
+
+
+# -- many files ------------------------------------------------------------------------
+
+
+def _encode_folder(options: argparse.Namespace) -> int:
+    """Encode all files of a folder that are not there yet, and print what came of it."""
+    _check_folder_options(options)
+    from st_static.encode.parquet_folder import FileReport, FolderEncoder, FolderPair
+    from st_static.progress import progress_bar
+
+    folders = FolderPair.find(options.input, options.output)
+    ModelName.parse(options.model).require()
+    encoder = FolderEncoder(
+        whole_path(options.model),
+        options.column or "text",
+        options.dtype,
+        options.null,
+        options.on_error,
+        options.unknown,
+        threads=1 if options.engine == "ray" else None,
+    )
+    folders.claim(encoder)
+    left = folders.left()
+    total = FileReport()
+    bar = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} files, {remaining} left{postfix}"
+    with _engine(options, encoder, left, folders.target) as reports:
+        start = time.perf_counter()
+        with progress_bar(len(left), bar) as progress:
+            for report in reports:
+                total = total.plus(report)
+                progress.set_postfix_str(_counted(total.rows, time.perf_counter() - start))
+                progress.update()
+        seconds = time.perf_counter() - start
+    n_there = len(folders.names) - len(left)
+    there = f", {n_there:,} there already" if n_there else ""
+    written = "1 file" if len(left) == 1 else f"{len(left):,} files"
+    print(f"{written} written{there}", file=sys.stderr)
+    print(_reported(*total, seconds, options.on_error, options.unknown), file=sys.stderr)
+    if gone := folders.without_source():
+        print(
+            f"Warning: {folders.target.path} holds {len(gone):,} more, whose input is gone, such "
+            f"as {gone[0]}. Remove what is not wanted.",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _check_folder_options(options: argparse.Namespace) -> None:
+    if options.output is None:
+        raise ValueError("Many files need a folder to write to: --output DIR.")
+    for name in ("input_format", "output_format"):
+        if getattr(options, name) not in (None, "parquet"):
+            raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
+    if options.quoting:
+        raise ValueError("Many files are Parquet, which has no quotes: leave out --quoting.")
+    if options.engine != "ray":
+        if options.address:
+            raise ValueError("--address is that of a Ray cluster: add --engine ray.")
+        return
+    for name in ("input", "output"):
+        if has_secrets(getattr(options, name)):
+            raise ValueError(
+                f"--{name} has credentials in its address, and Ray's dashboard would show them: "
+                "leave them out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what "
+                "other object stores read, in the environment of each node."
+            )
+
+
+@contextlib.contextmanager
+def _engine(
+    options: argparse.Namespace, encoder: FolderEncoder, pairs: list[FilePair], output: Place
+) -> Iterator[Iterator[FileReport]]:
+    """Encode files in this process or on a Ray cluster, and report on each as it is done."""
+    if options.engine != "ray" or not pairs:
+        yield map(encoder, pairs)
+        return
+    from st_static.cluster.ray_cluster import ray_cluster
+    from st_static.encode.parquet_folder import cluster_facts
+
+    with ray_cluster(options.address, on_gpus=False) as cluster:
+        if cluster.dashboard:
+            print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
+        with cluster_facts(encoder, output) as facts:
+            cluster.check(facts)
+        yield cluster.map(encoder, pairs)
+
+
+# -- the report ------------------------------------------------------------------------
+
+
+def _counted(n_sentences: int, seconds: float) -> str:
+    """Count sentences, with the rate if there are several."""
+    if n_sentences < 2:
+        return "1 sentence" if n_sentences else "0 sentences"
+    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+
+
+def _reported(
+    rows: int,
+    n_unknown: int,
+    n_unread: int,
+    first_fault: str,
+    seconds: float,
+    on_error: str,
+    unknown: str,
+) -> str:
+    """Say how many rows were written, and what was odd about some."""
+    said = _counted(rows, seconds)
+    fates = {"skip": ", left out", "null": ", written without a vector"}
+    if n_unknown:
+        texts, are = (
+            ("1 text", "its vector is")
+            if n_unknown == 1
+            else (f"{n_unknown:,} texts", "their vectors are")
+        )
+        said += f"; {texts} without a known word{fates.get(unknown, f': {are} zeros')}"
+    if n_unread:
+        some = "1 row" if n_unread == 1 else f"{n_unread:,} rows"
+        said += f"\n{some} could not be read{fates[on_error]}; the first: {first_fault}"
     return said

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from st_static.commands.options import CommandParser
-from st_static.commands.terminal import hide_bars_of_libraries
+from st_static.commands.options import CommandParser, hide_bars_of_libraries
 from st_static.dependencies import needed_by
 from st_static.files import check_folder
 from st_static.languages import check_language
@@ -19,22 +18,21 @@ from st_static.languages import check_language
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
-    from st_static.evaluate.benchmark import Outcome, TaskOutcome
+    from st_static.evaluate.benchmark import TaskOutcome
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is scored on what.
+    """Says which model is scored on which tasks.
 
     Attributes:
         model: A folder, a Hub id or a peer.
         benchmark: The benchmark whose tasks are run, unless `tasks` names them.
         tasks: Names of tasks.
-        language: BCP 47 tags: of `tasks`, the subsets in these languages are run. By default those
-            in the model's own, where its record or its card says them.
+        language: BCP 47 tags of the subsets of `tasks` that are run; by default the model's own.
         data: Folder of local copies of the datasets.
         folder: Results go to `results/` in this folder.
-        trust_remote_code: Whether code that the model brings may be run.
+        trust_remote_code: Code that the model brings may be run.
     """
 
     model: str
@@ -51,31 +49,30 @@ def _parser() -> CommandParser:
         prog="st-static evaluate",
         description="Score a model on MTEB tasks. Finished tasks are not run again.",
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "model",
         help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
         "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, doc2vec:TEXTS, "
         "doc2vec-dm:TEXTS, use:multilingual, or a floor: borep:FILE, random-lstm:FILE, esn:FILE, "
         "each also with another pooling, as in borep-max:FILE.",
     )
-    parser.add_argument("--benchmark", help='For example "MTEB(eng, v2)".')
-    parser.add_argument("--tasks", nargs="+", help="Names of tasks instead.")
-    parser.add_argument(
+    add("--benchmark", help='For example "MTEB(eng, v2)".')
+    add("--tasks", nargs="+", help="Names of tasks instead.")
+    add(
         "--language",
         nargs="+",
         help="Run the subsets of the tasks in these languages: tags such as en, ja or zh; by "
         "default those in the model's own, where its record or its card says them.",
     )
-    parser.add_argument("--data", type=Path, help="Folder of local copies of the datasets.")
-    parser.add_argument(
+    add("--data", type=Path, help="Folder of local copies of the datasets.")
+    add(
         "--folder",
         type=Path,
         default=Path(),
         help="Results go to results/ in this folder; by default the current one.",
     )
-    parser.add_argument(
-        "--trust_remote_code", action="store_true", help="Run code that the model brings."
-    )
+    add("--trust_remote_code", action="store_true", help="Run code that the model brings.")
     return parser
 
 
@@ -106,19 +103,38 @@ def evaluate(evaluation: Evaluation) -> int:
     if evaluation.tasks:  # a benchmark has chosen its subsets
         _choose_subsets(tasks, evaluation)
     # Torch takes seconds to load: not before the arguments are known to be good.
+    from tqdm import tqdm
+
     from st_static.evaluate.benchmark import run_tasks
 
-    _silence_libraries()
+    # mteb warns of what it does not know of local models; none of it changes a score.
+    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("mteb", "datasets", "sklearn", "umap"):
+        warnings.filterwarnings("ignore", module=library)
     finished: list[str] = []
 
     def on_task(outcome: TaskOutcome) -> None:
-        """Print a task's score, and remember whether it had been finished before."""
-        _print_task(outcome)
-        finished.extend([] if outcome.is_new else [outcome.task])
+        """Print a task's score, or why it failed, without breaking the bar of all tasks."""
+        if not outcome.is_new:
+            finished.append(outcome.task)
+        if outcome.failure is not None:
+            reason = " ".join(outcome.failure.split())
+            tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
+            return
+        mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
+        tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
+        sys.stdout.flush()
 
     model = load_model(evaluation.model, evaluation.trust_remote_code)
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
-    _print_end(outcome, finished, len(tasks))
+    if outcome.scores:
+        print(f"Results: {outcome.folder}")
+    if finished:
+        print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
+    if len(outcome.failures) > 1:
+        failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
+        print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)
     return 1 if outcome.failures else 0
 
 
@@ -153,36 +169,3 @@ def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:
     if without:
         all_run = f"No subset of {without} is in the model's {', '.join(languages)}: all are run."
         print(all_run, file=sys.stderr)
-
-
-def _silence_libraries() -> None:
-    """Let libraries say nothing that changes no score."""
-    # mteb warns of what it does not know of local models.
-    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.ERROR)
-    for library in ("mteb", "datasets", "sklearn", "umap"):
-        warnings.filterwarnings("ignore", module=library)
-
-
-def _print_task(outcome: TaskOutcome) -> None:
-    """Print a task's score, or why it failed, without breaking the bar of all tasks."""
-    from tqdm import tqdm
-
-    if outcome.failure is not None:
-        reason = " ".join(outcome.failure.split())
-        tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
-        return
-    mean = f" (mean of {outcome.parts} subsets and splits)" if outcome.parts > 1 else ""
-    tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
-    sys.stdout.flush()
-
-
-def _print_end(outcome: Outcome, finished: Sequence[str], n_tasks: int) -> None:
-    """Print where the results are, what had been finished before, and what failed."""
-    if outcome.scores:
-        print(f"Results: {outcome.folder}")
-    if finished:
-        print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
-    if len(outcome.failures) > 1:
-        failed = f"{len(outcome.failures)} of {n_tasks} tasks failed"
-        print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,13 @@ from st_static.hub import require_model
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from st_static.evaluate.analysis.explain import Explanation
 
-
+_COLUMN_PADDING = 3  # what rich puts around a column
+_CELL = len("+0.123")
+_LEFT_OUT = "left out"
 _OF_A_HEAD = (
     "This model has a head: the shares add up to the cosine, but hold for these two texts only, "
     "for other words switch other hidden units on.\n"
@@ -49,7 +51,13 @@ def _parser() -> CommandParser:
 def run(arguments: Sequence[str]) -> int:
     """Run `explain`."""
     options = _parser().read(arguments)
-    _check(options)
+    if options.top is not None and options.top < 1:
+        raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
+    if options.figure:
+        from st_static.evaluate.figures import check_figure
+
+        check_figure(options.figure)
+    require_model(options.model)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from rich.console import Console
 
@@ -72,36 +80,110 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Check what the options alone tell."""
-    if options.top is not None and options.top < 1:
-        raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
-    if options.figure:
-        from st_static.evaluate.figures import check_figure
-
-        check_figure(options.figure)
-    require_model(options.model)
-
-
 def _print_shares(shown: Explanation, top: int | None, console: Console) -> None:
     """Print the shares of all pairs of words, or of the largest."""
-    from st_static.commands.explain_tables import (
-        contribution_tables,
-        largest_table,
-        left_out_table,
-    )
-
     if not shown.contributions.size:
         console.print("No pair of words has a share: one of the texts has no known word.")
         return
     if top is not None:
         console.print("Largest shares of pairs of words in the cosine:")
         console.print(largest_table(shown, top))
-        if of_words := left_out_table(shown, top):
-            console.print(of_words)
+        if shown.left_out:
+            console.print(_left_out_table(shown, shown.left_out, top))
     else:
         console.print("Share of each pair of words in the cosine:")
-        for table in contribution_tables(shown, console.width):
+        for table in _all_tables(shown, console.width):
             console.print(table)
     if shown.left_out:
         console.print(_OF_A_HEAD)
+
+
+def _all_tables(explanation: Explanation, width: int) -> Iterator[Table]:
+    """Tabulate the shares, a row for each word of the first text, in parts that fit a width.
+
+    For a model with a head also how much the cosine falls without each word: of the first text in
+    the last column, of the second in the last row.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    shares, left_out = explanation.contributions, explanation.left_out
+    first, second = explanation.first, explanation.second
+    labels = ["sum", _LEFT_OUT] if left_out else ["sum"]
+    widest = max(len(label) for label in [*labels, *(word.text for word in first)])
+    at_the_end = sum(max(len(label), _CELL) + _COLUMN_PADDING for label in labels)
+    widths = [max(len(word.text), _CELL) + _COLUMN_PADDING for word in second]
+    stop = 0
+    while stop < len(second):
+        # As many columns as fit, at least one.
+        start, left = stop, width - widest - at_the_end - _COLUMN_PADDING - 1
+        while stop < len(second) and (stop == start or widths[stop] <= left):
+            left -= widths[stop]
+            stop += 1
+        is_last = stop == len(second)
+        table = Table("")
+        for word in second[start:stop]:
+            table.add_column(Text(word.text), justify="right", no_wrap=True)
+        for label in labels if is_last else []:
+            table.add_column(label, justify="right")
+        for i, word in enumerate(first):
+            at_end = [shares[i].sum(), *([left_out[0][i]] if left_out else [])] if is_last else []
+            table.add_row(Text(word.text), *map(_signed, [*shares[i, start:stop], *at_end]))
+        table.add_section()
+        sums = [*shares[:, start:stop].sum(axis=0), *([shares.sum()] if is_last else [])]
+        table.add_row("sum", *map(_signed, sums))
+        if left_out:
+            table.add_row(_LEFT_OUT, *map(_signed, left_out[1][start:stop]))
+        yield table
+
+
+def _signed(share: float) -> str:
+    """Spell a share with its sign; what rounds to zero has none."""
+    text = f"{share:+.3f}"
+    return text if float(text) else text[1:]
+
+
+def largest_table(explanation: Explanation, n: int) -> Table:
+    """Tabulate the n pairs of words with the largest absolute shares, and the sum of the others.
+
+    A word that comes several times in a text is one row with the sum of its shares.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    shares: dict[tuple[str, str], float] = {}
+    for i, first in enumerate(explanation.first):
+        for j, second in enumerate(explanation.second):
+            pair = first.text, second.text
+            shares[pair] = shares.get(pair, 0.0) + float(explanation.contributions[i, j])
+    ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
+    table = Table("first text", "second text")
+    table.add_column("share", justify="right")
+    for (one, other), share in ordered[:n]:
+        table.add_row(Text(one), Text(other), _signed(share))
+    if rest := ordered[n:]:
+        table.add_section()
+        others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
+        table.add_row(others, "", _signed(sum(share for _, share in rest)))
+    return table
+
+
+def _left_out_table(explanation: Explanation, left_out: Iterable[Iterable[float]], n: int) -> Table:
+    """Tabulate the n words without which the cosine changes most.
+
+    A word that comes several times in a text, and each time changes as much, is one row: what it
+    changes each time.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    falls: dict[tuple[str, str, str], float] = {}
+    texts = (("first", explanation.first), ("second", explanation.second))
+    for (name, words), of_words in zip(texts, left_out, strict=True):
+        for word, fall in zip(words, of_words, strict=True):
+            falls[name, word.text, _signed(fall)] = abs(fall)
+    table = Table("text", "word")
+    table.add_column(_LEFT_OUT, justify="right")
+    for name, text, shown in sorted(falls, key=lambda row: -falls[row])[:n]:
+        table.add_row(name, Text(text), shown)
+    return table

@@ -6,25 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from st_static.commands.options import CommandParser, UsageError
-from st_static.commands.terminal import log_to_terminal
+from st_static.commands.options import CommandParser, UsageError, log_to_terminal
 from st_static.dependencies import needed_by
 
 
-class _Parser(CommandParser):
-    def check_values(self, options: Any) -> None:
-        """Check that something is to be written, and that it has the options given.
-
-        Raises:
-            UsageError: Nothing is.
-        """
-        if not options.onnx:
-            what = "--quantize is of ONNX files" if options.quantize else "Nothing to write"
-            raise UsageError(f"{what}: give --onnx.")
-
-
-def _parser() -> CommandParser:
-    parser = _Parser(
+@needed_by("This command", "onnx")
+def run(arguments: Sequence[str]) -> int:
+    """Run `export`."""
+    parser = CommandParser(
         prog="st-static export",
         description="Write a model's ONNX files into its folder: for onnxruntime, transformers.js, "
         "fastembed and text-embeddings-inference.",
@@ -36,13 +25,7 @@ def _parser() -> CommandParser:
         choices=["int8"],
         help="Write onnx/model_quantized.onnx, too: the table in int8, a quarter of the size.",
     )
-    return parser
-
-
-@needed_by("This command", "onnx")
-def run(arguments: Sequence[str]) -> int:
-    """Run `export`."""
-    options = _parser().read(arguments)
+    options = parser.read(arguments, _check)
     log_to_terminal()
     from st_static.model.model_folder import read_static_model
     from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
@@ -55,3 +38,9 @@ def run(arguments: Sequence[str]) -> int:
     if prompt := read_static_model(options.model).prompt:
         print(f"The graph has no prompts: put the default one, {prompt!r}, before each text.")
     return 0
+
+
+def _check(options: Any) -> None:
+    if not options.onnx:
+        what = "--quantize is of ONNX files" if options.quantize else "Nothing to write"
+        raise UsageError(f"{what}: give --onnx.")

@@ -1,4 +1,4 @@
-"""The options of a command, and what is wrong with a command line, each in one sentence."""
+"""Shared by all commands: their options, errors of a command line, and the terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import contextlib
 import difflib
 import itertools
+import logging
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from st_static.arguments import in_words
@@ -27,7 +29,7 @@ _SURPLUS = "unrecognized arguments: "
 
 
 class UsageError(ValueError):
-    """A command line or a recipe that cannot be; the message is one sentence or two."""
+    """A wrong command line or recipe; the message is one sentence or two."""
 
 
 @contextlib.contextmanager
@@ -55,8 +57,13 @@ class CommandParser(argparse.ArgumentParser):
         self._surplus_option = surplus
         self._given: list[str] = []
 
-    def read(self, arguments: Sequence[str]) -> Any:
-        """Parse a command line; what is wrong with it is printed, with exit status 2."""
+    def read(self, arguments: Sequence[str], check: Callable[[Any], None] | None = None) -> Any:
+        """Parse a command line; print what is wrong with it, and exit with status 2.
+
+        Args:
+            arguments: The command line.
+            check: Raises a `UsageError` where options do not fit each other.
+        """
         self._given = with_underscores(arguments)
         known, seen = self._option_string_actions, set()
         with refusing(self.prog):
@@ -67,18 +74,12 @@ class CommandParser(argparse.ArgumentParser):
                     raise UsageError(f"{name} is given twice. Give it once.")
                 seen.add(name)
             options = self.parse_args(self._given)
-            self.check_values(options)
+            if check:
+                check(options)
             return options
 
-    def check_values(self, options: Any) -> None:
-        """Check that options fit each other; those of most commands do.
-
-        Raises:
-            UsageError: They do not.
-        """
-
     def error(self, message: str) -> NoReturn:
-        """Say what argparse says in our words.
+        """Say in our words what argparse says.
 
         Raises:
             UsageError: Always.
@@ -99,7 +100,7 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(f"{' '.join(message.split()).rstrip('.')}.")
 
     def _surplus(self, rest: str) -> str:
-        """Values that no option takes, often the files of a pattern that the shell expanded."""
+        """Explain values that no option takes: often files of a pattern that the shell expanded."""
         for position, name in enumerate(self._given[:-1]):
             following = self._given[position + 1 :]
             values = list(itertools.takewhile(lambda value: not value.startswith("-"), following))
@@ -119,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
         return f"Expected no more arguments, but got {rest}.{hint}"
 
     def _kind_of(self, name: str) -> str:
-        """The values of an option in words, such as "a whole number"."""
+        """Describe an option's values, as in "a whole number"."""
         for action in self._actions:
             if name in action.option_strings or name in (action.dest, action.metavar):
                 choices = " or ".join(map(str, action.choices or ()))
@@ -128,7 +129,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """ " Did you mean …?" with the known name that is most like this one; empty if none is."""
+    """Ask " Did you mean …?" with the most similar known name; empty if none is similar."""
     known = list(known)
     found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if not found:  # a key of a section without the section, or in another
@@ -139,7 +140,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def with_underscores(arguments: Sequence[str]) -> list[str]:
-    """A command line in which no name of an option has hyphens: `--work_dir` for `--work-dir`."""
+    """Spell the options of a command line with underscores: `--work_dir` for `--work-dir`."""
     options = set(options_in(arguments))
     spelled = []
     for argument in arguments:
@@ -151,10 +152,39 @@ def with_underscores(arguments: Sequence[str]) -> list[str]:
 
 
 def options_in(arguments: Sequence[str]) -> Iterator[str]:
-    """The names of the options on a command line, known or not."""
-    for argument in arguments:
-        if argument == "--":
-            return
+    """Yield the names of the options on a command line, known or not."""
+    for argument in itertools.takewhile("--".__ne__, arguments):
         name = argument.partition("=")[0]
         if name.startswith("--") and " " not in name:  # else it is a text
             yield name
+
+
+def log_to_terminal() -> None:
+    """Write log records to stderr: ours from INFO on, those of libraries from WARNING on, once."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for library in ("httpx", "httpx2", "sentence_transformers", "datasets"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+    # These have handlers of their own: with ours, each of their lines would come twice.
+    for library in ("huggingface_hub", "datasets"):
+        logging.getLogger(library).propagate = False
+
+
+def hide_bars_of_libraries(downloads: bool = False) -> None:
+    """Hide the progress bars of libraries; ours say themselves when they are drawn.
+
+    It works through tqdm's defaults and the libraries' settings, all of which are read when tqdm
+    and they are imported: call it first. What the user has set stays.
+
+    Args:
+        downloads: Hide those of the Hub's downloads, too.
+    """
+    names = ["TQDM_DISABLE", "HF_DATASETS_DISABLE_PROGRESS_BARS"]
+    for name in [*names, *["HF_HUB_DISABLE_PROGRESS_BARS"] * downloads]:
+        os.environ.setdefault(name, "1")
+    if "datasets" in sys.modules:  # which has read its setting
+        sys.modules["datasets"].disable_progress_bars()
+
+
+def drop_stdout() -> None:
+    """Discard what standard output has not written yet: Python would complain of it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

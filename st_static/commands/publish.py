@@ -7,50 +7,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from st_static.commands.options import CommandParser
-from st_static.commands.terminal import log_to_terminal
+from st_static.commands.options import CommandParser, log_to_terminal
 from st_static.dependencies import needed_by, require_packages
 
 if TYPE_CHECKING:
     from st_static.publish.hub.publish import Published
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "publish")
+def run(arguments: Sequence[str]) -> int:
+    """Run `publish`."""
     parser = CommandParser(
         prog="st-static publish",
         description="Put a model on the Hugging Face Hub, in one commit, and check that it loads.",
     )
-    parser.add_argument("model", type=Path, help="Folder of the model, with its card.")
-    parser.add_argument("repo_id", metavar="ORG/NAME", help="The repository.")
-    parser.add_argument(
-        "--private", action="store_true", help="Create the repository for its members only."
-    )
-    parser.add_argument("--revision", metavar="BRANCH", help="Branch to upload to instead of main.")
-    parser.add_argument("--create_pr", action="store_true", help="Open a pull request instead.")
-    parser.add_argument("--tag", help="Tag the commit, for example v1.")
-    parser.add_argument(
-        "--dry_run",
-        action="store_true",
-        help="Do everything but the upload, and list the files.",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", type=Path, help="Folder of the model, with its card.")
+    add("repo_id", metavar="ORG/NAME", help="The repository.")
+    add("--private", action="store_true", help="Create the repository for its members only.")
+    add("--revision", metavar="BRANCH", help="Branch to upload to instead of main.")
+    add("--create_pr", action="store_true", help="Open a pull request instead.")
+    add("--tag", help="Tag the commit, for example v1.")
+    add("--dry_run", action="store_true", help="Do everything but the upload, and list the files.")
+    add(
         "--demo",
         action="store_true",
         help="Also publish a page on which the model runs, as the Space ORG/NAME-demo, and link it "
         "from the card; see st-static demo.",
     )
-    parser.add_argument(
+    add(
         "--allow_remote_code",
         action="store_true",
         help="Let the model bring Python code of its own, which is run here, too.",
     )
-    return parser
-
-
-@needed_by("This command", "publish")
-def run(arguments: Sequence[str]) -> int:
-    """Run `publish`."""
-    values = vars(_parser().read(arguments))
+    values = vars(parser.read(arguments))
     require_packages("sentence_transformers")  # in a new process, once the folder is checked
     # A demo shows what is on main, and has no such options.
     if values["demo"] and (values.pop("create_pr") or values.pop("revision")):
@@ -59,12 +49,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: Any) -> int:
-    """Publish a model, and print where it is.
+    """Publish a model, and print where it is; after a dry run, which files would go there.
 
     Args:
         folder: The model, with its card.
         repo_id: ORG/NAME.
-        demo: Whether to publish a demo, too.
+        demo: Publish a demo, too.
         options: Those of `st_static.publish.hub.publish.publish`.
 
     Returns:
@@ -74,30 +64,25 @@ def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: An
     from st_static.publish.checks.folder import UnfitFolderError
     from st_static.publish.hub.publish import publish, publish_with_demo
 
+    done: Sequence[Published]
     try:
-        done: tuple[Published, ...] = (
-            publish_with_demo(folder, repo_id, **options)
-            if demo
-            else (publish(folder, repo_id, **options),)
-        )
+        if demo:
+            done = publish_with_demo(folder, repo_id, **options)
+        else:
+            done = [publish(folder, repo_id, **options)]
     except UnfitFolderError as error:  # a list, which is not for one line
         print(f"Error: {error}", file=sys.stderr)
         return 1
     for published in done:
-        _print(published)
+        total = sum(file.size for file in published.files)
+        size = f"{len(published.files)} files, {total / 1e6:.1f} MB"
+        if published.commit is None:
+            width = max(len(file.path) for file in published.files)
+            for file in published.files:
+                print(f"{file.path:{width}}  {file.size:>15,}")
+            print(f"{size} would go to {published.repo_id}. Nothing was uploaded.")
+            continue
+        state = "Published" if published.is_new else "The same files are there already"
+        tag = f", tag {published.tag}" if published.tag else ""
+        print(f"{state}: {published.url} ({size}, commit {published.commit[:12]}{tag})")
     return 0
-
-
-def _print(published: Published) -> None:
-    """Print where a model is; after a dry run, which files would go there."""
-    total = sum(file.size for file in published.files)
-    size = f"{len(published.files)} files, {total / 1e6:.1f} MB"
-    if published.commit is None:
-        width = max(len(file.path) for file in published.files)
-        for file in published.files:
-            print(f"{file.path:{width}}  {file.size:>15,}")
-        print(f"{size} would go to {published.repo_id}. Nothing was uploaded.")
-        return
-    done = "Published" if published.is_new else "The same files are there already"
-    tag = f", tag {published.tag}" if published.tag else ""
-    print(f"{done}: {published.url} ({size}, commit {published.commit[:12]}{tag})")

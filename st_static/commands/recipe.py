@@ -1,4 +1,4 @@
-"""A recipe of a YAML file and the options of a command line, one of which is each of its values."""
+"""Reads a recipe from YAML files and the command line, where each of its values is an option."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -22,10 +22,10 @@ _YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_YAML):  # type: ignore[misc]  # which of the two is not known
-    """YAML whose keys differ, and whose numbers may be written as `3e-3`."""
+    """Loads YAML: no key comes twice, and numbers may be written as `3e-3`."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
+        """Refuse a key that is given twice."""
         lines: dict[str, int] = {}
         for key, _ in node.value:
             line = key.start_mark.line + 1
@@ -47,7 +47,7 @@ _Loader.add_implicit_resolver(
 
 
 def read_recipe(file: str) -> dict[str, Any]:
-    """The values of a recipe's file by their keys, such as `vocabulary.size`.
+    """Read the values of a recipe's file, those of a section in a dict of their own.
 
     Raises:
         UsageError: It is no YAML file of keys and values.
@@ -81,7 +81,7 @@ def read_recipe(file: str) -> dict[str, Any]:
 
 
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
-    """The values of a file, those of its sections by keys such as `vocabulary.size`.
+    """Return the values of a file, those of its sections by keys such as `vocabulary.size`.
 
     Raises:
         UsageError: There is no such key, or a section is none.
@@ -107,7 +107,7 @@ def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str
 
 
 def hints_of(recipe: Any, prefix: str = "") -> dict[str, Any]:
-    """The types of a recipe's values by their keys, those of the recipe itself first."""
+    """Return the types of a recipe's values by key, those outside sections first."""
     hints = get_type_hints(recipe, include_extras=True)
     sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     found = {prefix + name: hint for name, hint in hints.items() if name not in sections}
@@ -154,12 +154,12 @@ def make_recipe(
 
 
 def _shown(value: Any) -> str:
-    """A value as a recipe spells it; a text in quotes."""
+    """Spell a value as a recipe does, with texts in quotes."""
     return repr(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
-    """The types that a type is made of, such as int and None."""
+    """Yield the types that a union is made of."""
     if get_origin(hint) in (None, list, dict):
         yield hint
     elif hasattr(hint, "__metadata__"):
@@ -169,18 +169,14 @@ def _kinds(hint: Any) -> Iterator[Any]:
             yield from _kinds(part)
 
 
+@dataclasses.dataclass(frozen=True)
 class Value:
-    """A value of a recipe on the command line: YAML, where its type is not text.
+    """Reads a recipe's value on the command line: YAML, unless its type is text."""
 
-    Args:
-        hint: Its type.
-    """
-
-    def __init__(self, hint: Any) -> None:
-        self.hint = hint
+    hint: Any
 
     def __call__(self, text: str) -> Any:
-        """The value."""
+        """Return the value."""
         kinds = list(_kinds(self.hint))
         try:
             value = yaml.load(text, _Loader)
@@ -194,15 +190,14 @@ class Value:
 def add_recipe(parser: argparse.ArgumentParser, recipe: Any) -> None:
     """Add an option for each value of a recipe."""
     groups: dict[str, Any] = {}
-    defaults = _defaults(recipe)
     for key, hint in hints_of(recipe).items():
         name, _, field = key.rpartition(".")
         section = get_type_hints(recipe)[name] if name else recipe
         if name not in groups:
             about = (section.__doc__ or "").partition("\n")[0]
             groups[name] = parser.add_argument_group(name or "recipe", about)
-        meaning = section.__pydantic_fields__[field].description
-        value = _shown(defaults[key])
+        facts = section.__pydantic_fields__[field]
+        default = _shown(facts.get_default(call_default_factory=True))
         groups[name].add_argument(
             f"--{key}",
             type=Value(hint),
@@ -210,27 +205,5 @@ def add_recipe(parser: argparse.ArgumentParser, recipe: Any) -> None:
             **({"nargs": "?", "const": True} if bool in _kinds(hint) else {}),
             metavar="VALUE",
             default=argparse.SUPPRESS,
-            help=f"{meaning} ({in_words(hint)}; by default {value})".replace("%", "%%"),
+            help=f"{facts.description} ({in_words(hint)}; by default {default})".replace("%", "%%"),
         )
-
-
-def _defaults(recipe: Any) -> dict[str, Any]:
-    """The defaults of a recipe's values, by key."""
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(recipe):
-        make = field.default_factory
-        if dataclasses.is_dataclass(make):
-            found |= {f"{field.name}.{key}": value for key, value in _defaults(make).items()}
-        else:
-            found[field.name] = make() if callable(make) else field.default
-    return found
-
-
-def values_of(option: str, arguments: Sequence[str]) -> Iterator[str]:
-    """What an option is given, each time."""
-    for position, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name == option and equals:
-            yield value
-        elif name == option and position + 1 < len(arguments):
-            yield arguments[position + 1]

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from small_model import write_model
 
+from st_static import cli
 from st_static.cli import run_command
-from st_static.commands import signals
 from st_static.model.text_vectors import Source, convert
 
 PATIENCE = 100  # seconds for what takes a few
@@ -168,7 +168,7 @@ def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(
 
     def command(arguments: object) -> int:
         Finalized()
-        monkeypatch.setattr(signals, "_PAUSE", 0.0)
+        monkeypatch.setattr(cli, "_PAUSE", 0.0)
         os.kill(os.getpid(), signal.SIGTERM)
         return 3
 

@@ -17,7 +17,7 @@ from small_build import save_tiny_teacher, small_config, write_corpus
 from terminals import run_at_a_terminal
 
 from st_static.cli import main
-from st_static.commands.next_steps import next_steps
+from st_static.commands.build import next_steps
 from st_static.distill import pipeline as recipe
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.pipeline import build

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from small_build import WORDS
 
 from st_static.cli import main
-from st_static.commands.explain_tables import largest_table
+from st_static.commands.explain import largest_table
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.model.export import export_model
 from st_static.model.head import Head

@@ -23,7 +23,7 @@ from small_model import write_model
 
 from st_static.card import facts
 from st_static.cli import main
-from st_static.commands.publication import BENCHMARK, Publication
+from st_static.commands.build import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.model_folder import ModelFolder
