@@ -18,7 +18,7 @@ _PLURAL = {int: "whole numbers", float: "numbers", str: "texts", Path: "paths"}
 
 
 def shown(value: Any) -> str:
-    """A value in a message: None and short texts as they are, else its type."""
+    """Format a value for a message: None and short texts as they are, else its type."""
     if value is None:
         return "None"
     if isinstance(value, bytes):
@@ -57,7 +57,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def check_texts(texts: Any) -> None:
-    """Check that texts are a list of them, or a column: in order, and to be read more than once.
+    """Check that texts are a list or a column: ordered, and readable more than once.
 
     Raises:
         ValueError: It is one text.
@@ -76,7 +76,7 @@ def check_texts(texts: Any) -> None:
 
 
 def as_path(path: Any, wanted: str) -> Path:
-    """A path as a `Path`.
+    """Convert a path to a `Path`.
 
     Raises:
         TypeError: It is neither a str nor a path.
@@ -99,7 +99,7 @@ def check_model_name(model: Any) -> None:
 
 
 def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
-    """Vectors as an array, in their own number format.
+    """Convert vectors to an array, in their own number format.
 
     Raises:
         ValueError: They are of different lengths.
@@ -117,7 +117,7 @@ def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
 
 
 def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
-    """Vectors as a matrix, in their own number format.
+    """Convert vectors to a matrix, in their own number format.
 
     Raises:
         ValueError: They are of another shape.
@@ -130,7 +130,7 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
 
 
 def in_words(hint: Any, many: bool = False) -> str:
-    """A type in words, such as "a whole number of at least 1 or null".
+    """Describe a type in words, such as "a whole number of at least 1 or null".
 
     Args:
         hint: The type. A text among the metadata of an annotated one is what it is called.

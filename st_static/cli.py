@@ -1,4 +1,4 @@
-"""The command `st-static`: which commands there are, and how their errors are told."""
+"""The command `st-static`: its subcommands, and how their errors are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = {
 
 
 def _help() -> str:
-    """What the bare command says: a line for each command."""
+    """Format the help of the bare command: a line for each subcommand."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items()]
     return "\n".join(
@@ -54,12 +54,12 @@ def _help() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; an error that the user can mend is printed without a traceback."""
+    """Run a command; print an error that the user can mend without a traceback."""
     if arguments is None:
         require_utf8()
         arguments = sys.argv[1:]
     arguments = list(arguments)
-    if sys.stderr is None:  # it was closed
+    if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
     if not arguments or arguments[0] in ("-h", "--help"):
         return run_command(_say, [_help()])
@@ -90,7 +90,7 @@ def _say(lines: Sequence[str]) -> int:
 
 def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command, turning errors that the user can mend into one line and exit status 1."""
-    # Else Python looks for garbage in all that is loaded before it ends: two seconds with mteb.
+    # Otherwise Python collects garbage in all loaded modules at exit: two seconds with mteb.
     atexit.register(gc.freeze)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot write a language shows its characters as Python spells them.
@@ -99,15 +99,15 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         with unwound_by_signals():
             return command(arguments)
     except EndedBySignal as ended:
-        with contextlib.suppress(OSError):  # of a terminal that is gone
+        with contextlib.suppress(OSError):  # the terminal is gone
             print(f"Ended by {ended.name}.", file=sys.stderr)
         raise
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # of `| head`
+    except BrokenPipeError:  # as with `| head`
         drop_stdout()
-        return 141  # as a program that the signal ended
+        return 141  # the status of a program that SIGPIPE ended
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
