@@ -35,8 +35,6 @@ SPAN_WORDS = (1, 5)
 PASSAGE_WORDS = (40, 220)
 """Fewest and most words of a passage."""
 
-Fits = Callable[[pa.Array], NDArray[np.bool_]]
-
 # Draw three times as many passages as needed: some reach the end of a shard, hold a held-out
 # sentence, or are longer than the teacher reads.
 _DRAWS = 3
@@ -51,13 +49,13 @@ class PassagePlan(NamedTuple):
         words: Fewest and most words of a passage, as `count_words` counts them.
         held_out_from: Sentences with this key or a larger one are held out.
         languages: Tags of the corpus's languages; without any, it is English.
-        fits: Tells which passages the teacher reads to their end; picklable.
+        are_read_whole: Tells which passages the teacher reads to their end; picklable.
     """
 
     words: Sequence[int]
     held_out_from: np.uint64
     languages: Sequence[str]
-    fits: Fits | None = None
+    are_read_whole: Callable[[pa.Array], NDArray[np.bool_]] | None = None
 
 
 def draw_further(
@@ -203,9 +201,9 @@ def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
             n -= 1
         if n and ends[n - 1] >= least and (keys[run][:n] < plan.held_out_from).all():
             passages.append(between.join(texts[run][:n].to_pylist()))
-    if plan.fits is None or not passages:
+    if plan.are_read_whole is None or not passages:
         return passages
-    return list(compress(passages, plan.fits(pa.array(passages, pa.string()))))
+    return list(compress(passages, plan.are_read_whole(pa.array(passages, pa.string()))))
 
 
 def _hash(text: str) -> int:

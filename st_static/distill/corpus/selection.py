@@ -95,7 +95,7 @@ def write_selection(
         further_texts.PASSAGE_WORDS,
         held_out_from,
         languages,
-        functools.partial(_fits, max_tokens=max_tokens, files=files),
+        functools.partial(_are_read_whole, max_tokens=max_tokens, files=files),
     )
     taken = np.append(pairs.sentence, held_out_numbers)
     chosen = selected.filter(pc.invert(selected["held_out"]))["text"]
@@ -134,7 +134,9 @@ def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
     return ~inverted[-1], np.sort(numbers)
 
 
-def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:
+def _are_read_whole(
+    texts: pa.Array, max_tokens: int | None, files: FinderFiles
+) -> NDArray[np.bool_]:
     """Tell which texts the teacher reads to their end."""
     if max_tokens is None:
         return np.ones(len(texts), np.bool_)
