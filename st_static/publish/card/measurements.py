@@ -37,8 +37,6 @@ from st_static.model.vectors import unit_rows
 
 logger = logging.getLogger(__name__)
 
-# A teacher's modules behind its transformer.
-_MODULES = ("pooling", "normalize")
 # Texts at a time: small for a transformer, which pads them to the longest.
 _STATIC_BATCH, _BATCH = 1024, 32
 
@@ -57,9 +55,8 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     """
     try:
         # The checksum identifies a folder among others of its name.
-        known: dict[str, Any] = {
-            key: config.get(key) for key in ("model", "sha256", "revision", *_MODULES)
-        }
+        keys = ("model", "sha256", "revision", "pooling")
+        known: dict[str, Any] = {key: config.get(key) for key in keys}
         model = load_modules(TeacherConfig(**known))
     except ValueError as error:
         logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
