@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,6 @@ from st_static.model.word_tokenizer import KnownWords, capitalised
 from st_static.progress import progress_bar
 from st_static.texts import arrow
 from st_static.tokens.ragged import Ragged, offsets_of
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -121,8 +118,9 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     seen = dict.fromkeys(SPECIAL_TOKENS)
     left_out: list[LeftOut] = []
     table = np.empty((0, 0), np.float32)
+    progress = progress_bar(file.stat().st_size, _BAR, desc=f"Reading {file.name}", unit_scale=True)
     try:
-        with file.open("rb") as raw, _unpacked(raw, file) as lines, _bar(file) as bar:
+        with file.open("rb") as raw, _unpacked(raw, file) as lines, progress as bar:
             for block in _blocks(lines):
                 bar.update(raw.tell() - bar.n)
                 if n_lines == 0:
@@ -319,11 +317,6 @@ def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes] | gzip.GzipFile]
                 yield member
     else:
         yield raw
-
-
-def _bar(file: Path) -> tqdm[Any]:
-    """Make a bar of how much of a file has been read."""
-    return progress_bar(file.stat().st_size, _BAR, desc=f"Reading {file.name}", unit_scale=True)
 
 
 def _blocks(lines: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
