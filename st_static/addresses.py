@@ -9,7 +9,7 @@ _SECRET_OPTION = re.compile("key|secret|token|password|^sig$", re.IGNORECASE)
 
 
 def without_secrets(address: str) -> str:
-    """An address without a user's name and password, and without options; a path as it is.
+    """Strip the user's name, the password and the options from an address; keep a path as it is.
 
     Example:
         >>> without_secrets("s3://key:se/cr@et@bucket/lake?endpoint_override=localhost")
@@ -22,9 +22,9 @@ def without_secrets(address: str) -> str:
 
 
 def has_secrets(address: str) -> bool:
-    """Whether an address has a password, a user of S3, or options that are named like secrets.
+    """Tell whether an address has a password, an S3 user, or options that are named like secrets.
 
-    Other users are no secret, such as `anonymous` of gs:// and the container of abfs://.
+    Other users are not secret, such as `anonymous` in gs:// and the container in abfs://.
 
     Example:
         >>> has_secrets("s3://key:secret@bucket/lake"), has_secrets("s3://bucket/a@b")
@@ -36,7 +36,7 @@ def has_secrets(address: str) -> bool:
         return False
     host = plain.partition("/")[0]
     if kind.lower() == "s3":
-        # A bucket has no port: what looks like one begins a password with a slash in it.
+        # A bucket has no port: what looks like one is the beginning of a password with a slash.
         has_password = "@" in host or ":" in host
     else:
         has_password = ":" in host.rpartition("@")[0]

@@ -57,7 +57,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def check_texts(texts: Any) -> None:
-    """Check that texts are a list of them, or a column: in order, and to be read more than once.
+    """Check that texts are a list or a column: ordered, and readable more than once.
 
     Raises:
         ValueError: It is one text.

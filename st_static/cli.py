@@ -44,12 +44,12 @@ _PAUSE = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; an error that the user can mend is printed without a traceback."""
+    """Run a command; print an error that the user can mend without a traceback."""
     if arguments is None:
         require_utf8()
         arguments = sys.argv[1:]
     arguments = list(arguments)
-    if sys.stderr is None:  # it was closed
+    if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
     if not arguments or arguments[0] in ("-h", "--help"):
         width = max(map(len, COMMANDS))
@@ -93,7 +93,7 @@ def require_utf8() -> None:
 
 def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command, turning errors that the user can mend into one line and exit status 1."""
-    # Else Python looks for garbage in all that is loaded before it ends: two seconds with mteb.
+    # Otherwise Python collects garbage in all loaded modules at exit: two seconds with mteb.
     atexit.register(gc.freeze)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot write a language shows its characters as Python spells them.
@@ -108,9 +108,9 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # of `| head`
+    except BrokenPipeError:  # as with `| head`
         drop_stdout()
-        return 141  # as a program that the signal ended
+        return 141  # the status of a program that SIGPIPE ended
     except (ValueError, OSError) as error:
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1

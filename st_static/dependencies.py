@@ -1,4 +1,4 @@
-"""Packages of others: which extra brings what a job needs, and what their next release may drop.
+"""Third-party packages: the extra that installs each, and their private names that we use.
 
 The base install encodes; the extras `build`, `eval`, `publish`, `onnx` and `cluster` bring what
 other jobs need.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any
 
-# A module has its own line where it differs from its room. The others need the base only.
+# A module has its own line where it differs from its package. The others need the base only.
 MODULES_WITH_EXTRAS = {
     "st_static.cluster.ray_cluster": "cluster",
     "st_static.cluster.ray_connection": "cluster",
@@ -40,7 +40,7 @@ class DependencyError(ImportError, ValueError):
 
 
 def extra_of(module: str) -> str | None:
-    """The extra that brings the packages a module imports; None for the base install.
+    """Return the extra that installs the packages a module imports; None for the base install.
 
     Args:
         module: The module's full name, as in `st_static.distill.loss`.
@@ -52,7 +52,7 @@ def extra_of(module: str) -> str | None:
 
 @contextmanager
 def needed_by(user: str, extra: str | None) -> Iterator[None]:
-    """Say in one line which extra brings a package that an import inside does not find.
+    """Name, in one line, the extra that installs a package that an import in the block misses.
 
     Args:
         user: What needs the package, as the message begins: `This command`.
@@ -65,7 +65,7 @@ def needed_by(user: str, extra: str | None) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
-        # A mistake of ours, or a package that somebody else's code needs, such as a teacher's own.
+        # Our own mistake, or a package that third-party code needs, such as a teacher's.
         if extra is None or package == "st_static" or not _is_missed_by_us(error):
             raise
         install = f'pip install "st-static[{extra}]"'
@@ -73,14 +73,14 @@ def needed_by(user: str, extra: str | None) -> Iterator[None]:
 
 
 def _is_missed_by_us(error: ModuleNotFoundError) -> bool:
-    """Whether the import that failed stands in this package."""
+    """Tell whether the import that failed is in this package."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     importing = [name for name in modules if name.partition(".")[0] != "importlib"]
     return not importing or importing[-1].partition(".")[0] == "st_static"
 
 
 def require_packages(*names: str) -> None:
-    """Find out now, without loading them, whether packages are there that are used much later.
+    """Check now, without importing them, that packages which are used much later are installed.
 
     Raises:
         ModuleNotFoundError: One is missing.
@@ -91,7 +91,7 @@ def require_packages(*names: str) -> None:
 
 
 def private_name(owner: Any, name: str, tested: str) -> Any:
-    """An attribute that a library keeps to itself, so that any release may drop it.
+    """Get a library's private attribute, which any release may drop.
 
     Args:
         owner: The object or module that has it.

@@ -1,4 +1,4 @@
-"""The sentences that show a model, by language: for use, and where it goes wrong."""
+"""Example sentences by language: for using a model, and for showing its limits."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ _BY_LANGUAGE = {
         ),
     ),
 }
-# One sentence in several languages.
 _TRANSLATIONS = {
     "de": "Die Kinder spielen im Garten.",
     "en": "The children are playing in the garden.",

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 _ZEROS = 1_000_000  # written at a time
-# The end of a temporary file's name: host, process and thread.
+# The end of a temporary file's name holds host, process and thread.
 _WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
-# How `temporary_folder` begins a folder's name: host and process.
+# The beginning of a `temporary_folder`'s name holds host and process.
 _OWNER = re.compile(r"st_static-(\w*)-(\d+)-", re.ASCII)
 _DAY = 86_400  # seconds; a file that nobody has written to for a day is a leftover
 
@@ -39,7 +39,7 @@ _DAY = 86_400  # seconds; a file that nobody has written to for a day is a lefto
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path, and rename it to `path` when the block ends without an error.
 
-    What killed processes left of the same file is removed first.
+    Leftovers of killed processes for the same file are removed first.
 
     Raises:
         OSError: The disk is full or the file cannot be written; names the file.
@@ -51,7 +51,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _renamed(path: Path) -> Iterator[Path]:
-    """`atomic` for stages' many files: it does not look for what others left beside each."""
+    """`atomic` without removing leftovers, for the many files of the stages."""
     writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
     temporary = path.with_name(f".{short_name(path.name)}.{writer}.tmp")
     try:
@@ -64,7 +64,7 @@ def _renamed(path: Path) -> Iterator[Path]:
             raise _not_writable(path, error) from error
         raise
     finally:
-        with suppress(OSError):  # which is of the same cause as the error that is told
+        with suppress(OSError):  # it has the same cause as the error that is raised
             temporary.unlink(missing_ok=True)
 
 
@@ -77,13 +77,13 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def short_name(name: str) -> str:
-    """A file's name, or a hash of a long one: with a few more words it fits into 255 bytes."""
+    """Return a file's name, or a hash of a long one, so that affixes still fit into 255 bytes."""
     encoded = os.fsencode(name)
     return name if len(encoded) <= _LONGEST else hashlib.sha256(encoded).hexdigest()[:32]
 
 
 def _not_writable(path: Path, error: OSError) -> OSError:
-    """The error that a file cannot be written, without the name of its temporary file."""
+    """Make the error that a file cannot be written, without the name of its temporary file."""
     reason = os.strerror(error.errno) if error.errno else "it cannot be opened"
     named = OSError(f"{path} cannot be written ({reason}): choose another place.")
     named.errno = error.errno
@@ -91,7 +91,7 @@ def _not_writable(path: Path, error: OSError) -> OSError:
 
 
 def check_folder(folder: Path, wanted: str) -> None:
-    """Check that files can be written into a folder, which is made later if it is not there.
+    """Check that files can be written into a folder, which need not exist yet.
 
     Args:
         folder: The folder.
@@ -111,7 +111,7 @@ def check_folder(folder: Path, wanted: str) -> None:
 
 
 def check_path(path: Path, wanted: str) -> None:
-    """Check that a path leads to one place, now and when what is missing on its way is made.
+    """Check that a path leads to the same place now and once its missing folders are made.
 
     Args:
         path: The path.
@@ -122,7 +122,7 @@ def check_path(path: Path, wanted: str) -> None:
             name is too long.
     """
     before = [Path(*path.parts[:i]) for i, part in enumerate(path.parts) if part == ".."]
-    # Nothing is found behind a missing folder; once it is made, what was there is overwritten.
+    # A path through a missing folder leads nowhere now, and to existing files once it is made.
     if missing := [folder for folder in before if not os.path.lexists(folder)]:
         raise ValueError(
             f"{wanted} cannot be written: there is no folder {missing[0]}, from which `..` leads "
@@ -140,23 +140,23 @@ def check_path(path: Path, wanted: str) -> None:
 def remove_leftovers(path: Path) -> None:
     """Remove what `atomic` left of a file when its process was killed.
 
-    What a process of another machine left goes a day later, for it may be at work.
+    Leftovers from another machine are removed after a day, since its process may still run.
     """
     name = short_name(path.name)
     for file in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
         writer = _WRITER.fullmatch(file.name.removeprefix(f".{name}"))
-        with suppress(OSError):  # its process has renamed it meanwhile, or it is somebody else's
+        with suppress(OSError):  # its process has just renamed it, or another user owns it
             if writer and _is_left(file, writer[1], int(writer[2])):
                 file.unlink()
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give an empty folder among the system's temporary files, and remove it when the block ends.
+    """Give an empty temporary folder, and remove it when the block ends.
 
-    Those that killed processes left there are removed first.
+    Those that killed processes left are removed first.
     """
-    import tempfile  # which takes a while to load, and encoding does not need it
+    import tempfile  # slow to import, and encoding does not need it
 
     for folder in Path(tempfile.gettempdir()).glob("st_static-*"):
         owner = _OWNER.match(folder.name)
@@ -168,43 +168,43 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _is_left(temporary: Path, host: str, process: int) -> bool:
-    """Tell whether nobody writes a temporary file or folder any longer."""
+    """Tell whether a temporary file or folder is no longer written to."""
     if host == _host() and _is_gone(process):
         return True
     return time.time() - temporary.stat().st_mtime > _DAY
 
 
 def _host() -> str:
-    """The name of this machine, as file names may have it."""
+    """Return the name of this machine, spelled for file names."""
     return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)
 
 
 def _is_gone(process: int) -> bool:
-    """Tell whether a process of this machine has ended, where one can ask without ending it."""
+    """Tell whether a process of this machine has ended; False on Windows, where asking ends it."""
     if os.name == "nt":
         return False
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return True
-    except PermissionError:  # it is somebody else's
-        return False
+    except PermissionError:  # another user's
+        pass
     return False
 
 
 def disk_full(name: str) -> OSError:
-    """The error that there is no space left for a file."""
+    """Make the error that there is no space left for a file."""
     error = OSError(f"No space left on the disk of {name}: make room, or write to another disk.")
     error.errno = errno.ENOSPC
     return error
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Tell whether an error says that there is no space left, or no more allowed."""
+    """Tell whether an error says that the disk or the quota is full."""
     numbers = [errno.ENOSPC, errno.EFBIG]
     if hasattr(errno, "EDQUOT"):  # not on Windows
         numbers.append(errno.EDQUOT)
-    # shutil and safetensors raise errors of their own, with the system's words.
+    # shutil and safetensors raise their own errors, with the system's words.
     words = any(os.strerror(number) in str(error) for number in numbers)
     return words or getattr(error, "errno", None) in numbers
 
@@ -234,10 +234,10 @@ def read_lines(file: Path) -> list[str]:
 
 
 def look_again(folder: Path) -> None:
-    """See the files of a folder that other machines have written meanwhile.
+    """Open a folder so that files that other machines have written become visible.
 
-    A network's file system remembers for a while that a file was not there; that the folder is
-    opened makes it ask again (nfs(5), under directory entry caching).
+    A network file system remembers for a while that a file was missing; opening the folder makes
+    it ask again (nfs(5), under directory entry caching).
     """
     os.scandir(folder).close()
 
@@ -279,10 +279,9 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
-    """A new .npy file of zeros, mapped into memory, whose space on the disk is taken.
+    """Map a new .npy file of zeros into memory, with its disk space allocated.
 
-    A mapped file without it has holes, and a write into a hole ends the process when the disk is
-    full.
+    Otherwise the file has holes, and writing into one kills the process when the disk is full.
 
     Raises:
         OSError: The disk is full; names the file.
@@ -295,7 +294,7 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
             for start in range(0, array.nbytes, _ZEROS):
                 file.write(zeros[: array.nbytes - start])
             file.flush()
-            os.fsync(file.fileno())  # some file systems take the space only then
+            os.fsync(file.fileno())  # some file systems allocate only then
     except OSError as error:
         path.unlink()
         raise disk_full(str(path)) if is_disk_full(error) else error from error
@@ -303,7 +302,7 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
 
 
 def hash_files(files: Sequence[Path]) -> str:
-    """SHA-256 over the contents of files, its first 40 digits."""
+    """Hash the contents of files: the first 40 digits of SHA-256."""
     hasher = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:

@@ -1,8 +1,7 @@
-"""Files that others may have made: read only if they are what is expected, in bounded memory.
+"""Read files of unknown origin: only if they are what is expected, and in bounded memory.
 
-JSON has a declared shape, a type of msgspec's: keys that it does not name are passed over, without
-being built. msgspec is there for that, and for its time: to import pydantic takes ten times as
-long, a good part of the time to a model's first vector.
+JSON is read into a declared msgspec type, which skips keys that it does not name. Importing
+pydantic instead takes ten times as long, a good part of the time to a model's first vector.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-# No JSON file of a model is as large, but for its tokenizer.
+# Larger than any JSON file of a model but its tokenizer.
 MOST_BYTES = 10_000_000
-# Bytes of a sparse file that were never written. Even a table with many zeros has none.
+# Bytes of a sparse file that were never written; even a table with many zeros has none.
 _MOST_IN_HOLES = 1_000_000_000
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -35,15 +34,15 @@ Shape = TypeVar("Shape")
 
 
 def check_regular(file: Path) -> int:
-    """Check that a file is one on a disk, before it is opened: a pipe would wait for its writer.
+    """Check, before opening it, that a file is a regular one: a pipe would wait for its writer.
 
-    A sparse file takes next to no space there, but would fill the memory with zeros.
+    A sparse file takes hardly any disk space, but would fill the memory with zeros.
 
     Returns:
         Its size in bytes.
 
     Raises:
-        ValueError: It is something else, or more than a gigabyte of it was never written.
+        ValueError: It is not, or more than a gigabyte of it was never written.
         FileNotFoundError: It is not there.
     """
     about = file.stat()
@@ -59,17 +58,14 @@ def check_regular(file: Path) -> int:
 
 
 def _bytes_in_holes(file: Path, size: int) -> int:
-    """Count the bytes of a file that were never written, until they are too many.
-
-    The space that a file takes (`st_blocks`) would not tell: compression makes it less, and some
-    file systems state it late or not at all.
-    """
+    """Count the bytes of a file that were never written, until they are too many."""
+    # Not by `st_blocks`: compression makes it less, and some file systems state it late or never.
     found = position = 0
     with file.open("rb") as stream:
         while position < size and found <= _MOST_IN_HOLES:
             try:
                 hole = os.lseek(stream.fileno(), position, os.SEEK_HOLE)
-            except (OSError, AttributeError):  # the file system, or Windows, does not tell
+            except (OSError, AttributeError):  # unsupported by the file system, or on Windows
                 return 0
             try:
                 position = os.lseek(stream.fileno(), hole, os.SEEK_DATA)
@@ -83,7 +79,7 @@ def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
     """Read a regular file.
 
     Raises:
-        ValueError: It is no regular file, or has more than `most` bytes, and is not read.
+        ValueError: It is no regular file, or has more than `most` bytes.
         FileNotFoundError: It is not there.
     """
     size = check_regular(file)
@@ -100,26 +96,27 @@ def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
 
     Args:
         file: The file.
-        shape: Its type, as msgspec knows them.
-        most: Bytes that it may have.
+        shape: Its msgspec type.
+        most: The most bytes that it may have.
 
     Raises:
-        ValueError: It has another shape, and which key, or is no JSON; or as `read_bounded`.
+        ValueError: It has another shape (the message names the key), or is no JSON; or as
+            `read_bounded`.
         FileNotFoundError: It is not there.
     """
     return parse(read_bounded(file, most), shape, file)
 
 
 def parse(content: bytes, shape: type[Shape], name: str | Path) -> Shape:
-    """Parse JSON of a declared shape, as `read_as` does, from a file of this name."""
+    """Parse the JSON content of a named file into a declared shape, as `read_as` does."""
     with _naming(name, content):
         return msgspec.json.decode(content, type=shape)
 
 
 def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, Any]:
-    """Read all of a JSON object, some of whose keys are declared; for the rest see `read_as`.
+    """Read a whole JSON object, only some of whose keys are declared; otherwise as `read_as`.
 
-    NaN may be among its numbers, as Python writes them.
+    NaN is allowed among its numbers, as Python writes it.
     """
     content = read_bounded(file, most)
     with _naming(file, content):
@@ -130,7 +127,7 @@ def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, An
 
 @contextmanager
 def _naming(name: str | Path, content: bytes) -> Iterator[None]:
-    """Turn the libraries' errors into a sentence that names the file, and the key if it is one."""
+    """Turn the libraries' errors into a sentence that names the file and, if known, the key."""
     try:
         yield
     except msgspec.ValidationError as error:
@@ -139,7 +136,7 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
         ) from error
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply to be read. Copy it again.") from error
-    except ValueError as error:  # of both decoders, and of text that is not UTF-8
+    except ValueError as error:  # from either decoder, or text that is not UTF-8
         reason = str(error)
         if content.startswith(_BYTE_ORDER_MARKS):
             reason = "it begins with a byte order mark: store it as UTF-8 without one"

@@ -1,8 +1,8 @@
-"""Asking the Hugging Face Hub for models and datasets, and what its errors mean.
+"""Ask the Hugging Face Hub for models and datasets, and explain its errors.
 
-Libraries that load from the Hub ask for each file, and again and again where no answer comes. So
-one request with a limit goes first. Where it fails, a copy in the cache is used instead, and the
-libraries are told not to ask.
+Libraries that load from the Hub ask for each file, and retry for long if no answer comes. So one
+request with a time limit goes first. If it fails, a cached copy is used, and the libraries are told
+not to ask.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RepoType = Literal["model", "dataset"]
 logger = logging.getLogger(__name__)
 
 _LIMIT = 10.0
-"""Seconds that the Hub has for its answer, looking up its name included."""
+"""Seconds that the Hub has for its answer, including the look-up of its name."""
 _REMEMBERED = 60.0
-"""Seconds for which it is remembered what the Hub gives, and that it cannot be reached."""
+"""Seconds for which an answer of the Hub, or its absence, is remembered."""
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _REMEDY = (
@@ -41,7 +41,7 @@ class HubUnavailableError(ValueError):
     """The Hub cannot be asked, and the cache does not have what was looked for.
 
     Attributes:
-        cause: What was tried.
+        cause: The reason that the Hub cannot be asked.
     """
 
     def __init__(self, cause: str, remedy: str) -> None:
@@ -56,7 +56,7 @@ def require_model(
     cache_folder: str | Path | None = None,
     otherwise: str = "name a local folder instead",
 ) -> Path | None:
-    """Make sure that a model can be had, without loading it.
+    """Check that a model is available, without loading it.
 
     Args:
         name: A folder, or an id on the Hub; what looks like a path is a path.
@@ -83,7 +83,7 @@ def require_model(
 def require_dataset(
     name: str, revision: str | None = None, otherwise: str = "use local files instead"
 ) -> Path | None:
-    """Make sure that a dataset can be had, without loading it.
+    """Check that a dataset is available, without loading it.
 
     Args:
         name: A folder, or an id on the Hub.
@@ -104,7 +104,7 @@ def require_dataset(
 
 
 def require_hub(repo_id: str) -> None:
-    """Make sure that the Hub answers, whatever it says of a repository.
+    """Check that the Hub answers, whatever it says about a repository.
 
     Raises:
         HubUnavailableError: It cannot be asked.
@@ -115,7 +115,7 @@ def require_hub(repo_id: str) -> None:
     if not is_offline_mode():
         try:
             reason = _ask("model", repo_id, None, None)
-        except ValueError:  # such as that there is none yet
+        except ValueError:  # an answer, such as that the repository does not exist yet
             reason = None
     if reason:
         raise HubUnavailableError(reason, "Check the connection, HF_ENDPOINT and HF_HUB_OFFLINE")
@@ -172,14 +172,14 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
     errors: list[Exception | None] = []
 
     def request() -> None:
-        """Ask, and leave what was raised, or None, in `errors`."""
+        """Ask, and append the error that was raised, or None, to `errors`."""
         try:
             HfApi(token=token).repo_info(name, revision=revision, repo_type=kind, timeout=_LIMIT)
             errors.append(None)
-        except Exception as error:  # told to the caller
+        except Exception as error:  # handled by the caller
             errors.append(error)
 
-    # In a thread, since no timeout covers all of a request.
+    # In a thread, since no timeout covers a whole request.
     thread = threading.Thread(target=request, daemon=True)
     thread.start()
     thread.join(_LIMIT)
@@ -190,7 +190,7 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
 
 
 def _cached_model(name: str, revision: str | None, cache_folder: str | Path | None) -> Path | None:
-    """The snapshot in the Hub's cache, if it is there."""
+    """Find a model's snapshot in the Hub's cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -208,10 +208,7 @@ def _cached_model(name: str, revision: str | None, cache_folder: str | Path | No
 
 
 def _cached_dataset(name: str, revision: str | None) -> Path | None:
-    """The folder of a dataset that was loaded before, if it is of that revision alone.
-
-    `datasets` takes the latest copy, of whatever revision.
-    """
+    """Find a dataset in the cache, if all copies are of that revision: the latest is used."""
     import datasets.config
     from datasets.naming import camelcase_to_snakecase
 
@@ -243,9 +240,9 @@ def offline() -> Iterator[None]:
 
 @contextmanager
 def downloading(kind: RepoType, name: str, revision: str | None = None) -> Iterator[None]:
-    """Turn the failure of a download inside the block into a sentence, whichever library does it.
+    """Turn the failure of a download in the block into one sentence, whichever library downloads.
 
-    Libraries pass on the errors of their HTTP client, which are no OSError.
+    Libraries pass on the errors of their HTTP client, which are not OSErrors.
 
     Args:
         kind: What is downloaded.
@@ -253,8 +250,8 @@ def downloading(kind: RepoType, name: str, revision: str | None = None) -> Itera
         revision: Branch, tag or commit on the Hub.
 
     Raises:
-        ValueError: The Hub answers that it does not give it.
-        HubUnavailableError: The connection broke, or the Hub is out of order.
+        ValueError: The Hub refuses it.
+        HubUnavailableError: The connection broke, or the Hub failed.
     """
     try:
         yield
@@ -268,7 +265,7 @@ def downloading(kind: RepoType, name: str, revision: str | None = None) -> Itera
 
 
 def client_error(error: BaseException) -> Exception | None:
-    """The HTTP client's error that an error is or comes from, if there is one."""
+    """Find the HTTP client's error that an error is or comes from, if there is one."""
     import httpx2
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -276,7 +273,7 @@ def client_error(error: BaseException) -> Exception | None:
         return error
     came_from = error.__cause__ or error.__context__
     found = client_error(came_from) if came_from else None
-    # Clients look for files that need not be there: not every answer of the Hub is the reason.
+    # Clients look for optional files, too: not every answer of the Hub is the reason.
     is_reason = isinstance(found, httpx2.TransportError) or isinstance(
         error, LocalEntryNotFoundError
     )
@@ -284,11 +281,7 @@ def client_error(error: BaseException) -> Exception | None:
 
 
 def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
-    """Why the Hub does not give a repository, from what was raised when it was asked.
-
-    Raises:
-        ValueError: The Hub answers that it does not give it, now and later.
-    """
+    """Explain why a request failed; raise a ValueError if the Hub refused it for good."""
     from huggingface_hub import constants
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -318,14 +311,14 @@ def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -
             "valid for it. Run `hf auth login`, or set HF_TOKEN."
         )
     if refusal:
-        raise ValueError(refusal) from None  # whose traceback is long
+        raise ValueError(refusal) from None
     return f"The Hugging Face Hub at {constants.ENDPOINT} {symptom(error)}"
 
 
 def symptom(error: Exception) -> str:
-    """What an error says of the Hub, in a few words that follow its name; never an address.
+    """Describe an error of the Hub in a few words to follow its name; never with an address.
 
-    The address of a large file's upload is signed, and nobody else's business.
+    The address of a large file's upload is signed, and so a secret.
     """
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError
@@ -341,13 +334,13 @@ def symptom(error: Exception) -> str:
         return f"breaks off the connection ({said})"
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, OSError)):
         return f"cannot be reached ({said})"
-    if isinstance(error, (json.JSONDecodeError, KeyError, TypeError)):  # a page of something else
+    if isinstance(error, (json.JSONDecodeError, KeyError, TypeError)):  # not an answer of the Hub
         return "gives an answer that is not the Hub's"
     raise error
 
 
 def check_repo_id(repo_id: str) -> None:
-    """Check that a name is that of a repository, with the organisation or user that it belongs to.
+    """Check that a name is that of a repository, including its organisation or user.
 
     Raises:
         ValueError: It is not.
@@ -365,16 +358,16 @@ def check_repo_id(repo_id: str) -> None:
 
 
 def whole_path(name: str | Path) -> str:
-    """A folder by its whole path; another name as it is.
+    """Make a folder's path absolute; return another name as it is.
 
-    Given `models/mine`, which could be an id, sentence-transformers asks the Hub who made it, and
-    waits without a limit.
+    Given `models/mine`, which could be an id, sentence-transformers asks the Hub who made it,
+    without a time limit.
     """
     return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
 
 
 def looks_like_path(name: str) -> bool:
-    """Whether a name can only be that of a local folder, or begins with one that is here.
+    """Tell whether a name can only be a local path, or begins with an existing folder.
 
     Example:
         >>> [looks_like_path(name) for name in ("./model", "a/b/c", "model/", "org/model")]
@@ -388,7 +381,7 @@ def looks_like_path(name: str) -> bool:
 
 
 def _no_folder(name: str) -> str:
-    """That a path leads nowhere, with the nearest folder beside it."""
+    """Say that a path leads nowhere, and suggest the nearest folder beside it."""
     path = Path(name)
     parent = path.parent
     beside = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []

@@ -10,9 +10,9 @@ from typing import Any
 
 from st_static.arguments import require
 
-# A language, perhaps with its script and its region.
+# A language, optionally with script and region.
 _TAG = re.compile("[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
-# The Hub's tags for other text.
+# The Hub's tags for text that is in no single natural language.
 _NO_LANGUAGES = {"code", "multilingual"}
 # Unicode's names of scripts by their ISO 15924 codes.
 _SCRIPTS = {
@@ -24,11 +24,11 @@ _SCRIPTS = {
     **{"Taml": "Tamil", "Telu": "Telugu", "Thaa": "Thaana", "Thai": "Thai", "Tibt": "Tibetan"},
 }
 UNSPACED_SCRIPTS = {"Han", "Hiragana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"}
-"""Those that are written without spaces between words."""
+"""Scripts that are written without spaces between words."""
 
 
 def languages_of(language: str | list[str] | None) -> list[str]:
-    """List the tags of a recipe's `language`; none where it does not say.
+    """List the tags of a recipe's `language`; none if it is missing.
 
     Example:
         >>> languages_of("ja"), languages_of(None)
@@ -42,10 +42,10 @@ def check_language(language: str | list[str] | None, option: str = "language") -
 
     Args:
         language: A tag, or several.
-        option: Where they are given, for the message: by default the recipe's `language`.
+        option: The option that gives them, for the message.
 
     Raises:
-        ValueError: One is no tag, or one is given twice.
+        ValueError: One is not a tag, or is given twice.
     """
     tags = languages_of(language)
     for tag in tags:
@@ -58,7 +58,7 @@ def check_language(language: str | list[str] | None, option: str = "language") -
 
 
 def _is_tag(tag: str) -> bool:
-    from langcodes import tag_is_valid  # which the base install has not
+    from langcodes import tag_is_valid  # not in the base install
 
     return tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag))
 
@@ -74,15 +74,15 @@ def primary_of(tag: str) -> str:
 
 
 def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
-    """List the languages of a recipe in a model's record; none where it does not say them.
+    """List the languages of a recipe in a model's record; none if they are missing.
 
-    They are without script and region, as the Hub wants them.
+    They are without script and region, as the Hub expects.
     """
     return list(dict.fromkeys(map(primary_of, languages_of(recipe.get("language")))))
 
 
 def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
-    """List the languages of an ensemble's members in its record; none where one has none.
+    """List the languages of an ensemble's members in its record; none if a member has none.
 
     Example:
         >>> languages_of_members([{"languages": ["ja"]}, {"languages": ["en", "ja"]}])
@@ -121,7 +121,7 @@ def has_spaces(tag: str) -> bool:
 
 
 def are_several(languages: Sequence[str]) -> bool:
-    """Tell whether text is in several languages; variants of one do not count, nor does code.
+    """Tell whether tags name several languages; variants of one do not count, nor does code.
 
     Example:
         >>> are_several(["en", "ja"]), are_several(["pt-BR", "pt-PT"]), are_several(["en", "code"])
@@ -132,9 +132,9 @@ def are_several(languages: Sequence[str]) -> bool:
 
 
 def has_dotless_i(languages: Iterable[str]) -> bool:
-    """Tell whether the small letter of I is ı and that of İ is i in all of the languages.
+    """Tell whether, in all of the languages, I is lower-cased to ı and İ to i.
 
-    They are in Turkish, Azeri, Crimean Tatar and Gagauz.
+    So it is in Turkish, Azeri, Crimean Tatar and Gagauz.
 
     Example:
         >>> has_dotless_i(["tr"]), has_dotless_i(["az-Latn", "tr"]), has_dotless_i(["tr", "en"])
@@ -145,7 +145,7 @@ def has_dotless_i(languages: Iterable[str]) -> bool:
 
 
 def is_english(language: str | Sequence[str] | None) -> bool:
-    """Tell whether text of a recipe's `language` is treated as English: if no other is named.
+    """Tell whether a recipe's `language` names no language but English.
 
     Example:
         >>> is_english(None), is_english("en-GB"), is_english(["en", "ja"])
@@ -157,15 +157,15 @@ def is_english(language: str | Sequence[str] | None) -> bool:
 
 @functools.cache
 def script_of(tag: str) -> str:
-    """Find Unicode's name of a language's usual script, or of the one that the tag names.
+    """Find Unicode's name of a language's usual script, or of the script that the tag names.
 
-    It is Hiragana of Japanese, which has three, and Latin of scripts that are not in the list.
+    Japanese, which has three, gets Hiragana; scripts that are not in the list count as Latin.
 
     Example:
         >>> script_of("sr"), script_of("sr-Latn"), script_of("fi"), script_of("zh-TW")
         ('Cyrillic', 'Latin', 'Latin', 'Han')
     """
-    from langcodes import Language  # which the base install has not
+    from langcodes import Language  # not in the base install
 
     likely = None if tag in _NO_LANGUAGES else Language.get(tag).maximize().script
     return _SCRIPTS.get(likely or "", "Latin")

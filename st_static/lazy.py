@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used."""
+"""Load the names of a package when they are first used."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from st_static.dependencies import extra_of, needed_by
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package: finds each name in the module that `home` gives for it.
+    """Make the `__getattr__` of a package: it finds each name in the module given by `home`.
 
-    Where that module needs a package that is not installed, the error names the extra to install.
+    If that module needs a package that is not installed, the error names the extra to install.
     """
 
     def find(name: str) -> object:
-        """The name, from the module that is imported now."""
+        """Import the module of a name, and return the named object."""
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needed_by(f"{package}.{name}", extra_of(home[name])):

@@ -1,4 +1,4 @@
-"""How far work has come: a bar on a terminal, and elsewhere, as in a log file, a line a minute."""
+"""Show progress: by a bar on a terminal, and elsewhere, as in a log file, by a line a minute."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _LARGE = 10_000  # numbers from here on are shortened: 12.3k
 
 
 def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[Any]:
-    """A bar on stderr, which vanishes at its end: what came of the work takes its place.
+    """Make a progress bar on stderr, which is cleared at its end.
 
-    Where stderr is no terminal, a line of the same words is written once a minute.
+    If stderr is not a terminal, the same words are written as a line once a minute.
 
     Args:
-        total: How much there is to do; None if nobody knows.
-        bar_format: What is told, as tqdm has it.
-        options: Of `tqdm`.
+        total: The amount of work; None if it is unknown.
+        bar_format: The format, as in tqdm.
+        options: Further arguments of `tqdm`.
     """
     options = {"disable": False, "leave": False, "dynamic_ncols": True} | options
     if sys.stderr.isatty():
@@ -29,7 +29,7 @@ def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[A
 
 
 class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alone
-    """A bar that is told by lines, each with the time of day."""
+    """A bar that is written as lines, each with the time of day."""
 
     def __init__(self, **options: Any) -> None:
         self._next = time.monotonic() + _SECONDS

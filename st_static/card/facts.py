@@ -1,4 +1,4 @@
-"""What a model card says: one plain JSON value, of which the card is a function."""
+"""The facts of a model card: one plain JSON value that determines the card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from st_static.examples import Limit
 from st_static.model.model_name import ModelName
 
-# How a card names the libraries that encode with a model.
+# The libraries that encode with a model, as cards name them.
 FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
 Kind = Literal["recipe", "ensemble", "conversion"]
@@ -19,7 +19,7 @@ Kind = Literal["recipe", "ensemble", "conversion"]
 
 @dataclass(frozen=True)
 class ResultEntry:
-    """What mteb wrote of one task, split and subset.
+    """A result that mteb wrote for one task, split and subset.
 
     Attributes:
         task: The task's name.
@@ -54,7 +54,7 @@ class ResultEntry:
 
 @dataclass(frozen=True)
 class MeasuredSpeed:
-    """How fast a model encodes with one of the libraries that can load it.
+    """The speed of a model with one of the libraries that can load it.
 
     Attributes:
         model: Its name.
@@ -68,9 +68,9 @@ class MeasuredSpeed:
 
 
 def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
-    """Whether a model's speeds were measured on a machine that had time for it.
+    """Tell whether a model's speeds were measured without other work on the machine.
 
-    FastEncoder does less than sentence-transformers. Where it comes out slower, something else took
+    FastEncoder does less than sentence-transformers: if it comes out slower, something else took
     the processor.
 
     Args:
@@ -111,10 +111,10 @@ class CardFigure:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card says; written as plain JSON.
+    """The facts of a card; written as plain JSON.
 
     The card of an ensemble or of converted text vectors needs only the first three, and has scores
-    where there are results. What follows the scores is measured of models that a recipe built.
+    if there are results. Only models that a recipe built have the measurements after the scores.
 
     Attributes:
         name: The model's name: the last part of `hub_id`, else its folder's.
@@ -180,7 +180,7 @@ class CardFacts:
 
     @property
     def kind(self) -> Kind:
-        """What made the model: the part of its record that says it."""
+        """The way the model was made, which is a key of its record."""
         return next(kind for kind in get_args(Kind) if kind in self.record)
 
     @property
@@ -194,12 +194,12 @@ class CardFacts:
         return is_believable(self.speed, self.name)
 
     def to_json(self) -> str:
-        """The facts as text, the same for the same facts."""
+        """Write the facts as JSON; the same facts give the same text."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
 def teacher_of(record: Mapping[str, Any]) -> str | None:
-    """The id on the Hub of the teacher that a record names, if it has one."""
+    """Find the Hub id of the teacher that a record names, if it has one."""
     if "recipe" in record:
         return teacher_id(record["recipe"]["teacher"])
     teacher: str | None = record.get("conversion", {}).get("teacher")
@@ -207,7 +207,7 @@ def teacher_of(record: Mapping[str, Any]) -> str | None:
 
 
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:
-    """The id on the Hub of a recipe's teacher: as it is named, or its name where that is an id."""
+    """Find the Hub id of a recipe's teacher: its `hub_id`, or its name if that is an id."""
     name: str = teacher.get("hub_id") or teacher["model"]
     is_plain = not ModelName.parse(name).kind and not name.startswith(".")
     return name if name.count("/") == 1 and is_plain else None

@@ -1,4 +1,4 @@
-"""A card's Markdown from its facts: the same facts give the same bytes."""
+"""Render a card's Markdown from its facts; the same facts give the same bytes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 TERMS_IN_NOTES = "see-model-card"
 """The license_name of a card whose licence is in its notes."""
 _OF_MODEL = "<!-- st_static: model={} -->"
-# What the Hub has in place of a language.
+# The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
 _MTEB, _LOCAL = "MTEB ", " (local copy)"
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
-# Ids of the Hub for licences that let everybody pass on what was changed.
+# Hub ids of the licences that let everybody redistribute changed works.
 _OPEN_LICENSES = """
     apache-2.0 mit bsd bsd-2-clause bsd-3-clause cc0-1.0 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0
     cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 odc-by odbl pddl
@@ -41,11 +41,11 @@ def render(facts: CardFacts, notes: str = "") -> str:
     """Write a card.
 
     Args:
-        facts: What it says.
-        notes: What a person wrote between the markers.
+        facts: The facts.
+        notes: The text that a person wrote between the markers.
 
     Returns:
-        YAML and Markdown, as the Hub wants a README.md.
+        YAML and Markdown, as the Hub expects of a README.md.
     """
     environment = Environment(
         loader=PackageLoader("st_static.card", "."),
@@ -79,19 +79,19 @@ def render(facts: CardFacts, notes: str = "") -> str:
 
 
 def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
-    """What only the template of built models needs."""
-    from st_static.distill.loss import CITATION  # which the base install cannot load
+    """Compute the values that only the template of built models needs."""
+    from st_static.distill.loss import CITATION  # not in the base install
 
     recipe, examples = facts.record["recipe"], examples_for(languages)
     pairs, corpus, teacher = recipe.get("pairs") or {}, recipe["corpus"], recipe["teacher"]
-    # The command that builds it again; places of files are the reader's to fill in.
+    # The command that rebuilds it; readers fill in the places of files.
     command = ["st-static", "build", "recipe.yaml"]
     for section in ("corpus", "pairs"):
         names = recipe.get(section, {}).get("files") or []
         if files := [f"PATH/TO/{name}" for name in names]:
             one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
             command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
-    if "/" not in teacher["model"]:  # the name of a folder
+    if "/" not in teacher["model"]:  # a folder
         command += ["--teacher.model", f"PATH/TO/{teacher['model']}"]
     pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
     if pairs.get("mined"):
@@ -113,7 +113,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
 
 
 def _describe_teacher(facts: CardFacts) -> str:
-    """The teacher as a link, or as the recipe describes or names it."""
+    """Link the teacher, or describe it as the recipe does."""
     teacher = facts.record["recipe"]["teacher"]
     if facts.teacher_id:
         return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
@@ -126,7 +126,7 @@ def _describe_teacher(facts: CardFacts) -> str:
 
 
 def _describe_corpus(corpus: Mapping[str, Any]) -> str:
-    """The text, as the recipe describes or names it."""
+    """Describe the text as the recipe does."""
     if corpus.get("description"):
         return str(corpus["description"])
     if corpus["files"]:
@@ -139,7 +139,7 @@ def _describe_corpus(corpus: Mapping[str, Any]) -> str:
 
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
-    """The card's YAML."""
+    """Make the card's YAML."""
     made, datasets = facts.record[facts.kind], []
     if facts.kind == "recipe":
         terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
@@ -155,7 +155,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
         if len(licences) == 1 and licences <= set(_OPEN_LICENSES):
             terms = {"license": licences.pop()}
     if facts.teacher_id:
-        # Of the Hub's four relations the nearest: weights that were trained after another model.
+        # The nearest of the Hub's four relations: weights that were trained after another model.
         terms |= {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
     if facts.results:
         results = [
@@ -186,20 +186,20 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
 
 
 def official_task(dataset_name: str) -> str | None:
-    """The task of a result's `dataset_name`; None of a local copy, and of what is not mteb's."""
+    """Find the task of a result's `dataset_name`; None for a local copy or another benchmark."""
     if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
         return None
     return dataset_name.removeprefix(_MTEB).partition(" ")[0]
 
 
 def marked(card: str) -> str | None:
-    """The fingerprint of the model that a card was written for; None of one written by hand."""
+    """Find the fingerprint of the model that a card was written for; None if written by hand."""
     found = re.findall(_OF_MODEL.format("([0-9a-f]+)"), card)
     return found[-1] if found else None
 
 
 def licence_fields(license_id: str) -> dict[str, Any]:
-    """The YAML on a licence; the terms of `other` are for the notes, where publish looks for them.
+    """Make a licence's YAML fields; the terms of `other` go into the notes, as publish expects.
 
     Args:
         license_id: As the Hub calls it.
@@ -210,7 +210,7 @@ def licence_fields(license_id: str) -> dict[str, Any]:
 
 
 def _caution(license_id: str | None) -> str:
-    """What a licence, by its id on the Hub, does not allow; empty for an open one."""
+    """Say what a licence, given by its Hub id, forbids; empty for an open one."""
     terms = str(license_id).lower()
     if "nd" in terms.split("-"):
         return f"({license_id}) may not be redistributed in a changed form, as it is here."
@@ -221,8 +221,8 @@ def _caution(license_id: str | None) -> str:
 
 
 def name_languages(codes: Sequence[str]) -> str:
-    """Languages by name: `German`, `German and English`; empty for none."""
-    from langcodes import Language  # which the base install has not
+    """Name languages: `German`, `German and English`; empty for none."""
+    from langcodes import Language  # not in the base install
 
     names = []
     for code in dict.fromkeys(codes):
@@ -232,6 +232,6 @@ def name_languages(codes: Sequence[str]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value in a table: numbers with two digits, no bar that would end the cell."""
+    """Format a value for a table: numbers with two digits, bars escaped."""
     text = f"{value:.2f}" if isinstance(value, float) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")

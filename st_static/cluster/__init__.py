@@ -1,1 +1,1 @@
-"""Processes: those of this machine, and those of a Ray cluster."""
+"""Processes of this machine, and of a Ray cluster."""

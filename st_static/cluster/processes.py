@@ -1,4 +1,4 @@
-"""The processors that this process may use, and torch in forked processes."""
+"""Count the processors that this process may use, and keep torch working in forked processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-# What a container may use of the processors: the files of cgroups version 2 and 1.
+# The files of cgroups, versions 2 and 1, that limit a container's processor time.
 _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 _CFS = Path("/sys/fs/cgroup/cpu")
 
@@ -26,7 +26,7 @@ def n_processors() -> int:
 
 
 def _quota() -> float:
-    """Read how many processors' time the container has; infinite without a limit."""
+    """Read the container's limit of processors; infinite without one."""
     try:
         if _CPU_MAX.is_file():  # "150000 100000", in microseconds, or "max 100000"
             quota, period = _CPU_MAX.read_text().split()
@@ -39,7 +39,7 @@ def _quota() -> float:
     return share if share > 0 else math.inf
 
 
-# The one thread that a forked process has of its parent's, until `unblock_torch` has seen to it.
+# The thread that a forked process inherits, until `unblock_torch` has dealt with it.
 _forked_thread: int | None = None
 
 
@@ -57,8 +57,8 @@ def unblock_torch() -> None:
 
     The OpenMP library that torch uses on Linux keeps a thread's helpers for its next computation.
     A forked process has the thread, but not its helpers, and would wait for them for ever. With one
-    thread, torch needs none. The setting is that of the whole process, so it is made only when it
-    is needed: a forked process that encodes nothing keeps its own.
+    thread, torch needs none. The setting holds for the whole process, so it is made only when it is
+    needed.
     """
     global _forked_thread
     if _forked_thread == threading.get_ident():  # others start with no helpers

@@ -1,6 +1,6 @@
-"""Work on a Ray cluster: its nodes are checked, then items are handed out as they become free.
+"""Work on a Ray cluster: check its nodes, then hand out items to workers as they become free.
 
-An item that fails is done again, three times at most in all.
+An item that fails is tried again, three times at most in all.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ with needed_by("The engine ray", "cluster"):
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_RETRIES = 2  # of an item, so that it is tried three times
-_CHECK_SECONDS = 600  # of a node, which may have to load a large teacher from another machine
+_RETRIES = 2  # so an item is tried three times
+_CHECK_SECONDS = 600  # a node may have to load a large teacher from another machine
 _START_SECONDS = 900  # until the first actor has room
-# Tasks that wait at a node, so that none is idle between two.
+# Tasks that wait at a node, so that it is not idle between two.
 _AHEAD = 2
-# What must be the same on all nodes, or they make other bytes.
+# Packages whose versions must be the same on all nodes, or they make other bytes.
 _PACKAGES = (
     *("st-static", "numpy", "pyarrow", "sentence-transformers", "tokenizers", "torch"),
     "transformers",
 )
-_GPU_KIND = "accelerator_type:"  # in what Ray says of a node
+_GPU_KIND = "accelerator_type:"  # begins a resource of Ray's nodes
 
 
 @contextlib.contextmanager
@@ -72,12 +72,12 @@ class RayCluster:
 
     @property
     def n_workers(self) -> int:
-        """How many tasks run at the same time."""
+        """Number of tasks that run at the same time."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     @property
     def n_gpus(self) -> int:
-        """How many GPUs actors can have."""
+        """Number of GPUs that actors can have."""
         return int(ray.cluster_resources().get("GPU", 0)) if self._on_gpus else 0
 
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
@@ -105,7 +105,7 @@ class RayCluster:
         expected, sent = _facts(facts), _sent(facts)
         # One call, after which the process ends: it may have loaded a teacher.
         call = ray.remote(max_calls=1, max_retries=0, num_cpus=0)(_facts_there)
-        asked = [  # several nodes may have one address
+        asked = [  # a list, as several nodes may have one address
             (
                 node["NodeManagerAddress"],
                 call.options(
@@ -145,8 +145,8 @@ class RayCluster:
             items: The items.
 
         Raises:
-            ValueError: An item failed three times; or what else the function raises. What is under
-                way elsewhere is stopped.
+            ValueError: An item failed three times; or any other error of the function. Work that is
+                under way elsewhere is stopped.
         """
         call = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=[OSError])(_called)
         sent, left = _sent(function), iter(items)
@@ -171,14 +171,14 @@ class RayCluster:
                 yield result
                 send(1)
         finally:
-            if ray.is_initialized():  # or it would start a cluster to stop the work of another
+            if ray.is_initialized():  # otherwise `cancel` would start a new cluster
                 for reference in waiting:
                     ray.cancel(reference, force=False)
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Apply a function in actors: processes with a GPU each, or with processors without GPUs.
+        """Apply a function in actors: processes with a GPU each or, without GPUs, with processors.
 
         An actor loads the function once, and gets an item whenever it is free. An item that raises
         an error is done again by Ray; one whose actor dies is done by another.
@@ -218,7 +218,7 @@ class RayCluster:
                     try:
                         result = ray.get(done[0])
                     except RayActorError as error:
-                        # Ray itself would wait for the same actor, whose node may be lost.
+                        # Ray would wait for the same actor, whose node may be lost.
                         if deaths == _RETRIES:
                             raise _failed(item, error) from error
                         left.appendleft((item, deaths + 1))
@@ -239,10 +239,10 @@ class RayCluster:
                     ray.kill(actor)
 
     def n_actors(self) -> int:
-        """How many actors there is room for.
+        """Count the actors that there is room for.
 
         Raises:
-            ValueError: There is none for any.
+            ValueError: There is no room for any.
         """
         if self.n_gpus:
             return self.n_gpus
@@ -258,18 +258,15 @@ class RayCluster:
 
 
 class _Keeper:
-    """Keeps a function in a process of its own, from the first item on.
+    """Keeps a function in a process of its own, from the first item on."""
 
-    Args:
-        sent: The reference of the function's bytes, in a list, which Ray passes on as it is.
-    """
-
+    # The reference of the function's bytes comes in a list, which Ray passes on as it is.
     def __init__(self, sent: list[Any]) -> None:
         self._sent = sent
         self._function: Callable[[Any], Any] | None = None
 
     def ready(self) -> None:
-        """Tell that the process is there."""
+        """Return once the process has started."""
 
     @ray.method(max_task_retries=_RETRIES, retry_exceptions=True)  # type: ignore[untyped-decorator]  # untyped library
     def call(self, item: Any) -> Any:
@@ -280,17 +277,14 @@ class _Keeper:
                 self._function = cloudpickle.loads(function)
             return self._function(item)
         except RuntimeError as error:
-            if "CUDA error" in str(error):  # after which a process can use its GPU no more
+            if "CUDA error" in str(error):  # the process cannot use its GPU any more
                 os._exit(1)
             raise
 
 
 def _sent(function: Callable[..., Any]) -> Any:
-    """Put a function's bytes into Ray's store.
-
-    Bytes, for whoever connects through ray://: the server there would unpickle a function with all
-    that it loads, such as a teacher, and pickle it again.
-    """
+    """Put a function's bytes into Ray's store."""
+    # The server of ray:// would unpickle a function itself, with the teacher that it loads.
     return ray.put(cloudpickle.dumps(function))
 
 
@@ -299,7 +293,7 @@ def _called(function: bytes, item: Any) -> Any:
 
 
 def _failed(item: Any, error: RayError) -> ValueError:
-    """The error that an item failed each time."""
+    """Make the error that an item failed each time."""
     shown = textwrap.shorten(str(item), 200, placeholder=" …")
     return ValueError(
         f"{shown} failed {1 + _RETRIES} times: {first_line(_cause_of(error))}. All other work that "
@@ -308,7 +302,7 @@ def _failed(item: Any, error: RayError) -> ValueError:
 
 
 def _cause_of(error: BaseException) -> BaseException:
-    """The error of the other process itself."""
+    """Find the original error of the other process."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
 

@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, or say in a line why that fails."""
+"""Connect to a Ray cluster, or say in one line why that fails."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ with needed_by("The engine ray", "cluster"):
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 5  # of an address
+_ANSWER_SECONDS = 5
 _CONNECT_TRIES = 3
-# In what Ray says where the server that a client of ray:// needs has died as it started.
+# Parts of Ray's message when the server for a client of ray:// has died while starting.
 _NO_SERVER = ("Starting Ray client server failed", "Proxy failed to Connect", "psutil.")
-# In what Ray says of versions that differ: the cluster's two, then this process's.
+# The versions in Ray's message that they differ: the cluster's two, then this process's.
 _VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ def ray_connection(address: str | None = None) -> Iterator[str]:
 
     Args:
         address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
-            `ray://HOST:PORT` are others. By default what RAY_ADDRESS says, or else a new one.
+            `ray://HOST:PORT` are others. By default RAY_ADDRESS, or else a new one.
 
     Yields:
         The address of its dashboard, "" if it has none.
@@ -47,32 +47,28 @@ def ray_connection(address: str | None = None) -> Iterator[str]:
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
     if address == "":
         raise ValueError("The address of the Ray cluster is empty: leave it out, or say local.")
-    # Ray would look for a cluster of this machine before it starts one.
+    # By default Ray would look for a cluster on this machine before it starts one.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
         yield _connect(address).dashboard_url or ""
     finally:
-        # Also if it did not connect: ray:// has made this process a client, which can reach no
-        # other cluster.
+        # Even after a failure: ray:// has made this process a client, which cannot connect again.
         ray.shutdown()
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error, without its full stop."""
+    """Return the first line of an error, without its full stop."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _connect(address: str) -> Any:
-    """Connect; tried again where the server that a client of ray:// needs has died.
-
-    Ray forks to start that server while gRPC's threads run, and the new process sometimes dies at
-    once (ray-project/ray#63202).
-    """
+    """Connect; try again if the server for a client of ray:// has died."""
+    # Ray forks that server while gRPC's threads run, so it may die at once (ray-project/ray#63202).
     failures = 0
     while True:
         try:
-            with _without_default_address():  # which goes before "auto"
+            with _without_default_address():  # it would take precedence over "auto"
                 return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
         except (RayError, ConnectionError, RuntimeError, ValueError) as error:
             failures += 1
@@ -82,7 +78,7 @@ def _connect(address: str) -> Any:
 
 
 def _has_no_server(error: Exception) -> bool:
-    """True if the server that a client needs has died as it started."""
+    """Tell whether the server for a client has died while starting."""
     return isinstance(error, ConnectionAbortedError) and any(
         text in str(error) for text in _NO_SERVER
     )
@@ -114,10 +110,10 @@ def _why_not_connected(address: str, error: Exception) -> str:
             f"{_CONNECT_TRIES} tries. Set GRPC_ENABLE_FORK_SUPPORT=0 before ray start --head, or "
             "run this on a machine of the cluster with --address HOST:PORT."
         )
-    if isinstance(error, ConnectionAbortedError):  # with the traceback of the other side
+    if isinstance(error, ConnectionAbortedError):  # it holds the traceback of the other side
         reason = str(error).strip().splitlines()[-1].rstrip(".")
         return f"The Ray cluster at {there} refused the connection: {reason}."
-    if ":" in address:  # something like Ray has answered there, and Ray seldom says more
+    if ":" in address:  # something like Ray has answered there; Ray seldom says more
         return (
             f"The Ray cluster at {there} cannot be reached: {first_line(error)}. If it has a "
             f"token, {token}. If this is ray://, its port is that for clients, 10001 by default."
@@ -153,7 +149,7 @@ def _check_answer(address: str) -> None:
 
 
 def _speaks_http2(connection: socket.socket) -> bool:
-    """True if gRPC may be at the other end: its first frame is one of settings (RFC 9113, 3.4)."""
+    """Tell whether gRPC may be at the other end: its first frame has settings (RFC 9113, 3.4)."""
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
     frame = connection.recv(9)
     return len(frame) >= 4 and frame[3] == 4

@@ -1,4 +1,4 @@
-"""The model's files on a demo page: tokenizer, table in 8 bits, and what the page shows first."""
+"""The model's files on a demo page: tokenizer, table in 8 bits, and initial content."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ FACTS_FILE = f"{FOLDER}/model.json"
 TOKENIZER_FILE = f"{FOLDER}/tokenizer.json"
 TABLE_FILE = f"{FOLDER}/table.safetensors"
 MODEL_FILES = (FACTS_FILE, TOKENIZER_FILE, TABLE_FILE)
-# TensorFlow.js and others write a file of this name, too, so ours says whose it is.
+# Ours are marked, as TensorFlow.js and others write files of this name, too.
 _WRITTEN_BY = {"written_by": "st_static demo"}
 _SIMILARITIES = ("cosine", "dot")
-# The largest file of texts.
 _MAX_BYTES = 10_000_000
 _MAX_TEXTS = 10_000
 
@@ -101,12 +100,7 @@ def read_texts(file: Path) -> list[str]:
 
 
 def _shown_first(model: StaticModel, texts: list[str]) -> dict[str, Any]:
-    """What the page's tabs begin with.
-
-    Args:
-        model: The model; its first language that has examples counts.
-        texts: The user's own to search in; without any, the examples.
-    """
+    """Choose the initial content of the page's tabs; without texts to search in, the examples."""
     examples = examples_for(model.languages)
     first, second = examples.heat_map
     others = [text for limit in examples.limits for text in (limit.first, limit.second)]
@@ -119,7 +113,7 @@ def _shown_first(model: StaticModel, texts: list[str]) -> dict[str, Any]:
 
 
 def _limits(model: StaticModel) -> dict[str, Any]:
-    """What the model is for and what it does not see, in the words of its card, with examples."""
+    """Describe the model's uses and limits, in the words of its card, with examples."""
     examples = examples_for(model.languages)
     sentence, *others = examples.usage
     length = Limit(
@@ -133,7 +127,7 @@ def _limits(model: StaticModel) -> dict[str, Any]:
 
 
 def _known_word(model: StaticModel, text: str) -> str:
-    """The longest token of a text that has a vector, the last of several; empty if none has."""
+    """Find the longest token of a text with a vector, the last of several; empty if none has."""
     with TellingPanics(model.tokenizer):
         encoding = model.tokenizer.encode(text, add_special_tokens=False)
     rows = np.asarray(model.table)[encoding.ids]
@@ -143,7 +137,7 @@ def _known_word(model: StaticModel, text: str) -> str:
 
 
 def is_facts(content: bytes) -> bool:
-    """Whether this is the content of a `FACTS_FILE` that `write_model_files` has written."""
+    """Tell whether this is the content of a `FACTS_FILE` that `write_model_files` wrote."""
     try:
         facts = json.loads(content)
     except (ValueError, RecursionError):
@@ -152,7 +146,7 @@ def is_facts(content: bytes) -> bool:
 
 
 def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:
-    """The table in 8 bits, and a head as it is."""
+    """Quantise the table to 8 bits; keep a head as it is."""
     quantized = quantize_rows(np.asarray(model.table), model.widths)
     weights: dict[str, NDArray[Any]] = {"rows": quantized.rows, "scales": quantized.scales}
     if model.head:
@@ -162,7 +156,7 @@ def _weights(model: StaticModel) -> dict[str, NDArray[Any]]:
 
 
 def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]:
-    """What the page does to texts, words and sums of rows."""
+    """Say how the page processes texts, words and sums of rows."""
     parts = flat(description["pre_tokenizer"], "pretokenizers")
     marks = {"Metaspace": "▁", "ByteLevel": "Ġ"}
     return {
@@ -171,7 +165,7 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
             {"width": dimensions.stop - dimensions.start, "length": length}
             for dimensions, length in Scaling(model).segments
         ],
-        # Models may name more dimensions than they have: all are kept then.
+        # It may be more than the model's dimensions: then all are kept.
         "truncate_dim": model.truncate_dim,
         "similarity": model.similarity_fn_name,
         "continuation": description["model"].get("continuing_subword_prefix"),
@@ -181,7 +175,7 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
 
 
 def _for_javascript(characters: str) -> str:
-    """A class of characters in JavaScript's spelling.
+    """Spell a class of characters for JavaScript.
 
     Example:
         >>> _for_javascript(r"\\p{Thai}\\x{30FC}")

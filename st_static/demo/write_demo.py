@@ -1,4 +1,4 @@
-"""Writing a demo page: the same page for every model, with the model's files beside it."""
+"""Write a demo page: the same page for every model, with the model's files beside it."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def write_demo(
 ) -> list[Path]:
     """Write a page on which a model runs in the browser, with all that it loads.
 
-    It is a static Space of the Hugging Face Hub, and works on any web server. Where a demo is there
-    already it is replaced; other files in its folder stay.
+    It is a static Space of the Hugging Face Hub, and works on any web server. An existing demo is
+    replaced; other files in its folder stay.
 
     Args:
         model: A folder, which may be open, or an id on the Hub.
         output: The page's folder.
-        texts: What its search begins with; by default a few examples.
+        texts: The initial texts of its search; by default a few examples.
         hub_id: The model's id on the Hub; by default `model`, if it is one.
 
     Returns:
@@ -83,14 +83,14 @@ def write_demo(
 
 
 def _page_files() -> list[str]:
-    """The files that are the same for every model."""
+    """List the files that are the same for every model."""
     with resources.as_file(_PAGE) as page:
         files = sorted(path for path in page.rglob("*") if path.is_file())
         return [path.relative_to(page).as_posix() for path in files]
 
 
 def _card(model: StaticModel, hub_id: str | None) -> str:
-    """The README.md that tells the Hub what the page is."""
+    """Make the README.md that describes the page to the Hub."""
     name = model.name.rpartition("/")[2]
     header = {
         "title": f"{name} demo",
@@ -109,7 +109,7 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
 
 
 def _in_markdown(name: str) -> str:
-    r"""A name so that Markdown shows it as it is, in one line.
+    r"""Escape a name for Markdown, in one line.
 
     Example:
         >>> print(_in_markdown("<b> x_1"))

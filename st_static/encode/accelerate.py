@@ -1,4 +1,4 @@
-"""Fast encoding for static models inside sentence-transformers."""
+"""Make static models encode fast inside sentence-transformers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from st_static.texts.columns import text_column
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 _SIGNATURE = inspect.signature(SentenceTransformer.encode)
-# Whose level says whether there is a progress bar.
+# Its level decides on the progress bar.
 _LIBRARY_LOGGER = logging.getLogger(SentenceTransformer.__module__)
 
 
 def accelerate(model: SentenceTransformer) -> SentenceTransformer:
     """Make a static model encode many times faster, with the same vectors.
 
-    What `model.encode` is usually asked for, on a CPU and in float32, is done by `FastEncoder`'s
-    code with the model's own weights: texts in a list or column, prompts, a progress bar, vectors
-    that are truncated, scaled, or tensors. For all else, such as training, other devices, several
-    processes and quantised vectors, the model is what it was, with a faster tokenizer. What it
-    saves is a plain `StaticEmbedding`. If you change the tokenizer itself later, such as its
-    truncation, call this again. A text without any known word is a vector of zeros, except
-    under `model.half()`, where sentence-transformers' `Normalize` gives NaN.
+    `FastEncoder`'s code, with the model's own weights, does what `model.encode` is usually called
+    for, on a CPU and in float32: texts in a list or column, prompts, a progress bar, vectors that
+    are truncated, scaled, or tensors. For all else, such as training, other devices, several
+    processes and quantised vectors, the model works as before, with a faster tokenizer. It saves a
+    plain `StaticEmbedding`. If you change the tokenizer itself later, such as its truncation, call
+    this again. A text without any known word gets a vector of zeros, except under `model.half()`,
+    where sentence-transformers' `Normalize` gives NaN.
 
     Args:
         model: A model that begins with a `StaticEmbedding`. It is changed in place.
@@ -74,7 +74,7 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 
 
 def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = None) -> StaticModel:
-    """Tokenizer and table of a static model that sentence-transformers has loaded.
+    """Take tokenizer and table from a static model that sentence-transformers has loaded.
 
     Args:
         model: The model, whose table and head are not copied if they are float32 on a CPU.
@@ -132,7 +132,7 @@ class _FastPreprocess:
         self, inputs: list[str], prompt: str | None = None, **kwargs: Any
     ) -> dict[str, Tensor]:
         unblock_torch()
-        if set(map(type, inputs)) != {str}:  # sentence-transformers knows what to do, or to say
+        if set(map(type, inputs)) != {str}:  # left to sentence-transformers, and its messages
             plain: dict[str, Tensor] = StaticEmbedding.preprocess(
                 self.module, inputs, prompt, **kwargs
             )
@@ -143,7 +143,7 @@ class _FastPreprocess:
 
 
 class _FastEncode:
-    """`SentenceTransformer.encode`, as a whole for what it is usually asked for."""
+    """`SentenceTransformer.encode`, replaced as a whole for usual calls."""
 
     def __init__(self, model: SentenceTransformer, preprocess: _FastPreprocess) -> None:
         self._model, self._preprocess = model, preprocess
@@ -153,7 +153,7 @@ class _FastEncode:
         encode = type(self._model).encode
         try:
             given = _SIGNATURE.bind(self._model, *args, **kwargs)
-        except TypeError:  # as with the old name of `inputs`, which the library takes
+        except TypeError:  # such as the old name of `inputs`, which the library accepts
             return encode(self._model, *args, **kwargs)
         given.apply_defaults()
         asked = given.arguments
@@ -175,7 +175,7 @@ class _FastEncode:
         try:
             backend.encode(texts, vectors, static.prompt, threads, bool(show))
         except ValueError:
-            text_column(texts)  # says which text is not valid Unicode, if one is
+            text_column(texts)  # names the text that is not valid Unicode
             raise
         if asked["normalize_embeddings"]:
             scale_to_unit(vectors)
@@ -187,7 +187,7 @@ class _FastEncode:
         return tensors if asked["convert_to_tensor"] else list(tensors)
 
     def _static_model(self, asked: dict[str, Any]) -> StaticModel | None:
-        """The model as it is now, with what is asked for; None if it is not as we write models."""
+        """Take the model as it is now, with the call's options; None if it is not of our form."""
         model = self._model
         if not _is_plain(model):
             return None
@@ -197,18 +197,18 @@ class _FastEncode:
         if prompt is None:
             name = model.default_prompt_name if name is None else name
             if name is not None and name not in model.prompts:
-                return None  # the library says which there are
+                return None  # the library lists them
             prompt = "" if name is None else model.prompts[name]
         try:
             static = as_static_model(model, self._preprocess.tokenize.tokenizer)
-        except ValueError:  # of other modules
+        except ValueError:  # it has other modules
             return None
         dim = model.truncate_dim if asked["truncate_dim"] is None else asked["truncate_dim"]
         return dataclasses.replace(static, prompt=prompt, truncate_dim=dim)
 
 
 def _is_plain(model: SentenceTransformer) -> bool:
-    """Check that a model computes on a CPU, in float32, by the library's own code alone."""
+    """Tell whether a model computes on a CPU, in float32, by the library's own code alone."""
     table, others = model[0], list(model)[1:]
     own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
     library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
@@ -230,7 +230,7 @@ def _is_plain(model: SentenceTransformer) -> bool:
 
 
 def _is_usual(asked: dict[str, Any]) -> bool:
-    """Check that `TorchBackend` does all that `encode` is asked for."""
+    """Tell whether `TorchBackend` can do all that a call of `encode` asks for."""
     return (
         asked["output_value"] == "sentence_embedding"
         and asked["precision"] == "float32"
@@ -242,7 +242,7 @@ def _is_usual(asked: dict[str, Any]) -> bool:
 
 
 def _as_list(inputs: Any) -> Any:
-    """A column or other iterable of inputs as a list; what is one input stays as it is."""
+    """Make a list of a column or other iterable of inputs; keep a single input as it is."""
     if isinstance(inputs, np.ndarray):
         return inputs.tolist() if inputs.ndim else inputs
     is_one = isinstance(inputs, dict | list) or not hasattr(inputs, "__iter__")

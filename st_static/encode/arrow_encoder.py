@@ -1,4 +1,4 @@
-"""Vectors as a column of Arrow tables, wherever an engine sends their batches."""
+"""Add vectors as a column to Arrow tables, wherever an engine sends their batches."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from st_static.texts.file_rows import EMBEDDING
 class ArrowEncoder:
     """Adds the vectors of a column of texts to Arrow tables and record batches.
 
-    Engines that hand out Arrow batches call it with each: Ray Data, DuckDB, Polars, pandas, Spark,
-    Daft. It is small when it is pickled, for it takes the model's name along and not its table;
-    each process that gets it loads the model once.
+    Engines that process Arrow batches call it with each: Ray Data, DuckDB, Polars, pandas, Spark,
+    Daft. Its pickle is small, for it holds the model's name and not its table; each process that
+    receives it loads the model once.
 
     Args:
         model: A folder, or an id on the Hub, that every process can read.
@@ -104,12 +104,12 @@ class ArrowEncoder:
             batch: A table or record batch, [B].
 
         Returns:
-            The same with one column more, [B], or fewer rows with `unknown` "skip".
+            The batch with one more column, [B], or with fewer rows if `unknown` is "skip".
 
         Raises:
-            TypeError: It is no such thing; the column does not hold texts; or a text is missing,
-                whose position is named.
-            ValueError: It has no such column, or one with the name of the vectors' already; or a
+            TypeError: It is neither; the column does not hold texts; or a text is missing (the
+                message names its position).
+            ValueError: It has no such column, or already one with the name of the vectors'; or a
                 text has no known word and `unknown` is "error".
         """
         check_type(batch, (pa.Table, pa.RecordBatch), "an Arrow table or record batch")
@@ -121,7 +121,7 @@ class ArrowEncoder:
         if self._unknown == "skip":
             batch, vectors = arrow.rows_where(batch, ~is_unknown), vectors[~is_unknown]
         missing = is_unknown if self._unknown == "null" else np.zeros(len(vectors), np.bool_)
-        # In the table's own parts: Polars reads no slice of lists of which some are null.
+        # In the table's own parts: Polars cannot read a slice of lists if some are null.
         parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
         ends = np.cumsum([part.num_rows for part in parts])[:-1]
         pairs = zip(np.split(vectors, ends), np.split(missing, ends), strict=True)

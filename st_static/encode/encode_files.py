@@ -1,4 +1,4 @@
-"""More text than fits into memory, encoded into a file."""
+"""Encode more text than fits into memory into a file."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from st_static.texts.file_rows import EMBEDDING, Rows
 # Writes the vectors of texts [B] into an array [B, D].
 WriteVectors = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
 
-# A row group of Parquet holds so many batches, or fewer of more bytes than this.
+# A row group of Parquet holds this many batches, or fewer once it has more than this many bytes.
 _GROUP = 8
 _GROUP_BYTES = 100_000_000
 
 
 class Written(NamedTuple):
-    """What was written.
+    """Counts of what was written.
 
     Attributes:
         rows: Number of rows.
-        unknown: Number of texts without any word that the model knows, also of those left out.
+        unknown: Number of texts without any known word, including those left out.
     """
 
     rows: int
@@ -44,10 +44,10 @@ class Written(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Rows as they are written.
+    """Rows to write.
 
     Attributes:
-        columns: What stands beside the vectors, [B].
+        columns: The columns beside the vectors, [B].
         vectors: [B, D]; they last until the next ones are asked for.
         missing: Which vectors are null in a table, [B].
     """
@@ -58,7 +58,7 @@ class Encoded(NamedTuple):
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
-    """Texts in columns: one as for `FastEncoder.encode`, or any iterable of str, in batches."""
+    """Yield texts in columns: one as for `FastEncoder.encode`, or an iterator of str in batches."""
     if not isinstance(texts, Iterator):
         yield text_column(texts, null)
         return
@@ -82,9 +82,9 @@ def encode_batches(
 
     Args:
         write_vectors: Writes the vectors of texts [B] into an array [B, D].
-        threads: So many batches are encoded at a time, while others are read and written.
+        threads: Number of batches that are encoded at a time, while others are read and written.
         texts: Columns of texts or rows of a file, of any length.
-        stream: Where to, open in binary mode.
+        stream: The stream to write to, open in binary mode.
         dimension: D.
         dtype: Number format of the vectors.
         output_format: npy is one array [N, D]; parquet has the columns of the rows (of columns of
@@ -93,13 +93,13 @@ def encode_batches(
             out or an error.
     """
     check_unknown(unknown, output_format)
-    rooms = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
+    buffers = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
     n_unknown = 0
 
     def settled() -> Iterator[Encoded]:
-        """The encoded rows, of which those without a known word are counted."""
+        """Yield the encoded rows, and count those without a known word."""
         nonlocal n_unknown
-        for rows, vectors in _encoded(write_vectors, threads, _cut(texts), rooms):
+        for rows, vectors in _encoded(write_vectors, threads, _cut(texts), buffers):
             is_unknown = are_zeros(vectors) & ~rows.unread
             n_unknown += int(np.count_nonzero(is_unknown))
             missing = rows.unread
@@ -126,7 +126,7 @@ def _unknown_row(rows: Rows, place: int) -> ValueError:
 
 
 def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
-    """Texts in batches of at most `BATCH_TEXTS`, which may be empty, each checked to be one."""
+    """Cut texts into batches of at most `BATCH_TEXTS`, which may be empty, and check each text."""
     done = 0
     for given in texts:
         rows = given if isinstance(given, Rows) else _rows_of(given, done)
@@ -136,7 +136,7 @@ def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
 
 
 def _rows_of(given: pa.ChunkedArray, done: int) -> Rows:
-    """A column of texts as rows, which are counted from `done` on."""
+    """Turn a column of texts into rows, counted from `done` on."""
     column = text_column(given, first=done)
     numbers = np.arange(done, done + len(column))
     unread = np.zeros(len(column), np.bool_)
@@ -147,19 +147,17 @@ def _encoded(
     write_vectors: WriteVectors,
     threads: int,
     texts: Iterable[Rows],
-    rooms: list[NDArray[np.floating]],
+    buffers: list[NDArray[np.floating]],
 ) -> Iterator[tuple[Rows, NDArray[np.floating]]]:
-    """Batches and their vectors, in order; these last until the next ones are asked for.
-
-    The rooms [BATCH_TEXTS, D], one more than threads, hold the vectors of one batch after the
-    other: the allocator would keep what belongs to no batch any more.
-    """
+    """Yield batches and their vectors, in order; the next batch may overwrite the vectors."""
+    # There is one buffer more than threads. They are reused, as the allocator would not give back
+    # the memory of each batch.
     waiting: deque[tuple[Rows, NDArray[np.floating], Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for batch, room in zip(texts, itertools.cycle(rooms), strict=False):
-            vectors = room[: len(batch.texts)]
+        for batch, buffer in zip(texts, itertools.cycle(buffers), strict=False):
+            vectors = buffer[: len(batch.texts)]
             waiting.append((batch, vectors, pool.submit(write_vectors, batch.texts, vectors)))
-            if len(waiting) == len(rooms):
+            if len(waiting) == len(buffers):
                 yield _finished(*waiting.popleft())
         while waiting:
             yield _finished(*waiting.popleft())
@@ -175,12 +173,12 @@ def _finished(
 def _write_npy(
     encoded: Iterable[Encoded], stream: IO[bytes], dimension: int, dtype: np.dtype[Any]
 ) -> int:
-    # The number of rows stands in front and is known at the end: into a pipe it goes at last.
+    # The header needs the number of rows, known only at the end: a pipe gets all of it then.
     direct = stream.seekable() and not _appends(stream)
     with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
         start = file.tell()
         rows = 0
-        # Until all is written the file has zeros in front, which numpy refuses.
+        # Until all is written, the header is zeros, which numpy refuses.
         file.write(bytes(len(_npy_header(0, dimension, dtype))))
         for _, vectors, _ in encoded:
             file.write(vectors.data)
@@ -196,19 +194,19 @@ def _write_npy(
 
 
 def _appends(stream: IO[bytes]) -> bool:
-    """Whether a file was opened to append to, so that its beginning cannot be written again."""
+    """Tell whether a file was opened for appending, so that its header cannot be rewritten."""
     try:
         import fcntl
     except ImportError:  # Windows
         return False
     try:
         return bool(fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND)
-    except OSError:  # no file of the system
+    except OSError:  # not a file of the system
         return False
 
 
 def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
-    """The header of an array [rows, D]; numpy leaves room for the number of rows to grow."""
+    """Make the header of an array [rows, D]; its length does not depend on the number of rows."""
     header = io.BytesIO()
     values = {
         "descr": np.lib.format.dtype_to_descr(dtype),
@@ -240,7 +238,7 @@ def _write_parquet(
     metadata = {file_rows.SOURCE: source} if source else None
     schema = first.schema.with_metadata(metadata)
     texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
-    # Of a long text the statistics take six times its memory.
+    # The statistics of a long text take six times its memory.
     numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
     with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
         for group in _groups(itertools.chain([first], tables)):
@@ -251,7 +249,7 @@ def _write_parquet(
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Tables that are written together."""
+    """Group tables that are written together."""
     group: list[pa.Table] = []
     for table in tables:
         group.append(table)

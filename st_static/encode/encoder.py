@@ -1,4 +1,4 @@
-"""Whatever encodes texts: what ensembles, agreement and evaluation ask of a model."""
+"""The interface of models for ensembles, agreement and evaluation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EncodeTexts = Callable[[list[str]], NDArray[np.floating]]
 
 
 class Encoder(Protocol):
-    """A `FastEncoder`, a SentenceTransformer, or their like."""
+    """A `FastEncoder`, a SentenceTransformer, or anything with the same `encode`."""
 
     def encode(self, texts: list[str], /) -> ArrayLike:
-        """Texts [B] to vectors [B, D]."""
+        """Encode texts [B] into vectors [B, D]."""
         ...
 
 

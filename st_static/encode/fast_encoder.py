@@ -1,4 +1,4 @@
-"""Static models without sentence-transformers' overhead."""
+"""Encode with static models, without sentence-transformers' overhead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from st_static.model.static_model import StaticModel
 from st_static.model.vectors import in_format
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
-# Loaded where they are used: they need pyarrow or torch, which single texts do not.
+# Imported where they are used: they need pyarrow or torch, but single texts do not.
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -46,31 +46,31 @@ if TYPE_CHECKING:
 
 TableFormat = Literal["float32", "float16", "int8"]
 
-# Up to this many texts, of together fewer characters than this, are encoded fastest one by one.
+# Up to this many texts, with fewer characters than this in total, are encoded fastest one by one.
 _FEW_TEXTS = 32
 _FEW_CHARACTERS = 8_000
-# Longer texts are encoded as many are.
+# Longer texts are encoded by torch.
 _LONG_TEXT = 2_000
-# To import torch takes as long as to encode this many bytes of text without it, and more memory
-# than most tables: longer or many texts are encoded one by one until that import would have paid.
+# Importing torch takes as long as encoding this many bytes of text without it, and more memory than
+# most tables: longer or many texts are encoded one by one until the import would have paid off.
 _BYTES_WITHOUT_TORCH = 3_000_000
-# Models that a process keeps for work that comes piece by piece.
+# Models that `loaded_encoder` keeps.
 _KEPT_MODELS = 4
 
 
 class FastEncoder:
     """Encodes texts with a static model, as sentence-transformers does, only faster.
 
-    It may be used by several threads at a time. A text without any word that the model knows, an
-    empty one too, has a vector of zeros, in float16, too, where sentence-transformers gives NaN.
-    If the row of the tokenizer's unknown token is not zeros, it counts as a word, as there.
+    Several threads may use it at a time. A text without any known word, such as an empty one, gets
+    a vector of zeros, even in float16, where sentence-transformers gives NaN. If the row of the
+    tokenizer's unknown token is not zero, it counts as a word, as in sentence-transformers.
 
     Args:
         model: Tokenizer and table, as read by `read_static_model`.
-        dtype: Number format of the table in memory. float16 takes half the memory, and vectors are
-            float16, too, and differ by about 1e-3. int8 has a scale for each row (in a fused
-            ensemble, for each row and member) and takes about a quarter; vectors are float32, and
-            differ by about 1e-3, too.
+        dtype: Number format of the table in memory. float16 takes half the memory; vectors are
+            float16 and differ by about 1e-3. int8, with a scale for each row (in a fused ensemble,
+            for each row and member), takes about a quarter; vectors are float32 and differ by about
+            1e-3.
         threads: Number of threads; by default one for each processor that the process may use.
 
     Attributes:
@@ -82,8 +82,8 @@ class FastEncoder:
 
     Raises:
         TypeError: The model is not a `StaticModel`, or threads is not a whole number.
-        ValueError: dtype or threads is none of these, or values are too large for float16, or not
-            finite for int8.
+        ValueError: dtype or threads is invalid, or values are too large for float16, or not finite
+            for int8.
 
     Example:
         >>> import numpy as np
@@ -118,7 +118,7 @@ class FastEncoder:
         self.model = dataclasses.replace(model, table=table)
         self._rows: Table = table
         if isinstance(table, np.memmap):
-            self._rows = np.asarray(table)  # the methods of a memmap take longer
+            self._rows = np.asarray(table)  # the methods of a memmap are slower
         self.dimension: int = min(table.shape[1], model.truncate_dim or table.shape[1])
         self.tokenize = FastTokenizer(model.tokenizer)
         self._scaling = Scaling(self.model)
@@ -131,7 +131,7 @@ class FastEncoder:
 
         rows = self._rows
         if not isinstance(rows, Int8Table):
-            rows = in_format(rows, self.dtype)  # one that is mapped may be in a narrower format
+            rows = in_format(rows, self.dtype)  # a mapped table may be in a narrower format
         return TorchBackend(self.tokenize, rows, self._scaling)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,12 +158,12 @@ class FastEncoder:
             cache_folder: Where downloads are kept; by default the Hub's cache.
             dtype: See the class.
             threads: See the class.
-            truncate_dim: How many of the first dimensions vectors have; by default what the model
+            truncate_dim: How many of the first dimensions vectors have; by default as the model
                 says, or all.
             mmap: Whether the table is mapped into memory: only rows that are used are read, and
-                processes share them. Its file must not change meanwhile. A table that is stored in
-                a narrower format than dtype is converted as a whole when torch is first needed. It
-                cannot be mapped as int8.
+                processes share them. Its file must not change in the meantime. A table that is
+                stored in a narrower format than dtype is converted as a whole when torch is first
+                needed. It cannot be mapped as int8.
 
         Raises:
             ValueError: It is not a static model, its parts do not fit, or its table cannot be
@@ -182,7 +182,7 @@ class FastEncoder:
         return cls(static, dtype, threads)
 
     def get_embedding_dimension(self) -> int:
-        """The output dimension D, as sentence-transformers calls it."""
+        """Return the output dimension D, under sentence-transformers' name."""
         return self.dimension
 
     def encode(
@@ -200,35 +200,34 @@ class FastEncoder:
     ) -> NDArray[np.floating]:
         """Encode texts.
 
-        The last five arguments are those of sentence-transformers and mean the same.
+        The last five arguments are as in sentence-transformers.
 
         Args:
             texts: A str; or a list or another iterable of str, or a string column of pyarrow,
                 polars, pandas, numpy or datasets, [B].
-            out: Where to write the vectors, [B, D], of the encoder's dtype; by default a new array.
+            out: The array to fill, [B, D], of the encoder's dtype; by default a new one.
             null: Treat a missing text as an error or as an empty text.
-            unknown: Treat a text without any word that the model knows, an empty one too, as a
-                vector of zeros or as an error. `encode_to` and `ArrowEncoder` can also leave it
-                out, or write null.
-            prompt: What to put before each text; by default the model's own default prompt.
-            batch_size: Changes nothing: neither vectors nor speed depend on it.
+            unknown: Treat a text without any known word, such as an empty one, as a vector of zeros
+                or as an error. `encode_to` and `ArrowEncoder` can also leave it out, or write null.
+            prompt: The text to put before each text; by default the model's default prompt.
+            batch_size: Ignored: neither vectors nor speed depend on it.
             show_progress_bar: Whether to show a progress bar over the texts.
             normalize_embeddings: Whether to scale vectors to length 1; zeros stay zeros.
             truncate_dim: How many of the first dimensions to keep, before they are scaled to length
                 1; by default as many as the encoder has.
 
         Returns:
-            Vectors [B, D]; of a str one vector [D]. A text without any known word gets zeros.
+            Vectors [B, D]; for a str one vector [D]. A text without any known word gets zeros.
 
         Raises:
-            TypeError: It is not a str, list or column; or a text is missing or not a str, whose
-                position is named; or prompt is no str; or batch_size or
-                truncate_dim is not a whole number.
+            TypeError: It is not a str, list or column; a text is missing or not a str (the message
+                names its position); prompt is not a str; or batch_size or truncate_dim is not a
+                whole number.
             ValueError: A text is not valid Unicode, or has no known word and `unknown` is "error";
-                `out` has another shape or number format; or an option has no such value.
+                `out` has another shape or number format; or an option is invalid.
         """
-        if null != "error" or unknown != "zero":  # a call more is a fiftieth of a short text's time
-            texts = _nameable(texts, null, unknown)
+        if null != "error" or unknown != "zero":  # a call takes a fiftieth of a short text's time
+            texts = _checked_texts(texts, null, unknown)
         if prompt is None:
             prompt = self.model.prompt
         else:
@@ -252,7 +251,7 @@ class FastEncoder:
         return vectors
 
     def encode_query(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode queries: the model's prompt called "query", if it has one, is put before each.
+        """Encode queries, each behind the model's prompt called "query", if it has one.
 
         Args:
             texts: As for `encode`.
@@ -262,7 +261,7 @@ class FastEncoder:
         return self.encode(texts, **options)
 
     def encode_document(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode documents: the model's prompt called "document", if it has one, is put before.
+        """Encode documents, each behind the model's prompt called "document", if it has one.
 
         Args:
             texts: As for `encode`.
@@ -272,13 +271,13 @@ class FastEncoder:
         return self.encode(texts, **options)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float32]:
-        """Similarities of all pairs of vectors, by the measure that the model names.
+        """Compute the similarities of all pairs of vectors, by the measure that the model names.
 
         As `SentenceTransformer.similarity`, but it returns a numpy array.
 
         Args:
             embeddings1: Vectors [n, D], or one [D]; of numpy or torch, or a list of such.
-            embeddings2: The same, [m, D].
+            embeddings2: Likewise, [m, D].
 
         Returns:
             Similarities [n, m]: cosines, unless the model names another measure.
@@ -286,14 +285,14 @@ class FastEncoder:
         return similarities(embeddings1, embeddings2, self.model.similarity_fn_name)
 
     def _encode_one(self, text: str, dimension: int) -> NDArray[np.floating]:
-        """The vector of a text, [dimension]."""
+        """Encode one text, [dimension]."""
         try:
             if len(text) < _LONG_TEXT or self._takes_no_torch(len(text)):
                 return self._numpy.encode(text, dimension)
             vectors: NDArray[np.floating] = np.empty((1, dimension), self.dtype)
             self._torch.encode([text], vectors)
         except UnicodeEncodeError:
-            _column([text], "error")  # says it in a sentence
+            _column([text], "error")  # raises a clear error
             raise
         vector: NDArray[np.floating] = vectors[0]
         return vector
@@ -307,9 +306,9 @@ class FastEncoder:
         null: Null,
         show_progress_bar: bool,
     ) -> NDArray[np.floating]:
-        """The vectors of a list or column of texts, [N, dimension]."""
-        # A list is tried as it is: to make a column of it takes a third of the time of its vectors.
-        # If it holds anything but valid texts, the column says what is wrong, or mends it.
+        """Encode a list or column of texts, [N, dimension]."""
+        # A list is tried as it is: converting it to a column takes a third of the encoding time. If
+        # it holds anything but valid texts, the conversion mends it or says what is wrong.
         if isinstance(texts, list) and null == "error":
             vectors = self._vectors(len(texts), dimension, out)
             with contextlib.suppress(TypeError, ValueError):
@@ -323,7 +322,7 @@ class FastEncoder:
     def _vectors(
         self, n: int, dimension: int, out: NDArray[np.floating] | None
     ) -> NDArray[np.floating]:
-        """The array for n vectors, [n, dimension]: `out`, if it is given and fits."""
+        """Make the array for n vectors, [n, dimension], or check `out`."""
         if out is None:
             return np.empty((n, dimension), self.dtype)
         if not isinstance(out, np.ndarray):
@@ -355,7 +354,7 @@ class FastEncoder:
         self._torch.encode(texts, vectors, prompt, threads, show_progress_bar)
 
     def _takes_no_torch(self, n_bytes: int) -> bool:
-        """Say whether torch is not loaded, and this many more bytes of text do not repay that."""
+        """Tell whether this many more bytes of text do not justify importing torch."""
         if "torch" in sys.modules:
             return False
         self._bytes_left -= n_bytes
@@ -372,15 +371,15 @@ class FastEncoder:
         """Encode texts into a file, which appears when it is complete.
 
         Args:
-            path: Where to.
+            path: The file to write.
             texts: As for `encode`, or any iterable of str, which may hold more than fits into
                 memory.
             format: npy is one array [N, D], which `numpy.load(path, mmap_mode="r")` maps into
-                memory; parquet has the columns `text` and `embedding`. By default what the name
-                ends with.
+                memory; parquet has the columns `text` and `embedding`. By default the ending of the
+                name.
             null: Whether a missing text is an error or an empty text.
-            unknown: Whether a text without any word that the model knows, an empty one too, is a
-                vector of zeros, null (in parquet), left out ("skip") or an error.
+            unknown: Whether a text without any known word, such as an empty one, is a vector of
+                zeros, null (in parquet), left out ("skip") or an error.
 
         Returns:
             The number of vectors N.
@@ -412,8 +411,8 @@ class FastEncoder:
         """Encode texts into a stream that is open in binary mode.
 
         Args:
-            texts: Columns of texts, or rows as `TextReader` gives them.
-            stream: Where to.
+            texts: Columns of texts, or rows from a `TextReader`.
+            stream: The stream.
             format: As for `encode_to`.
             unknown: As for `encode_to`.
         """
@@ -437,8 +436,8 @@ def _column(texts: Any, null: Null) -> pa.ChunkedArray:
     return text_column(texts, null)
 
 
-def _nameable(texts: Any, null: Null, unknown: UnknownInArray) -> Any:
-    """Check the words for what becomes of some texts, and keep texts that may have to be named."""
+def _checked_texts(texts: Any, null: Null, unknown: UnknownInArray) -> Any:
+    """Check `null` and `unknown`, and make a list of an iterator if an error may quote a text."""
     from st_static.texts.columns import check_null
 
     check_null(null)
@@ -460,7 +459,7 @@ def _check_positive(name: str, number: int | None) -> None:
 
 
 def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
-    """A table in a format; one that is mapped stays as it is."""
+    """Convert a table to a format; keep a mapped one as it is."""
     if dtype == "int8":
         if isinstance(table, Int8Table):
             return table
@@ -476,7 +475,7 @@ def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
 
 
 def loaded_encoder(model: str, **options: Any) -> FastEncoder:
-    """A model that a process keeps for work that comes piece by piece; a replaced one is reloaded.
+    """Load a model once in a process, and again if its folder was replaced.
 
     Args:
         model: A folder or Hub id.

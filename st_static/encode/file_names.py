@@ -1,4 +1,4 @@
-"""What the name of a file of vectors says, and whether the file can be written."""
+"""Check the name of a file of vectors, and that the file can be written."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ OutputFormat = Literal["npy", "parquet"]
 
 
 def output_format_of(path: Path | None, given: str | None = None) -> OutputFormat:
-    """The format of a file of vectors: what its name ends with, or the one that is given.
+    """Find the format of a file of vectors: the ending of its name, or the given one.
 
     Args:
         path: The file; None is standard output, which is npy by default.
-        given: The format, where the name does not say it.
+        given: The format, if the name does not tell.
 
     Raises:
-        ValueError: There is no such format, the name does not say it either, or says another.
+        ValueError: There is no such format, or the name and the given one do not tell, or differ.
     """
     known = get_args(OutputFormat)
     if given is not None and given not in known:
@@ -61,7 +61,7 @@ def check_target(path: Path) -> None:
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Tell whether a file is named or begins as one of vectors, or is empty."""
+    """Tell whether a file holds vectors, by its name or first bytes, or is empty."""
     if path.suffix.lower().removeprefix(".") in get_args(OutputFormat):
         return True
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Single texts to the vectors of a static model, with numpy and the tokenizer alone."""
+"""Encode single texts with numpy and the tokenizer alone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class NumpyBackend:
 
     Args:
         tokenize: The model's tokenizer.
-        rows: Its table [V, D], in int8 or a format whose numbers float32 has, too.
-        scaling: What becomes of sums.
+        rows: Its table [V, D], in int8 or a format that float32 includes.
+        scaling: The processing of sums.
         dtype: Number format of the vectors.
     """
 
@@ -31,7 +31,7 @@ class NumpyBackend:
         self._tokenize, self._rows, self._scaling, self._dtype = tokenize, rows, scaling, dtype
 
     def encode(self, text: str, dimension: int) -> NDArray[np.floating]:
-        """The first dimensions of a text's vector, [dimension].
+        """Encode a text into the first dimensions of its vector, [dimension].
 
         Raises:
             UnicodeEncodeError: It is not valid Unicode.
@@ -45,11 +45,11 @@ class NumpyBackend:
             for start in range(0, len(ids), ROWS_IN_A_SUM):
                 vector += np.add.reduce(rows.take(ids[start : start + ROWS_IN_A_SUM], 0), 0)
         else:
-            some = rows.take(ids[:_ROWS], 0)  # a third of the time of rows[ids]
-            # In float32 also for float16 rows: their sum would lose digits, or be too large.
+            some = rows.take(ids[:_ROWS], 0)  # three times as fast as rows[ids]
+            # In float32 even for float16 rows: their sum would lose digits, or overflow.
             vector = np.add.reduce(some, 0, np.float32)
             for start in range(_ROWS, len(ids), _ROWS):
-                # Row after row, as torch does: in long texts, other roundings would add up.
+                # Row after row, as torch does: in long texts, other rounding would add up.
                 some = rows.take(ids[start : start + _ROWS], 0)
                 vector = np.add.reduce(np.vstack([vector, some]), 0)
         self._scaling.scale_one(vector, len(ids))

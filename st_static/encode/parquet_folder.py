@@ -1,4 +1,4 @@
-"""A folder of Parquet files, each encoded into one of the same name in another folder."""
+"""Encode a folder of Parquet files, each into a file of the same name in another folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from st_static.texts.file_rows import SOURCE, Rows
 from st_static.texts.text_files import OnError, TextReader
 
 _SUFFIX = ".parquet"
-# Readers of tables pass over files whose names begin like this.
+# Readers of tables skip files whose names begin with an underscore.
 _RECORD = "_st_static.json"
 
 
@@ -44,13 +44,13 @@ class FilePair(NamedTuple):
 
 
 class FileReport(NamedTuple):
-    """What came of a file.
+    """The result of encoding a file.
 
     Attributes:
         rows: Number of rows written.
-        unknown: Number of texts without any word that the model knows, also of those left out.
+        unknown: Number of texts without any known word, including those left out.
         unread: Number of rows that could not be read.
-        first_fault: What was wrong with the first of them.
+        first_fault: The fault of the first of them.
     """
 
     rows: int = 0
@@ -59,7 +59,7 @@ class FileReport(NamedTuple):
     first_fault: str = ""
 
     def plus(self, other: FileReport) -> FileReport:
-        """Both together."""
+        """Add up two reports."""
         return FileReport(
             self.rows + other.rows,
             self.unknown + other.unknown,
@@ -70,15 +70,15 @@ class FileReport(NamedTuple):
 
 @dataclass(frozen=True)
 class FolderEncoder:
-    """Encodes one file of a folder after the other; small when it is sent to other processes.
+    """Encodes the files of a folder one by one; its pickle is small.
 
     Attributes:
         model: A folder or Hub id of a static model, the same for all processes.
         column: Name of the column of texts.
         dtype: Number format of the vectors.
         null: Whether a missing text is a row that cannot be read, or an empty text.
-        on_error: What becomes of a row that cannot be read, see `TextReader`.
-        unknown: What becomes of a text without any known word, see `FastEncoder.encode_to`.
+        on_error: The treatment of a row that cannot be read, see `TextReader`.
+        unknown: The treatment of a text without any known word, see `FastEncoder.encode_to`.
         threads: Number of threads; by default one for each processor.
     """
 
@@ -91,9 +91,9 @@ class FolderEncoder:
     threads: int | None = None
 
     def encoder(self) -> FastEncoder:
-        """The model, which a process loads once."""
-        # Without torch, an encoder's sums are rounded otherwise: with it from the first text on,
-        # what is written does not depend on what a process has encoded before.
+        """Load the model, once in a process."""
+        # Without torch, sums are rounded differently: with it from the first text on, the vectors
+        # do not depend on what a process has encoded before.
         import torch  # noqa: F401
 
         return loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
@@ -105,7 +105,7 @@ class FolderEncoder:
             ValueError: The file cannot be read, or a row of it; names them.
         """
         source, target = pair
-        state = _state(source)  # before it is read: what replaces it later is another
+        state = _state(source)  # before reading, so that a later replacement is noticed
         with source.read() as stream, target.written() as out:
             reader = TextReader(
                 stream, "parquet", self.column, self.null, self.on_error, True, source.path
@@ -115,7 +115,7 @@ class FolderEncoder:
         return FileReport(*written, reader.n_unread, reader.first_fault)
 
     def record(self) -> dict[str, Any]:
-        """What decides about the vectors: options, and a hash of the model."""
+        """Record what determines the vectors: options, and a hash of the model."""
         options = dataclasses.asdict(self)
         for name in ("model", "threads"):  # neither changes a vector
             del options[name]
@@ -123,7 +123,7 @@ class FolderEncoder:
 
 
 def hash_of(model: StaticModel) -> str:
-    """A hash of all that decides about a model's vectors."""
+    """Hash everything that determines a model's vectors."""
     rest = (model.normalize, model.prompt, model.truncate_dim, model.segments)
     digest = hashlib.sha256(repr(rest).encode())
     digest.update(model.tokenizer.to_str().encode())
@@ -136,13 +136,13 @@ def hash_of(model: StaticModel) -> str:
 
 
 def _state(source: Place) -> str:
-    """What changes with a file."""
+    """Describe the state of a file, by size and time."""
     info = source.info()
     return f"{info.size} {info.mtime_ns}"
 
 
 def _with_source(rows: Iterable[Rows], state: str) -> Iterator[Rows]:
-    """Rows whose columns tell the file that they are from."""
+    """Add the state of their file to the metadata of rows."""
     for some in rows:
         columns = some.columns.replace_schema_metadata({SOURCE: state.encode()})
         yield Rows(some.texts, columns, some.numbers, some.unread, some.unit)
@@ -150,7 +150,7 @@ def _with_source(rows: Iterable[Rows], state: str) -> Iterator[Rows]:
 
 @dataclass(frozen=True)
 class FolderPair:
-    """A folder of Parquet files, and the one that their vectors go to.
+    """A folder of Parquet files, and the one for their vectors.
 
     Attributes:
         source: The folder.
@@ -195,7 +195,7 @@ class FolderPair:
         return cls(folder, target, [folder.inside(path) for path in files])
 
     def claim(self, encoder: FolderEncoder) -> None:
-        """Make the target that of an encoder and of this input, or find that it is that already.
+        """Mark the target as that of an encoder and of this input, unless it is marked already.
 
         Raises:
             ValueError: It holds something else.
@@ -221,19 +221,19 @@ class FolderPair:
             stream.write(json.dumps(record, indent=2).encode() + b"\n")
 
     def left(self) -> list[FilePair]:
-        """The files that are not encoded yet, or have changed since."""
+        """List the files that are not encoded yet, or have changed since."""
         pairs = [FilePair(self.source.below(n), self.target.below(n)) for n in self.names]
         return [pair for pair in pairs if not _is_done(pair)]
 
     def without_source(self) -> list[str]:
-        """Files of the target whose input is gone, by their paths."""
+        """List the paths of files in the target whose input is gone."""
         there = [self.target.inside(info.path) for info in self.target.files()]
         others = [name for name in there if name.endswith(_SUFFIX) and name not in set(self.names)]
         return [name for name in others if not self.source.below(name).info().is_file]
 
 
 def _is_done(pair: FilePair) -> bool:
-    """Whether a file was encoded, as it is now."""
+    """Tell whether the present state of a file was encoded."""
     if not pair.target.info().is_file:
         return False
     try:
@@ -246,10 +246,10 @@ def _is_done(pair: FilePair) -> bool:
 
 @contextlib.contextmanager
 def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[], dict[str, str]]]:
-    """What each node of a cluster must tell alike: the model.
+    """Give the function whose result must be the same on all nodes of a cluster: the model.
 
-    A node that cannot read and write in the output's folder raises a ValueError in its place: a
-    file is there until the block ends, which all read.
+    It raises a ValueError on a node that cannot read a marker file in the output's folder, which is
+    there until the block ends, or cannot write there.
     """
     with seen_by_others(place) as seen:
         yield functools.partial(_facts, encoder, seen)

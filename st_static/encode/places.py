@@ -1,4 +1,4 @@
-"""Files on a disk or in an object store, as Arrow's file systems reach them."""
+"""Access files on a disk or in an object store, by Arrow's file systems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from st_static.files import output_file, temporary_folder
 _RETRY = "retry_limit_seconds=10"
 _SEEN = "_seen_by_nodes_"
 _MARKER = re.compile(rf"[^\s']*{_SEEN}\w+")
-# By then a check is over, whichever run it is of.
+# By then the check of any run is over.
 _CHECK_SECONDS = 3600
 WILDCARDS = re.compile(r"[*?\[]")
 
@@ -32,8 +32,8 @@ class Place:
     """A file or folder.
 
     Attributes:
-        filesystem: Where it is.
-        path: In there, with slashes.
+        filesystem: Its file system.
+        path: Its path there, with slashes.
     """
 
     filesystem: fs.FileSystem
@@ -41,7 +41,7 @@ class Place:
 
     @classmethod
     def parse(cls, name: str) -> Place:
-        """The place that a path or an address such as `s3://bucket/folder` names.
+        """Parse a path, or an address such as `s3://bucket/folder`.
 
         Raises:
             ValueError: There is no such kind of address.
@@ -50,10 +50,10 @@ class Place:
             return cls(fs.LocalFileSystem(), Path(name).absolute().as_posix())
         address, mark, options = name.partition("?")
         wildcard = WILDCARDS.search(address)
-        # With wildcards an address is none: they are left out, and put back.
+        # An address with wildcards is invalid: they are cut off, and put back.
         plain = address[: wildcard.start()] if wildcard else address
         if address.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in options:
-            # Else it tries for a quarter of an hour.
+            # By default it tries for a quarter of an hour.
             mark, options = "?", f"{options}&{_RETRY}" if options else _RETRY
         try:
             filesystem, path = fs.FileSystem.from_uri(plain + mark + options)
@@ -77,23 +77,23 @@ class Place:
         return bool(self.info().type == fs.FileType.Directory)
 
     def at(self, path: str) -> Place:
-        """Another one of the same file system."""
+        """Return another place in the same file system."""
         return Place(self.filesystem, path)
 
     def below(self, name: str) -> Place:
-        """A file in this folder."""
+        """Return a file in this folder."""
         return self.at(f"{self.path.rstrip('/')}/{name}")
 
     def inside(self, path: str) -> str:
-        """The path, in this folder, of a file of the file system."""
+        """Return a file's path relative to this folder."""
         return path[len(self.path.rstrip("/")) + 1 :]
 
     def info(self) -> fs.FileInfo:
-        """Whether it is there, its size and its time."""
+        """Get its type, size and time; the type tells whether it exists."""
         return self.filesystem.get_file_info(self.path)
 
     def files(self) -> list[fs.FileInfo]:
-        """All files of a folder, at any depth, by path; none where there is no folder."""
+        """List all files of a folder, at any depth, by path; none if there is no folder."""
         found = self.filesystem.get_file_info(
             fs.FileSelector(self.path, recursive=True, allow_not_found=True)
         )
@@ -101,12 +101,12 @@ class Place:
         return sorted(files, key=lambda info: info.path)
 
     def read(self) -> IO[bytes]:
-        """The file, open for reading in binary mode."""
+        """Open the file for reading in binary mode."""
         return cast("IO[bytes]", self.filesystem.open_input_file(self.path))
 
     @contextmanager
     def written(self) -> Iterator[IO[bytes]]:
-        """A stream open in binary mode; the file appears when the block ends without an error."""
+        """Give a binary stream; the file appears when the block ends without an error."""
         if self.is_local:
             path = Path(self.path)
             with output_file(path) as temporary, temporary.open("wb") as stream:
@@ -126,7 +126,7 @@ class Place:
 
 @contextmanager
 def seen_by_others(folder: Place) -> Iterator[Place]:
-    """A file in a folder, until the block ends: other machines that read it see the folder."""
+    """Keep a file in a folder until the block ends: machines that can read it see the folder."""
     _remove_abandoned(folder)
     seen = _new_marker(folder)
     _mark(seen)
@@ -162,7 +162,7 @@ def check_access(seen: Place) -> None:
 
 
 def is_marker(info: fs.FileInfo) -> bool:
-    """Whether a file is one of `seen_by_others` or `check_access`, or the beginning of one."""
+    """Tell whether a file is one of `seen_by_others` or `check_access`, even a partial one."""
     return bool(info.base_name.lstrip(".").startswith(_SEEN))
 
 
@@ -180,23 +180,23 @@ def _content(marker: Place) -> bytes:
 
 
 def _reason(error: OSError) -> str:
-    """What went wrong, without the name of a marker."""
+    """Describe an error, without the name of a marker."""
     return os.strerror(error.errno) if error.errno else _MARKER.sub("…", str(error))
 
 
 def _remove_abandoned(folder: Place) -> None:
-    """Remove what runs left that were killed; younger files may be of one that is at its check."""
+    """Remove leftovers of killed runs; younger files may belong to a run that is still checking."""
     selector = fs.FileSelector(folder.path, allow_not_found=True)
     abandoned = time.time() - _CHECK_SECONDS
     for info in folder.filesystem.get_file_info(selector):
         if is_marker(info) and info.mtime and info.mtime.timestamp() < abandoned:
-            # Another run may have removed it, or it is of a user whose files we cannot remove.
+            # Another run may have removed it, or it may belong to another user.
             with suppress(OSError):
                 folder.filesystem.delete_file(info.path)
 
 
 def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
-    """The files of a folder, or those that a path with wildcards names.
+    """List the files of a folder, or those that match a path with wildcards.
 
     Returns:
         The folder, and the files in it at any depth, sorted by path.
@@ -208,13 +208,13 @@ def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
     folder = place.at(str(PurePosixPath(*parts[:n_plain])))
     pattern = parts[n_plain:]
     files = ((PurePosixPath(info.path).parts[n_plain:], info) for info in folder.files())
-    return folder, [info for path, info in files if _fits(path, pattern)]
+    return folder, [info for path, info in files if _matches(path, pattern)]
 
 
-def _fits(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether the parts of a path fit those of a pattern, where ** is any number of folders."""
+def _matches(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Tell whether the parts of a path match a pattern's, where ** is any number of folders."""
     if not path or not pattern:
         return path == pattern
     if pattern[0] == "**":
-        return _fits(path, pattern[1:]) or _fits(path[1:], pattern)
-    return fnmatch.fnmatchcase(path[0], pattern[0]) and _fits(path[1:], pattern[1:])
+        return _matches(path, pattern[1:]) or _matches(path[1:], pattern)
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])

@@ -1,4 +1,4 @@
-"""From the sums of rows to vectors: the mean, a head, and a length for each segment."""
+"""Turn sums of rows into vectors: by the mean, a head, and a length for each segment."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from st_static.model.static_model import StaticModel
 if TYPE_CHECKING:
     import torch
 
-_SMALLEST_NORM = 1e-12  # as torch's normalize has it
+_SMALLEST_NORM = 1e-12  # as in torch's normalize
 # Scale this many vectors at a time: their copies in float32 stay in the cache.
 _SCALED_VECTORS = 512
 
 
 class Scaling:
-    """Takes the sums of a model's rows through its head, and scales them, or makes means of them.
+    """Passes sums of a model's rows through its head, and scales them or makes means of them.
 
     Args:
-        model: Its head, its segments, and whether it normalises count; its rows do not.
+        model: Its head, segments and `normalize` are used, but not its rows.
 
     Attributes:
-        segments: The dimensions that are scaled together, and the length that they are scaled to;
-            empty if nothing is scaled.
+        segments: The dimensions that are scaled together, and their length; empty if nothing is
+            scaled.
     """
 
     def __init__(self, model: StaticModel) -> None:
         segments = model.segments
         if model.normalize:
             segments = (Segment(model.table.shape[1], 1.0),)
-        # Equation 1 divides by this, so that a text that all members know has the length 1.
+        # Equation 1 divides by this, so that a text that all members know gets the length 1.
         total = math.hypot(*(segment.weight for segment in segments))
         ends = list(accumulate(segment.width for segment in segments))
         self.segments = [
             (slice(end - segment.width, end), segment.weight / total)
             for end, segment in zip(ends, segments, strict=True)
         ]
-        # The head's layers, see `Head` for the formula, as they are multiplied from the right.
+        # The head's layers (see `Head`), transposed to be multiplied from the right.
         layers = (model.head.first, model.head.second) if model.head else ()
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
 
@@ -50,14 +50,13 @@ class Scaling:
         """Scale many vectors.
 
         Args:
-            sums: Sums of rows in float32, [B, width], used up: what it holds afterwards is
-                undefined.
-            lengths: Of how many rows each is the sum, [B].
-            out: Where the first D dimensions of the scaled vectors are written, [B, D].
+            sums: Sums of rows in float32, [B, width]; overwritten.
+            lengths: The number of rows in each sum, [B].
+            out: The array for the first D dimensions of the scaled vectors, [B, D].
         """
-        import torch  # which single texts do not need
+        import torch  # single texts do not need it
 
-        if not self.segments:  # else the length makes no difference: it is scaled away
+        if not self.segments:  # otherwise the length is scaled away
             sums /= lengths.clamp(min=1).unsqueeze(1)
         if self._layers:
             first, second = map(torch.from_numpy, self._layers)
@@ -65,7 +64,7 @@ class Scaling:
         for dimensions, length in self.segments:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
-            # Zeros, of a text without a known word, are divided by the smallest norm and stay.
+            # Zeros, from a text without a known word, are divided by the smallest norm and stay.
             segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
         out.copy_(sums[:, : out.shape[1]])
 
@@ -82,7 +81,7 @@ class Scaling:
 
 
 def scale_to_unit(vectors: NDArray[np.floating]) -> None:
-    """Scale vectors [..., D] in place to length 1; zeros stay zeros, of float16, too."""
+    """Scale vectors [..., D] in place to length 1; zeros stay zeros, even in float16."""
     rows = np.atleast_2d(vectors)
     for start in range(0, len(rows), _SCALED_VECTORS):
         part = rows[start : start + _SCALED_VECTORS]

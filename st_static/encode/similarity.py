@@ -1,4 +1,4 @@
-"""Similarities of vectors, by the measures that sentence-transformers has."""
+"""Compute similarities of vectors, by the measures of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Measure = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float3
 
 
 def _distances(p: float) -> Measure:
-    """The measure that is larger the smaller the distance by the p-norm is."""
+    """Make a measure of the negative distance by the p-norm."""
 
     def negative_distances(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Negative distances of all pairs of vectors, [n, D] and [m, D] -> [n, m]."""
-        import torch  # which other measures do not need
+        """Compute negative distances of all pairs of vectors, [n, D] and [m, D] -> [n, m]."""
+        import torch  # other measures do not need it
 
         unblock_torch()
         distances = torch.cdist(torch.from_numpy(a), torch.from_numpy(b), p)
@@ -39,15 +39,15 @@ _MEASURES: dict[str, Measure] = {
 
 
 def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np.float32]:
-    """Similarities of all pairs of vectors.
+    """Compute the similarities of all pairs of vectors.
 
     Args:
         embeddings1: Vectors [n, D], or one [D]; of numpy or torch, or a list of such.
-        embeddings2: The same, [m, D].
+        embeddings2: Likewise, [m, D].
         measure: cosine, dot, or the negative distance euclidean or manhattan.
 
     Returns:
-        Similarities [n, m], computed in float32: float16 would make NaN of a zero vector's cosine.
+        Similarities [n, m], computed in float32: in float16, a zero vector's cosine would be NaN.
 
     Raises:
         ValueError: There is no such measure, or these are not vectors of the same width.
@@ -69,7 +69,7 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
 
 
 def _matrix(embeddings: Any) -> NDArray[np.float32]:
-    """Vectors as a matrix of float32, [n, D]."""
+    """Convert vectors to a matrix of float32, [n, D]."""
     if isinstance(embeddings, (list, tuple)):
         embeddings = [_without_torch(embedding) for embedding in embeddings]
     wanted = "vectors [n, D], or one [D]"

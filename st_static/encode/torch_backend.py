@@ -1,4 +1,4 @@
-"""Many texts to the vectors of a static model, with torch: in blocks, for several threads."""
+"""Encode many texts with torch: in blocks, by several threads."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
-# A thread encodes at most this many texts and bytes at a time, into at most this many numbers:
-# 24 MB of float32. Texts of more bytes are added up part by part.
+# A thread encodes at most this many texts and bytes at a time, into at most this many numbers,
+# 24 MB of float32. A text of more bytes is added up part by part.
 _BLOCK_TEXTS = 8_192
 _BLOCK_BYTES = 4_000_000
 _BLOCK_NUMBERS = 6_000_000
-# Estimate the length of a list's texts from this many: to look at all takes a tenth of the time of
-# their vectors, and holds up the other threads.
+# Estimate the length of a list's texts from this many: looking at all takes a tenth of the encoding
+# time, and blocks the other threads.
 _SAMPLE = 1_000
 # Add up and scale this many numbers at a time: half a megabyte stays in the second-level cache.
 _SUMMED_NUMBERS = 131_072
 
 
 class _Block(NamedTuple):
-    """Neighbouring texts, a list or Arrow array, of which the first is text number `start`."""
+    """Neighbouring texts, a list or Arrow array, from text number `start` on."""
 
     start: int
     texts: list[str] | pa.Array
@@ -48,7 +48,7 @@ class TorchBackend:
     Args:
         tokenize: The model's tokenizer.
         rows: Its table [V, width], in the number format of the vectors, or in int8.
-        scaling: What becomes of sums.
+        scaling: The processing of sums.
     """
 
     def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
@@ -70,7 +70,7 @@ class TorchBackend:
         Args:
             texts: The texts.
             vectors: [N, D], of the table's number format; D may be less than the table's width.
-            prompt: What is put before each text.
+            prompt: The text to put before each text.
             threads: Number of threads.
             show_progress_bar: Whether to show a progress bar over the texts.
 
@@ -118,7 +118,7 @@ class TorchBackend:
             for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
                 n_tokens += len(ids.values)
                 sums += self._sums(ids).sum(dim=0)
-            # Scaled once: the mean is that of the whole text, not of its parts' means.
+            # Scaled once, for the mean of the whole text, not of its parts' means.
             self._scaling.write(sums, torch.tensor([n_tokens]), out)
         else:
             ids = self._tokenize(texts)
@@ -129,7 +129,7 @@ class TorchBackend:
                 self._scaling.write(self._sums(some), lengths, out[start : start + step])
 
     def _sums(self, ids: Ragged) -> torch.Tensor:
-        """Sums of the rows of token ids [B rows], [B, width] in float32."""
+        """Sum the rows of token ids [B rows], [B, width] in float32."""
         if ids.lengths.max(initial=0) > self._most_rows:
             pieces, text_of_piece = ids.cut(self._most_rows)
             sums = torch.zeros(len(ids.lengths), self._width)
@@ -141,19 +141,16 @@ class TorchBackend:
             segments = map(torch.from_numpy, self._rows.packed)
             return torch.cat([add(segment, values, starts) for segment in segments], dim=1)
         sums = F.embedding_bag(values, torch.from_numpy(self._rows), starts, mode="sum")
-        # In float16 it takes longer to scale, and the smallest norm allowed is rounded to zero.
+        # In float16, scaling takes longer, and the smallest norm would be rounded to zero.
         return sums.float()
 
 
 def _most_rows(rows: Table) -> int:
-    """The number of rows that can be added up before their sum is too large, or rounded too often.
-
-    Sums have the table's format: in float16, those of many rows would be too large.
-    """
+    """Bound the number of rows in a sum: it has the table's format, and float16 may overflow."""
     if isinstance(rows, Int8Table):
         return ROWS_IN_A_SUM
     if rows.dtype != np.float16:
-        return 2**31  # more than any text has
+        return 2**31  # no limit
     smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))
     return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
 
@@ -174,17 +171,17 @@ def _blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) ->
 
 
 def _size(texts: list[str] | pa.Array) -> int:
-    """About how many bytes texts have."""
+    """Estimate the bytes of texts."""
     return sum(map(len, texts)) if isinstance(texts, list) else int(texts.nbytes)
 
 
 def _stay_in_this_thread() -> None:
     """Keep torch in the calling thread: its own threads would wait for those of the pool."""
-    torch.get_num_threads()  # in a new thread, torch sets the number when it is first asked for it
+    torch.get_num_threads()  # the first call in a new thread sets the number
     _openmp().limit(limits=1)
 
 
 @functools.cache
 def _openmp() -> ThreadpoolController:
-    """The controller of OpenMP's number of threads, which each calling thread has for itself."""
+    """Make the controller of OpenMP's number of threads, a setting of each calling thread."""
     return ThreadpoolController().select(user_api="openmp")

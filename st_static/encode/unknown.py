@@ -1,4 +1,4 @@
-"""Texts without any word that a model knows: zeros, null, left out or an error."""
+"""Treat texts without any known word: as zeros, null, left out or an error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _INSTEAD = '. Leave such texts out, or say unknown="zero" for vectors of zeros.'
 
 
 def check_unknown_in_array(unknown: str) -> None:
-    """Check the word for what becomes of a text without any known word in an array.
+    """Check the option `unknown` for an array.
 
     Raises:
-        ValueError: There is no such word, or it is only for tables.
+        ValueError: There is no such value, or it is only for tables.
     """
     if unknown in get_args(UnknownInArray):
         return
@@ -32,14 +32,14 @@ def check_unknown_in_array(unknown: str) -> None:
 
 
 def check_unknown(unknown: str, output_format: str = "parquet") -> None:
-    """Check the word for what becomes of a text without any known word in a table or file.
+    """Check the option `unknown` for a table or file.
 
     Args:
-        unknown: The word.
-        output_format: What is written.
+        unknown: The option's value.
+        output_format: The format of the file.
 
     Raises:
-        ValueError: There is no such word, or the format has no null.
+        ValueError: There is no such value, or the format has no null.
     """
     if unknown not in get_args(Unknown):
         raise ValueError(
@@ -53,14 +53,14 @@ def check_unknown(unknown: str, output_format: str = "parquet") -> None:
 
 
 def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Find the vectors that are zeros, [B, D] -> [B].
+    """Find the vectors that are all zeros, [B, D] -> [B].
 
     Example:
         >>> are_zeros(np.array([[0, 1], [0, 0]])).tolist()
         [False, True]
     """
     found: NDArray[np.bool_] = vectors[:, 0] == 0
-    candidates = np.flatnonzero(found)  # few: the other columns are not read
+    candidates = np.flatnonzero(found)  # few, so the other columns are hardly read
     found[candidates] = ~vectors[candidates].any(axis=1)
     return found
 
@@ -69,7 +69,7 @@ def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
     """Check that each text has a word that the model knows.
 
     Args:
-        vectors: The texts' vectors, [B, D], or [D] of one str.
+        vectors: The texts' vectors, [B, D], or [D] for one str.
         texts: A str, list or column.
         null: As they were encoded with.
 
@@ -81,7 +81,7 @@ def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
         return
     if isinstance(texts, str):
         raise unknown_text("The text", texts, _INSTEAD)
-    from st_static.texts.columns import text_column  # which needs pyarrow
+    from st_static.texts.columns import text_column  # needs pyarrow
 
     column, first = text_column(texts, null), int(rows[0])
     more = f" ({len(rows):,} of the {len(column):,} texts have none)" if len(rows) > 1 else ""
@@ -89,6 +89,6 @@ def check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
 
 
 def unknown_text(which: str, text: str, more: str) -> ValueError:
-    """The error that a text has no known word, with more behind it."""
+    """Make the error that a text has no known word, with further advice."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
     return ValueError(f"{which} has no word that the model knows: {shown!r}{more}")

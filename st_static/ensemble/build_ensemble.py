@@ -1,4 +1,4 @@
-"""An ensemble from a recipe: members in, a folder that SentenceTransformer() loads out."""
+"""Build an ensemble from a recipe: members in, a folder that SentenceTransformer() loads out."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
         check_training(config.distillation)
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
-    fused = ensemble.fuse()  # which refuses members that have no place in one table
+    fused = ensemble.fuse()  # refuses members that do not fit into one table
     if config.form == "distilled":
         check_dimension(fused, config.dimension, config.distillation)
     figures: Figures = {}
@@ -91,7 +91,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
                     config.seed,
                     dtype,
                 )
-    # How near the fused ensemble and the written model come to the exact one.
+    # Measure how close the fused ensemble and the written model are to the exact one.
     pairs = _measured_pairs()
     agreement: Figures = {"random_pairs": len(pairs[0])}
     written = FastEncoder.from_pretrained(output)
@@ -108,7 +108,7 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
-    """The sentences of the corpus with the smallest keys, which are hashes of their texts."""
+    """Take the sentences of the corpus with the smallest keys, which are hashes of their texts."""
     corpus, engine = Corpus(config.corpus), Processes(config.workers)
     key = {"corpus": corpus.identity(engine), **asdict(config.sentences)}
     stage = run_stage(
@@ -124,18 +124,18 @@ def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
 
 
 def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:
-    """The encoder whose similarities a distilled table is trained to give."""
+    """Load the encoder whose similarities a distilled table is trained to give."""
     if config.target == "ensemble":
         return ensemble
     teacher = Teacher.load(config.teacher)
-    # So that its `encode` puts the recipe's prompt before each text, or none.
+    # Make its `encode` put the recipe's prompt, or none, before each text.
     teacher.model.prompts = {"recipe": teacher.prompt}
     teacher.model.default_prompt_name = "recipe"
     return teacher.model if config.target == "teacher" else Ensemble([ensemble, teacher.model])
 
 
 def _measured_pairs() -> tuple[list[str], list[str]]:
-    """Pairs of sentences that every machine has: of the standard library's documentation."""
+    """Pair sentences that every machine has: from the standard library's documentation."""
     distinct: dict[str, None] = {}
     for sentence in split_sentences(read_docstrings(["stdlib"])):
         distinct[sentence] = None
@@ -147,13 +147,13 @@ def _measured_pairs() -> tuple[list[str], list[str]]:
 
 
 def record_agreement(folder: Path, figures: Figures) -> None:
-    """Add what was measured to the model's record, and to its card if that has our markers."""
+    """Add the measured agreement to the model's record, and to its card if that has our markers."""
     record = read_json(folder / RECORD_FILE)
     record["ensemble"]["agreement"] = figures
     write_json(folder / RECORD_FILE, record)
     try:
         notes = read_notes(folder / CARD_FILE)
     except (OSError, ValueError):
-        return  # not a card of ours
+        return  # the card is not ours
     with atomic(folder / CARD_FILE) as partial:
         partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")

@@ -1,4 +1,4 @@
-"""What a recipe of an ensemble may say."""
+"""The options of an ensemble's recipe."""
 
 from __future__ import annotations
 

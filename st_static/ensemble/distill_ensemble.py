@@ -1,4 +1,4 @@
-"""An ensemble distilled into one small table (paper section 2.4, with the steps of 2.2 and 2.3)."""
+"""Distil an ensemble into one small table (paper section 2.4, with the steps of 2.2 and 2.3)."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def distill_into(
         path: Folder to write.
         dim: Output dimension D, at most that of the fused ensemble.
         texts: Sentences to train on, [M]; repetitions are left out.
-        target: Whose similarities: the ensemble, the teacher, or `Ensemble([ensemble, teacher])`.
-        work_dir: For the target's vectors and checkpoints; an interrupted run goes on from there.
+        target: The ensemble, the teacher, or `Ensemble([ensemble, teacher])`.
+        work_dir: For the target's vectors and checkpoints; an interrupted run resumes from there.
         config: Steps and batches.
         held_out: How many of the sentences are kept for the held-out loss and the agreement.
         seed: Seed of the held-out sentences and of training.
         dtype: Number format of the table, as for `FusedEnsemble.export_calibrated`.
 
     Returns:
-        Figures of the training, and before and after it `target_agreement`, Spearman x 100 of the
+        Figures of the training, and `target_agreement` before and after it: Spearman x 100 of the
         table's and the target's cosines on held-out sentences.
 
     Raises:
@@ -103,11 +103,11 @@ def distill_into(
 
 
 def check_training(config: DistillationConfig) -> None:
-    """Check that an ensemble can be distilled so, and here.
+    """Check that an ensemble can be distilled with these options, on this machine.
 
     Raises:
-        ValueError: An option speaks of sentences selected for words, of which an ensemble has none;
-            or the device is not here.
+        ValueError: An option needs sentences selected for words, which an ensemble does not have;
+            or the device is missing.
     """
     usual = DistillationConfig()
     for name in ("sentences_per_word", "development"):
@@ -121,10 +121,10 @@ def check_training(config: DistillationConfig) -> None:
 
 
 def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) -> None:
-    """Check that an ensemble can be distilled into a table of so many dimensions.
+    """Check that an ensemble can be distilled into a table of a dimension.
 
     Raises:
-        ValueError: It has fewer itself, or smaller ones that are to be good, too, are not smaller.
+        ValueError: The ensemble has fewer dimensions, or one of `matryoshka_dims` is larger.
     """
     if not 1 <= dim <= fused.table.shape[1]:
         raise ValueError(
@@ -161,7 +161,7 @@ def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures
 
 
 def _distinct(texts: Sequence[str], held_out: int, dim: int) -> list[str]:
-    """Texts without repetitions: of a repeated one, a copy could be trained on and one held out."""
+    """Drop repeated texts: one copy could be trained on and another held out."""
     distinct = list(dict.fromkeys(texts))
     if len(distinct) < max(2 * held_out, dim):
         raise ValueError(
@@ -201,12 +201,12 @@ def _train(
     seed: int,
     work_dir: Path,
 ) -> Path:
-    """The stage that trains a table, and leaves it with its PCA and figures."""
+    """Run the stage that trains a table and writes it with its PCA and figures."""
     ids, vectors = data.ids, data.vectors
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
     def train(folder: Path) -> Figures:
-        """Train the table, from the last checkpoint on, if there is one."""
+        """Train the table, from the last checkpoint on if there is one."""
         pca.save(folder / PCA_FILE)
         trained = distill(table, tokenizer, data, kept, config, folder / "checkpoints", seed)
         write_student(folder, trained.table, trained.head)
@@ -218,10 +218,10 @@ def _train(
 
 
 def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
-    """The target's vectors of all texts, [M, D]; encoded once, a file of them at a time."""
+    """Encode all texts with the target, [M, D], once, and a file of them at a time."""
 
     def encode(part: Sequence[str]) -> NDArray[np.float16]:
-        """Vectors [B, D] as they are kept."""
+        """Encode texts [B] into vectors [B, D] as they are stored."""
         return np.asarray(target.encode(list(part)), dtype=np.float16)
 
     def write(folder: Path) -> Figures:
@@ -236,7 +236,7 @@ def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArra
                 progress.update(len(part))
         return {"texts": len(texts)}
 
-    probes = encode(texts[:_PROBES])  # by which the target is known
+    probes = encode(texts[:_PROBES])  # identify the target
     key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(probes)}
     files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
     return np.concatenate([read_arrays(file)["vectors"] for file in files])
@@ -252,7 +252,7 @@ def _hash(*arrays: NDArray[Any]) -> str:
 def _reduced(
     table: NDArray[np.float32], ids: Ragged, dim: int
 ) -> tuple[NDArray[np.float32], SentencePCA]:
-    """The table in its first sentence-level principal components, [V, D]; zeros stay zeros."""
+    """Project the table onto its first sentence-level components, [V, D]; zeros stay zeros."""
     sample = ids.take(np.arange(min(len(ids.lengths), _PCA_SENTENCES)))
     pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
     return pca.transform_table(table), pca

@@ -1,4 +1,4 @@
-"""Several static models as one (Wada et al. 2025, section 2.4)."""
+"""Combine several static models (Wada et al. 2025, section 2.4)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What `Ensemble.tune` found.
+    """The result of `Ensemble.tune`.
 
     Attributes:
-        ensemble: With the best weights.
+        ensemble: The ensemble with the best weights.
         score: Its score.
-        trials: All that was tried, in order; equal weights first.
+        trials: All trials, in order; equal weights first.
     """
 
     ensemble: Ensemble
@@ -59,7 +59,7 @@ class Ensemble:
         E(z) = [a_1 f(E_1(z)), ..., a_L f(E_L(z))] / sqrt(a_1^2 + ... + a_L^2)
 
     so that the dot product of two texts' vectors is the mean of the members' cosines, weighted by
-    a_i^2. A member that knows no word of a text contributes zeros: the vector is then shorter
+    a_i^2. A member that knows no word of a text contributes zeros, which makes the vector shorter
     than 1.
 
     Args:
@@ -132,13 +132,13 @@ class Ensemble:
     def tune(self, objective: Callable[[Ensemble], float]) -> Tuning:
         """Find the weights with the best score.
 
-        The first weight stays 1. The others are searched for one after the other, on a log scale
-        from 1/8 to 8, by Powell's method (Powell 1964), from equal weights on. It is
-        deterministic. `st_static.draw_tuning` draws the curve.
+        The first weight stays 1. The others are searched for on a log scale from 1/8 to 8, by
+        Powell's method (Powell 1964), starting from equal weights. It is deterministic.
+        `st_static.draw_tuning` draws the curve.
 
         Args:
-            objective: Scores an ensemble; higher is better. `st_static.TeacherAgreement`
-                is one that needs no labels; or a score on validation data. Never use a test split.
+            objective: Scores an ensemble; higher is better. `st_static.TeacherAgreement` needs no
+                labels; a score on validation data works, too. Never use a test split.
 
         Raises:
             ValueError: The score is not finite.
@@ -153,7 +153,7 @@ class Ensemble:
         trials: list[Trial] = []
 
         def loss(logs: NDArray[np.float64]) -> float:
-            """The score with its sign turned, of the logarithms of all weights but the first."""
+            """Return the negative score, given the logarithms of all weights but the first."""
             weights = [1.0, *np.exp(logs).tolist()]
             result = objective(Ensemble(members, weights))
             if not _is_number(result):
@@ -178,24 +178,24 @@ class Ensemble:
         return Tuning(Ensemble(self.members, best.weights), best.score, trials)
 
     def fuse(self, vocabulary: Iterable[str] | None = None) -> FusedEnsemble:
-        """Make one table over one vocabulary: one look-up a word instead of one for each member.
+        """Make one table over one vocabulary: one look-up for a word instead of one per member.
 
-        The row of a word holds each member's vector of it side by side; of a member that splits
-        the word, the sum of its pieces (section 2.4, last paragraph). What no word or piece of the
-        vocabulary covers gets zeros. So it is exact where all members tokenise words by themselves
-        and without regard to case, and as the vocabulary does, and have no vector for unknown
-        words; `st_static.cosine_agreement` measures the difference.
+        The row of a word holds the members' vectors of it side by side; a member that splits the
+        word contributes the sum of its pieces (section 2.4, last paragraph). Text that no word or
+        piece of the vocabulary covers gets zeros. So the result is exact if all members tokenise
+        each word on its own, without regard to case and as the vocabulary does, and have no vector
+        for unknown words; `st_static.cosine_agreement` measures the difference.
 
-        A `FastEncoder` brings its model's name and licence along, for the card; a
-        SentenceTransformer has forgotten them.
+        A `FastEncoder` knows its model's name and licence, for the card; a SentenceTransformer does
+        not.
 
         Args:
             vocabulary: Lower-cased words, and `##` pieces for other words; by default those of the
                 first member.
 
         Raises:
-            ValueError: A member has no table of tokens, puts a prompt before texts or has fewer
-                dimensions than its table; or there is no vocabulary, see above.
+            ValueError: A member has no table of tokens, has a prompt, or has fewer dimensions than
+                its table; or there is no vocabulary.
             TypeError: The vocabulary is not a list of words.
         """
         if isinstance(vocabulary, str):
@@ -227,7 +227,7 @@ class Ensemble:
 
 
 def _checked_weights(weights: Any, n_members: int) -> list[float]:
-    """One positive number for each member; by default 1."""
+    """Check the weights: one positive number for each member, by default 1."""
     if weights is None:
         return [1.0] * n_members
     if isinstance(weights, str | Mapping | Set) or not isinstance(weights, Iterable):
@@ -246,7 +246,7 @@ def _checked_weights(weights: Any, n_members: int) -> list[float]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is one number, of Python, numpy or torch."""
+    """Tell whether a value is a single number, of Python, numpy or torch."""
     return isinstance(value, SupportsFloat) and not getattr(value, "ndim", 0)
 
 
@@ -258,7 +258,7 @@ class _Remembering:
         self._vectors: dict[tuple[str, ...], ArrayLike] = {}
 
     def encode(self, texts: list[str]) -> ArrayLike:
-        """Texts [B] to vectors [B, D]."""
+        """Encode texts [B] into vectors [B, D]."""
         key = tuple(texts)
         if key not in self._vectors:
             self._vectors[key] = self.member.encode(texts)
@@ -266,10 +266,10 @@ class _Remembering:
 
 
 def _static_model(i: int, member: Encoder) -> StaticModel:
-    """Tokenizer and table of a member."""
-    if isinstance(member, _Remembering):  # where an objective fuses what it is to score
+    """Get the tokenizer and table of a member."""
+    if isinstance(member, _Remembering):  # if an objective fuses the ensemble that it scores
         member = member.member
-    library = sys.modules.get("sentence_transformers")  # loaded by whoever made the member
+    library = sys.modules.get("sentence_transformers")  # imported if the member is one of its
     if isinstance(member, FastEncoder):
         model = member.model
     elif library is not None and isinstance(member, library.SentenceTransformer):

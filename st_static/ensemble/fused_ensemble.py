@@ -1,4 +1,4 @@
-"""A fused ensemble: one vocabulary, one table whose rows hold the members' parts, and its forms."""
+"""Fused ensembles: one vocabulary, one table whose rows hold the members' parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
 _WORD = "a"
-"""A word, to find what a token becomes after one."""
+"""A word, to find the ids of a token that follows one."""
 
 
 class FusedMember(NamedTuple):
@@ -39,7 +39,7 @@ class FusedMember(NamedTuple):
         license: Its licence, if its card or the record of its build names one.
         width: Number of its dimensions D_i.
         weight: Its weight a_i.
-        languages: Their tags, where its record or card states them.
+        languages: Tags of its languages, if its record or card states them.
     """
 
     name: str
@@ -69,13 +69,13 @@ class FusedEnsemble:
         self._encoder = FastEncoder(self.model)
 
     def encode(self, texts: Any) -> NDArray[np.floating]:
-        """Texts [B], as `FastEncoder.encode` takes them, to vectors [B, D]."""
+        """Encode texts [B], as for `FastEncoder.encode`, into vectors [B, D]."""
         return self._encoder.encode(texts)
 
     def save_pretrained(
         self, path: str | Path, dtype: Literal["float32", "float16"] = "float32"
     ) -> None:
-        """Save it exactly, as a repository that brings the code of one module.
+        """Save it exactly, as a repository with the code of one module.
 
         `SentenceTransformer(path, trust_remote_code=True)` loads it without st_static, and
         `FastEncoder.from_pretrained(path)` without running that code.
@@ -104,12 +104,11 @@ class FusedEnsemble:
         """Save it with sentence-transformers' own modules only, nearly exact.
 
         Each member's part is scaled once by a_i / E|E_i(z)|, the mean length over texts, and the
-        vector as a whole is scaled to length 1; so the weights hold on average, and not in each
-        text.
+        whole vector is scaled to length 1; so the weights hold on average, not in each text.
 
         Args:
             path: Folder to write.
-            texts: Texts like those that will be encoded, as `FastEncoder.encode` takes them.
+            texts: Texts like those that will be encoded, as for `FastEncoder.encode`.
             dtype: Number format of the table. In float16 a text without any known word gets NaN
                 from sentence-transformers' Normalize.
 
@@ -129,7 +128,7 @@ class FusedEnsemble:
         )
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
-        """The table with each member's part scaled by a_i / E|E_i(z)|, [V, D]."""
+        """Scale each member's part of the table by a_i / E|E_i(z)|, [V, D]."""
         if isinstance(texts, str):
             raise ValueError("Expected a list or column of texts, but got one str.")
         check_type(texts, Iterable, "a list or column of texts")
@@ -150,7 +149,7 @@ class FusedEnsemble:
         return table
 
     def record(self, form: str) -> dict[str, Any]:
-        """What goes into `st_static.json`."""
+        """Make the content of `st_static.json`."""
         return {
             "ensemble": {"form": form, "members": [member._asdict() for member in self.members]},
             "versions": {"st-static": metadata.version("st-static")},
@@ -158,11 +157,11 @@ class FusedEnsemble:
 
 
 def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tokenizer:
-    """The tokenizer of a vocabulary; without one, of the first member's own.
+    """Build the tokenizer of a vocabulary, by default that of the first member.
 
     Raises:
         ValueError: The vocabulary is empty; or there is none, and the first member's tokenizer is
-            of another kind.
+            not WordPiece.
     """
     if vocabulary is None:
         model = json.loads(first.tokenizer.to_str())["model"]
@@ -179,10 +178,10 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
-    """What each token of a vocabulary is to a member: the sum of the rows of its own tokens.
+    """Give each token of a vocabulary a member's vector: the sum of the rows of its own tokens.
 
-    A member with the same `##` piece gives its row. Else pieces and punctuation, which stand
-    behind a word without a space, become what the member makes of them there.
+    If the member has the same `##` piece, its row is taken. Otherwise pieces and punctuation, which
+    follow a word without a space, are tokenised there.
 
     Args:
         model: The member, with the table [V, D].
@@ -204,7 +203,7 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
             rows.append([])
         elif text != token and token in pieces:
             rows.append([pieces[token]])
-        # Where it changes the word before it, there is no telling its part.
+        # If it changes the word before it, its own part is unknown.
         elif (text != token or is_punctuation(token)) and behind[i][: len(word)] == word:
             rows.append(behind[i][len(word) :])
         else:

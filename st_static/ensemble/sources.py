@@ -1,4 +1,4 @@
-"""What an ensemble's recipe takes from elsewhere: told before anything heavy is loaded."""
+"""Check the sources of an ensemble's recipe before anything heavy is loaded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from st_static.model.model_name import ModelName
 
 
 def require_sources(config: EnsembleConfig) -> None:
-    """Make sure that the members can be had, and the text and the teacher if they are needed.
+    """Check that the members are available, and the text and the teacher if they are needed.
 
     Raises:
-        ValueError: One of them cannot be had, or the ensemble cannot be written where the recipe
-            says; or a device is not here.
+        ValueError: One of them is not, the ensemble cannot be written where the recipe says, or a
+            device is missing.
     """
     output = Path(config.output)
     check_output(output, with_card=True)

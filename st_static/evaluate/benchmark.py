@@ -1,4 +1,4 @@
-"""Running models on MTEB tasks, from the Hub's datasets or from local copies of them."""
+"""Run models on MTEB tasks, from the Hub's datasets or from local copies of them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from st_static.tokens.panics import TellingPanics
 
 
 class TaskOutcome(NamedTuple):
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
         task: Its name.
         score: Main score x 100, mean over its splits and subsets; None if it failed.
-        parts: How many splits and subsets that mean is over.
-        failure: Why it failed, if it did.
-        is_new: Whether it was run; its results may have been there.
+        parts: The number of splits and subsets in that mean.
+        failure: The reason that it failed, if it did.
+        is_new: Whether it was run; otherwise its results existed.
     """
 
     task: str
@@ -46,11 +46,11 @@ class TaskOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the tasks.
+    """The outcome of all tasks.
 
     Attributes:
-        folder: Where mteb's JSON of each task lies.
-        tasks: What became of each.
+        folder: The folder of mteb's JSON files, one for each task.
+        tasks: The outcome of each.
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def failures(self) -> dict[str, str]:
-        """For each failed task, why."""
+        """The reason of each failed task."""
         return {task.task: task.failure for task in self.tasks if task.failure is not None}
 
 
@@ -75,7 +75,7 @@ def run_tasks(
     batch_size: int = 1024,
     on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
-    """Evaluate a model task by task; tasks whose results are there are not run again.
+    """Evaluate a model task by task; tasks with results are not run again.
 
     A task that fails does not stop the others.
 
@@ -86,7 +86,7 @@ def run_tasks(
         data: Local copies of the datasets, see `use_local_copy`; `-local` is then added to the
             revision.
         batch_size: Texts that a transformer reads at a time.
-        on_task: Is told of each task when it is over.
+        on_task: Called after each task.
 
     Raises:
         ValueError: There is no such folder of local copies.
@@ -95,7 +95,7 @@ def run_tasks(
     tasks = list(tasks)
     if data is not None:
         check_data(data)
-        # Kept apart from results on the Hub's datasets
+        # Keep them apart from results on the Hub's datasets.
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     wrapped, cache = _wrap(model), ResultCache(folder)
     results = Path(cache.get_task_result_path("task", wrapped.mteb_model_meta)).parent
@@ -114,7 +114,7 @@ def run_tasks(
         return of_task
 
     def read(task: AbsTask) -> TaskResult | None:
-        """The results of a task that is finished."""
+        """Read the results of a task if it is finished."""
         if cache.load_task_result(task.metadata.name, wrapped.mteb_model_meta) is not None:
             with contextlib.suppress(ValueError):  # some splits or subsets are missing
                 return run(task, "only-cache")
@@ -135,13 +135,13 @@ def run_tasks(
                     network = offline() if is_cached else contextlib.nullcontext()
                     with network, TellingPanics(model.name):
                         result = run(here)
-                # Without the subsets of earlier runs that this one does not ask for.
+                # Drop the subsets of earlier runs that this one does not ask for.
                 result = result.validate_and_filter_scores(here)
                 parts, score = sum(map(len, result.scores.values())), float(result.get_score())
                 outcome = TaskOutcome(name, 100 * score, parts, is_new=before is None)
             except HubUnavailableError as error:
                 outcome = TaskOutcome(name, failure=error.cause)
-            # Any error belongs to this task: a dataset that cannot be had, a model that fails.
+            # Any error is the task's: a dataset that is not available, a model that fails.
             except Exception as error:
                 outcome = TaskOutcome(name, failure=f"{type(error).__name__}: {error}")
             outcomes.append(outcome)
@@ -150,7 +150,7 @@ def run_tasks(
 
 
 def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
-    """Make sure that the Hub, or else its cache, has the dataset of one task at least.
+    """Check that the Hub, or else its cache, has the dataset of at least one task.
 
     Raises:
         HubUnavailableError: It has none.
@@ -162,14 +162,14 @@ def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
             return
         except HubUnavailableError as error:
             unavailable = unavailable or error
-        except ValueError:  # the Hub has answered; what it says is of this task
+        except ValueError:  # the Hub has answered; the error is this task's
             return
     if unavailable:
         raise unavailable
 
 
 def _require_dataset(task: AbsTask) -> Path | None:
-    """The cached copies of a task's datasets, if the Hub is not to be asked for them."""
+    """Find a cached copy of a task's datasets, if the Hub is not to be asked."""
     parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
     copies = [
         require_dataset(
@@ -183,13 +183,13 @@ def _require_dataset(task: AbsTask) -> Path | None:
 
 
 def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
-    """Where `run_tasks` leaves the results of a folder or Hub id."""
+    """Return the folder to which `run_tasks` writes the results of a folder or Hub id."""
     revision = revision_of(model) + (f"-{LOCAL_REVISION}" if is_local else "")
     return folder / "results" / local_name(model).replace("/", "__") / revision
 
 
 def _wrap(model: EvaluatedModel) -> AbsEncoder:
-    """A model as mteb calls it, under its own name; its vectors are checked."""
+    """Wrap a model for mteb, under its own name; its vectors are checked."""
     wrapped = _TextEncoder(model)
     if model.sentence_transformer is not None:
         wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
@@ -211,7 +211,7 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
         self.model = model
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
-        """Vectors [B, D] of mteb's batches of texts, B in all."""
+        """Encode mteb's batches of texts, B in all, into vectors [B, D]."""
         texts = [text for batch in inputs for text in batch["text"]]
         vectors = self.model.encode(texts)
         check_vectors(vectors, texts)
@@ -222,7 +222,7 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     """mteb's own wrapper, which chooses prompts; its vectors are checked."""
 
     def encode(self, inputs: Any, **options: Any) -> Any:
-        """The same, with prompts."""
+        """Encode mteb's batches of texts, with prompts."""
         vectors = super().encode(inputs, **options)
         check_vectors(np.asarray(vectors), [text for batch in inputs for text in batch["text"]])
         return vectors

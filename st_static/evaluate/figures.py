@@ -1,6 +1,6 @@
-"""Figures: their common style, how they are saved, and those that more than one room draws.
+"""Draw and save figures in a common style.
 
-They stand on a white plate of their own, so that they read alike on light and dark pages.
+They have a white background, so that they look the same on light and dark pages.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ logger = logging.getLogger(__name__)
 SIZE = (7.0, 3.8)  # inches
 OURS, TEACHER = "#1d5fbf", "#d97706"
 PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
-# Of numbers with a sign: brown below zero, teal above it, as on the demo page.
+# Colours of signed numbers: brown below zero, teal above it, as on the demo page.
 LESS, MORE = "#a6611a", "#018571"
 _SIGNED = "BrBG"
 _METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 
-# Marks of encoders, open ones, so that those at nearly the same place are all seen.
+# Marks of encoders; they are open, so that overlapping ones stay visible.
 ENCODER_MARKS = {FAST: "o", SENTENCE_TRANSFORMERS: "^", MODEL2VEC: "x", "st_static": "v"}
 _MARK: dict[str, Any] = {"markersize": 7, "markerfacecolor": "none", "markeredgewidth": 1.5}
-# Places of a label around its point: distances in points, and directions.
+# Candidate places of a label around its point: distances in points, and directions.
 _DISTANCES = (7, 14, 22, 32, 44, 58, 74)
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-_LINE_FROM = 14  # from this distance on, a line leads to the point
+_LINE_FROM = 14  # from this distance on, draw a line to the point
 _POINT = 6  # half the side of the square that a point takes, in pixels
 
 _LONGEST_WORD = 24  # letters in a heat map
-_EM = 0.09  # inches that a letter takes
-_ANNOTATED = 144  # cells of a heat map that still have room for their numbers
+_EM = 0.09  # width of a letter in inches
+_ANNOTATED = 144  # the most cells of a heat map with numbers
 
-# Fonts for scripts that matplotlib's own does not have, the preferred first.
+# Fonts for scripts that matplotlib's own font lacks, the preferred first.
 _FALLBACK_FONTS = (
     *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans", "IPAexGothic", "IPAGothic"),
     *("TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo", "MS Gothic"),
@@ -73,13 +73,13 @@ _FALLBACK_FONTS = (
 
 
 def new_axes() -> tuple[Figure, Axes]:
-    """A figure with axes in the common style."""
+    """Make a figure with axes in the common style."""
     figure, [axes] = new_panels(1)
     return figure, axes
 
 
 def new_panels(rows: int) -> tuple[Figure, list[Axes]]:
-    """A figure with several of them, one below another."""
+    """Make a figure with several axes in the common style, one below another."""
     figure = Figure(figsize=(SIZE[0], SIZE[1] * rows), layout="constrained")
     panels: list[Axes] = list(figure.subplots(rows, squeeze=False)[:, 0])
     for panel in panels:
@@ -98,7 +98,7 @@ def save_both(figure: Figure, stem: Path) -> list[Path]:
 
 
 def check_figure(file: Path) -> None:
-    """Check that a figure can be written, in the format that the file's ending names.
+    """Check that a figure can be written, in the format of the file's ending.
 
     Raises:
         ValueError: The ending is none of .png, .svg and .pdf, or the place cannot be written to.
@@ -113,7 +113,7 @@ def check_figure(file: Path) -> None:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Write a figure; the file's ending names the format.
+    """Write a figure, in the format of the file's ending.
 
     Raises:
         ValueError: As `check_figure`.
@@ -133,7 +133,7 @@ def save(figure: Figure, file: Path) -> None:
 
 
 class _Plain(LogFormatter):
-    """Numbers without powers of ten, at those ticks where there is room for them."""
+    """Formats numbers without powers of ten, at ticks that have room for them."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__()
@@ -152,10 +152,10 @@ def write_plainly(axis: Axis, pattern: str) -> None:
 
 @contextlib.contextmanager
 def fonts_for(text: str) -> Iterator[None]:
-    """Let figures that are made and saved in the block draw the characters of a text.
+    """Choose fonts for a text, for figures that are made and saved in the block.
 
-    matplotlib's own font has no Chinese, Japanese or Korean. Characters that no installed font has
-    are named in one warning, and drawn as boxes.
+    matplotlib's own font has no Chinese, Japanese or Korean. One warning names the characters that
+    no installed font has; they are drawn as boxes.
     """
     with mpl.rc_context({"font.family": _families(text)}):
         if missing := _missing(text):
@@ -166,33 +166,33 @@ def fonts_for(text: str) -> Iterator[None]:
                 " ".join(sorted(missing)[:20]),
             )
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # which is said above, once
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # logged above, once
             yield
 
 
 def can_draw(text: str) -> bool:
-    """Whether the installed fonts have all characters of a text."""
+    """Tell whether the installed fonts have all characters of a text."""
     with mpl.rc_context({"font.family": _families(text)}):
         return not _missing(text)
 
 
 def _families(text: str) -> list[str]:
-    """The usual font, and for a text in other letters the installed fonts to fall back on."""
+    """List the usual font and, for a text that is not ASCII, the installed fallback fonts."""
     usual = list(mpl.rcParams["font.family"])
     if text.isascii():
         return usual
     manager = font_manager.fontManager
     listed = {font.fname for font in manager.ttflist}
-    # matplotlib keeps its list, which may be older than a font.
+    # matplotlib caches its list, which may be older than a font.
     for file in set(font_manager.findSystemFonts()) - listed:
-        with contextlib.suppress(OSError, RuntimeError):  # a file that is no font
+        with contextlib.suppress(OSError, RuntimeError):  # not a font
             manager.addfont(file)
     names = {font.name for font in manager.ttflist}
     return [*usual, *(name for name in _FALLBACK_FONTS if name in names)]
 
 
 def _missing(text: str) -> set[str]:
-    """The characters of a text that matplotlib finds in none of its present fonts."""
+    """Find the characters of a text that are in none of matplotlib's current fonts."""
     figure = Figure()
     figure.text(0, 0, "".join(filter(str.isprintable, text)), parse_math=False)
     with warnings.catch_warnings(record=True) as caught:
@@ -205,13 +205,13 @@ def _missing(text: str) -> set[str]:
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw numbers with a sign as coloured cells.
+    """Draw signed numbers as coloured cells.
 
     Args:
-        axes: Where to.
+        axes: The axes to draw on.
         values: The numbers, [rows, columns].
-        digits: Digits behind the point; what rounds to zero has no sign.
-        fontsize: Of the numbers in the cells; None leaves them out.
+        digits: Digits after the point; numbers that round to zero have no sign.
+        fontsize: Font size of the numbers in the cells; None leaves them out.
 
     Returns:
         The cells, for a colour bar.
@@ -231,7 +231,7 @@ def draw_signed(
 
 
 def draw_heat_map(explanation: Explanation, file: Path) -> None:
-    """Draw each pair of words' share in a cosine; words without a vector are left out.
+    """Draw the share of each pair of words in a cosine, without words that have no vector.
 
     Raises:
         ValueError: A text has no known word, or the file's ending is not a format of figures.
@@ -252,7 +252,7 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
         axes = figure.subplots()
         fontsize = 8 if shown.contributions.size <= _ANNOTATED else None
         cells = draw_signed(axes, shown.contributions, digits=2, fontsize=fontsize)
-        # A dollar sign in a word begins no formula.
+        # A dollar sign in a word does not begin a formula.
         axes.set_yticks(range(len(rows)), rows, parse_math=False)
         axes.set_xticks(range(len(columns)), columns, parse_math=False, rotation=30, ha="right")
         axes.spines[:].set_visible(False)
@@ -267,7 +267,7 @@ def _shortened(word: str) -> str:
 
 
 def _width(text: str) -> int:
-    """The columns that a text takes; a character of an East Asian script takes two."""
+    """Count the columns that a text takes; a character of an East Asian script takes two."""
     return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
@@ -280,14 +280,13 @@ def draw_quality_and_speed(
 ) -> None:
     """Draw each model's encoders on a line, with the model's name at the fastest.
 
-    Points of one model that are near each other have no room for labels of their own: a mark says
-    which encoder it is.
+    The encoders are told apart by marks, since near points have no room for labels of their own.
 
     Args:
-        axes: Where to.
-        speeds: Of models by encoders; the marks of others than `ENCODER_MARKS` are not known.
+        axes: The axes to draw on.
+        speeds: Speeds of models by encoders in `ENCODER_MARKS`.
         quality: Each model's score.
-        labels: What is written beside each model's fastest point.
+        labels: The label of each model's fastest point.
         colors: Each model's colour.
     """
     points = []
@@ -310,22 +309,22 @@ def draw_quality_and_speed(
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
-    """Write each point's label where it covers no point, line or other label, if there is room.
+    """Place each point's label so that it covers no point, line or other label, if possible.
 
     Args:
-        axes: Where points and lines are drawn already, with limits that stay.
-        points: Where each is in data, its label, which may be empty, and the label's colour.
+        axes: The axes, with all points and lines drawn, and final limits.
+        points: The data coordinates of each, its label, which may be empty, and the label's colour.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
     renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()  # now the axes are where they will be
+    figure.draw_without_rendering()  # fixes the position of the axes
     to_pixels = axes.transData.transform
     centers = [to_pixels((x, y)) for x, y, _, _ in points]
     taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
     drawn = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
     lines = [Line(to_pixels(places)) for places in drawn if len(places) > 1]
-    halo = withStroke(linewidth=2.5, foreground="white")  # where a label crosses a grid line
+    halo = withStroke(linewidth=2.5, foreground="white")  # for labels that cross a grid line
     labels = []
     for (x, y, text, color), center in zip(points, centers, strict=True):
         if text:
@@ -353,15 +352,12 @@ def _place(
     lines: list[Line],
     renderer: Any,
 ) -> None:
-    """Put a label around its point where it covers and crosses least, and add it to what is taken.
-
-    All places are in pixels: the point, the axes, and the boxes and lines that are there already.
-    """
-    # A label's own line begins at its own point, which is no crossing.
+    """Put a label where it covers and crosses least, all in pixels, and add it to `taken`."""
+    # A label's own line begins at its own point, which does not count as a crossing.
     others = [box for box in taken if not box.contains(*center)]
 
     def put(place: tuple[int, tuple[int, int]]) -> tuple[Bbox, list[Line]]:
-        """Move the label; returns the box of its text, and the line from its point if any."""
+        """Move the label; return the box of its text, and the line from its point if any."""
         distance, (right, up) = place
         label.set_position((right * distance, up * distance))
         label.set(
@@ -374,7 +370,7 @@ def _place(
         return text_box(label, renderer), [Line([center, end])] if distance >= _LINE_FROM else []
 
     def cost(place: tuple[int, tuple[int, int]]) -> tuple[float, int]:
-        """The square pixels that a place covers, and the lines and points that it crosses."""
+        """Count the square pixels that a place covers, and the lines and points it crosses."""
         box, own_line = put(place)
         covered = sum(_area(Bbox.intersection(box, other)) for other in taken)
         outside = _area(box) - _area(Bbox.intersection(box, inside))
@@ -382,7 +378,7 @@ def _place(
         crossed += sum(line.intersects_bbox(other) for line in own_line for other in others)
         return round(outside + covered, 3), crossed
 
-    # Of several equal ones, the nearest.
+    # Among equal ones, take the nearest.
     box, own_line = put(min(itertools.product(_DISTANCES, _DIRECTIONS), key=cost))
     taken.append(box)
     lines += own_line
@@ -393,7 +389,7 @@ def _area(box: Bbox | None) -> float:
 
 
 def text_box(label: Annotation, renderer: Any) -> Bbox:
-    """Where a label's text is, in pixels, without the line to its point."""
+    """Compute the box of a label's text, in pixels, without the line to its point."""
     label.update_positions(renderer)
     return Text.get_window_extent(label, renderer)
 
@@ -402,11 +398,11 @@ def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
     """Draw the score of each trial over each weight but the first, one panel per weight.
 
     Args:
-        tuning: What `Ensemble.tune` returned.
+        tuning: The result of `Ensemble.tune`.
         stem: File to write, without its suffix: an SVG and a PNG are written.
 
     Raises:
-        ValueError: There is one member only.
+        ValueError: There is only one member.
         TypeError: An argument is of the wrong kind.
 
     Example:
@@ -420,7 +416,7 @@ def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
         ...     [file.name for file in draw_tuning(tuning, f"{folder}/tuning")]
         ['tuning.svg', 'tuning.png']
     """
-    from st_static.ensemble.ensemble import Tuning  # it loads torch
+    from st_static.ensemble.ensemble import Tuning  # imports torch
 
     check_type(tuning, Tuning, "what Ensemble.tune returns")
     stem = as_path(stem, "a file to write")

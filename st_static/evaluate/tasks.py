@@ -1,4 +1,4 @@
-"""MTEB's tasks: by name, from local copies of their datasets, and in a model's languages."""
+"""Find MTEB's tasks by name, read local copies of their datasets, and choose by language."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 Kind = Literal["task", "benchmark"]
 
 _NAMED = re.compile(r'(?:Metadata|Benchmark)\(\s*name="([^"]+)"')  # in mteb's files
-# The revision of a dataset that was read from a local copy.
+# The revision of a dataset from a local copy.
 LOCAL_REVISION = "local"
 
 
 @functools.cache
 def benchmark_tasks(benchmark: str) -> list[AbsTask]:
-    """A benchmark's tasks, to read.
+    """Get a benchmark's tasks, shared and so not to be changed.
 
     Takes half a second, but two more once torch is loaded: mteb then seeds it for each task of each
     benchmark.
 
     Raises:
-        ValueError: There is no such benchmark; the message says the nearest names.
+        ValueError: There is no such benchmark; the message suggests the nearest names.
     """
     return find_tasks(benchmark)
 
 
 def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None) -> list[AbsTask]:
-    """The tasks of a benchmark, or those named.
+    """Get the tasks of a benchmark, or tasks by name.
 
     Raises:
-        ValueError: There is no such benchmark or task; the message says the nearest names.
+        ValueError: There is no such benchmark or task; the message suggests the nearest names.
     """
     kind: Kind = "task" if benchmark is None else "benchmark"
     names = (tasks or []) if benchmark is None else [benchmark]
@@ -62,10 +62,10 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
 
 
 def check_names(kind: Kind, names: Sequence[str]) -> None:
-    """Check that names stand among those of mteb's files: to import mteb takes seconds.
+    """Check that names are in mteb's files, since importing mteb takes seconds.
 
     Raises:
-        ValueError: One does not; the message says the nearest names.
+        ValueError: One is not; the message suggests the nearest names.
     """
     for name in names:
         if f'"{name}"' not in _source(kind):
@@ -74,7 +74,7 @@ def check_names(kind: Kind, names: Sequence[str]) -> None:
 
 @functools.cache
 def _source(kind: Kind) -> str:
-    """mteb's files in which all its tasks or benchmarks are named, with their former names."""
+    """Read mteb's files that name all its tasks or benchmarks, with their former names."""
     require_packages("mteb")
     spec = importlib.util.find_spec("mteb")
     [folder] = (spec and spec.submodule_search_locations) or [""]
@@ -83,7 +83,7 @@ def _source(kind: Kind) -> str:
 
 
 def _unknown(kind: Kind, name: str) -> ValueError:
-    """The error of an unknown name: it says the nearest ones, without regard to case."""
+    """Make the error of an unknown name; it suggests the nearest ones, ignoring case."""
     by_lower = {known.lower(): known for known in _NAMED.findall(_source(kind))}
     near = [known for known in sorted(by_lower, key=len) if name.lower() in known][:3]
     near += difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
@@ -92,10 +92,10 @@ def _unknown(kind: Kind, name: str) -> ValueError:
 
 
 def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
-    """Check that a folder of local copies is there, with one of each task that is named.
+    """Check that a folder of local copies exists, with one for each of the named tasks.
 
     Raises:
-        ValueError: It is not, or has none of a task.
+        ValueError: It does not, or lacks a task.
     """
     if not data.is_dir():
         raise ValueError(f"There is no folder {data} of local copies of datasets.")
@@ -107,15 +107,15 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
-    """Let a task read its dataset from a folder; its results then say so.
+    """Make a task read its dataset from a folder, and mark its results as local.
 
     Args:
         task: The task.
-        data: Holds a folder for each task, named like it, in the layout of its Hub repository.
+        data: Holds a folder for each task, with its name, in the layout of its Hub repository.
 
     Returns:
-        The task, with the subsets and splits that the copy has; with other splits of it where it
-        has none of those that the task is scored on.
+        The task, with the subsets and splits that the copy has; if it has none of the scored
+        splits, with its others.
 
     Raises:
         ValueError: There is no copy of the task's dataset.
@@ -136,7 +136,7 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
     present = get_dataset_split_names(path, (subsets or configs)[0])
     splits = [split for split in task.eval_splits if split in present]
     splits = splits or [split for split in present if split != "train"]
-    if not subsets:  # all in one file, told apart by a column
+    if not subsets:  # all in one file, with a column for the subset
         languages = load_dataset(path, split=splits[0]).to_dict().get("lang", task.hf_subsets)
         subsets = [subset for subset in task.hf_subsets if subset in set(languages)]
     task.hf_subsets = subsets
@@ -145,10 +145,10 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
 
 
 def language_tag(code: str) -> str:
-    """The BCP 47 tag of a language, without script and region.
+    """Convert a language code to a BCP 47 tag without script and region.
 
     Args:
-        code: A tag, or a code as mteb writes it: of ISO 639-3, perhaps with a script.
+        code: A tag, or a code of mteb: ISO 639-3, optionally with a script.
 
     Example:
         >>> [language_tag(code) for code in ("jpn-Jpan", "cmn-Hans", "nob", "pt-BR")]
@@ -158,21 +158,21 @@ def language_tag(code: str) -> str:
     if script == "Code":  # mteb's programming languages, such as python-Code
         return "code"
     tag = primary_of(langcodes.standardize_tag(language, macro=True))
-    return "no" if tag in ("nb", "nn") else tag  # which are no macrolanguage to langcodes
+    return "no" if tag in ("nb", "nn") else tag  # langcodes does not map these
 
 
 def languages_of_model(model: str) -> list[str]:
-    """The languages that a model is for.
+    """Find the languages of a model.
 
     Args:
         model: Its name, as for `load_model`.
 
     Returns:
-        Their tags, see `StatedFacts`; of a model on the Hub, what its repository states;
-        English of a recipe that states none. None of other peers, and of other models.
+        The tags that its folder or Hub repository states, see `StatedFacts`; English if its recipe
+        states none. Empty for other peers and models.
 
     Raises:
-        ValueError: The model is not there, or the Hub cannot be asked.
+        ValueError: The model is missing, or the Hub cannot be asked.
     """
     name = ModelName.parse(model)
     if not name.is_folder_or_id:
@@ -193,7 +193,7 @@ def languages_of_model(model: str) -> list[str]:
 
 
 def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:
-    """A task's subsets all of whose texts are in these languages, whatever script and region."""
+    """List a task's subsets with texts in these languages only, in any script and region."""
     if "multilingual" in languages:
         return list(task.hf_subsets)
     wanted = set(map(language_tag, languages))
@@ -205,7 +205,7 @@ def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[s
     """Narrow tasks to their subsets in some languages.
 
     Returns:
-        The names of tasks that have no such subset, and stay as they were.
+        The names of tasks that have no such subset, and stay unchanged.
     """
     without = []
     for task in tasks:

@@ -1,8 +1,8 @@
-"""A model's card, README.md: its header, and what a person wrote into it.
+"""Read a model's card, README.md: its header, and the notes that a person wrote into it.
 
-The header is YAML between two lines of `---`, which anybody may have written. A few lines of YAML
-can stand for more than any memory holds, by aliases, each of which stands for ten of the one
-before. So they are refused before anything is built, as are deep nesting and tags.
+The header is YAML between two lines of `---`, which anybody may have written. With nested aliases,
+a few lines of YAML can expand beyond any memory. So aliases are refused before anything is built,
+as are deep nesting and tags.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from st_static.foreign_files import check_regular, read_bounded
 
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
-# Large cards have a tenth of it.
+# Ten times the size of large cards.
 _MOST_BYTES = 1_000_000
-# Headers of st_static have 4 KB.
+# Headers that st_static writes have 4 KB.
 _FIRST_CHARACTERS = 65_536
 _MOST_DEPTH = 32
 _HEADER = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -27,8 +27,8 @@ def read_card(file: Path) -> str:
     """Read the text of a card.
 
     Raises:
-        ValueError: It is too large, no regular file, or not UTF-8.
-        FileNotFoundError: It is not there.
+        ValueError: It is too large, not a regular file, or not UTF-8.
+        FileNotFoundError: It is missing.
     """
     try:
         text = read_bounded(file, _MOST_BYTES).decode()
@@ -51,7 +51,7 @@ def header_of(card: str) -> dict[str, Any] | None:
 
 
 def stated_in_header(file: Path) -> dict[str, Any]:
-    """Parse the first 64 KB of a card's header; nothing where it cannot be read.
+    """Parse the first 64 KB of a card's header; empty if it cannot be read.
 
     huggingface_hub's `metadata_load` takes longer to import than a model takes to read.
     """
@@ -60,7 +60,7 @@ def stated_in_header(file: Path) -> dict[str, Any]:
         with file.open(encoding="utf-8-sig", errors="replace") as card:
             text = card.read(_FIRST_CHARACTERS)
         found = _HEADER.match(text)
-        if not found and len(text) == _FIRST_CHARACTERS:  # all names of it but the last
+        if not found and len(text) == _FIRST_CHARACTERS:  # cut off: leave out the last key
             found = _BEGINNING.match(text)
         return _mapping(found[1]) if found else {}
     except (OSError, ValueError):
@@ -68,14 +68,14 @@ def stated_in_header(file: Path) -> dict[str, Any]:
 
 
 def read_yaml(text: str) -> Any:
-    """Parse YAML that is plain and shallow, in time and memory that follow its length.
+    """Parse plain and shallow YAML, in time and memory proportional to its length.
 
     Raises:
-        ValueError: It is no such YAML.
+        ValueError: It is not such YAML.
     """
-    import yaml  # which no encoded text needs
+    import yaml  # encoding does not need it
 
-    # The loader in C takes a tenth of the time.
+    # The loader in C is ten times as fast.
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:
@@ -104,7 +104,7 @@ def _mapping(header: str) -> dict[str, Any]:
 
 
 def notes_of(card: str) -> str:
-    """Find what a person wrote between a card's markers: it stays when the card is written again.
+    """Find the notes between a card's markers, which stay when the card is written again.
 
     Raises:
         ValueError: A marker is missing, or there are several.

@@ -1,4 +1,4 @@
-"""Files by which clients other than sentence-transformers know a model.
+"""Write the files that clients other than sentence-transformers need.
 
 | file | clients that ask for it |
 |---|---|
@@ -6,12 +6,12 @@
 | tokenizer_config.json | transformers' AutoTokenizer, transformers.js, fastembed |
 | onnx/model.onnx, onnx/model_quantized.onnx | whatever runs ONNX files |
 
-Where config.json is, Model2Vec wants the table to be called `embeddings`, as its own are; so does
-sentence-transformers from 3.4.1 on. The first two say that the table is the model. A model with a
-head, or a fused ensemble, has them for ONNX only: they name no model of Model2Vec then, which finds
-no table beside them either. docs/use_it_from.md says what was tried.
+Beside a config.json, Model2Vec expects the table to be called `embeddings`, as its own are; so does
+sentence-transformers from 3.4.1 on. The JSON files say that the table is the model. A model with a
+head, or a fused ensemble, has them for ONNX only: then they do not name a Model2Vec model, and
+Model2Vec finds no table beside them. docs/use_it_from.md says what was tried.
 
-A user may have files of these names, too: ours are known by their content.
+Users may have files of these names, too: ours are recognised by their content.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ PLAIN_TABLE = "embeddings"
 _MAX_TOKENS_OF_A_SERVER = 8192
 _TOKENIZER_FACTS = {
     "tokenizer_class": "PreTrainedTokenizerFast",
-    # transformers would take "[PAD]" in a text for the padding itself.
+    # Otherwise transformers would read "[PAD]" in a text as the padding token.
     "split_special_tokens": True,
     "clean_up_tokenization_spaces": False,
-    # fastembed and transformers.js cut texts at some length; no text is so long.
+    # fastembed and transformers.js cut longer texts; no text is so long.
     "model_max_length": 1_000_000_000,
 }
 _SPECIAL_TOKENS = {"pad_token": PADDING_TOKEN, "unk_token": UNKNOWN_TOKEN}
@@ -62,14 +62,14 @@ _BEGINNING = 64
 def write_client_files(
     folder: Path, tokenizer: Tokenizer, dimension: int, normalize: bool | None
 ) -> None:
-    """Write those of config.json and tokenizer_config.json that are missing.
+    """Write config.json and tokenizer_config.json, unless they exist.
 
     Args:
         folder: The model's folder.
         tokenizer: The student's tokenizer.
-        dimension: Of the vectors.
-        normalize: Whether they are scaled to length 1; None where the table is not all of the
-            model, so that only clients of ONNX files can use it.
+        dimension: Dimension of the vectors.
+        normalize: Whether they are scaled to length 1; None if the table is not the whole model,
+            so that only clients of ONNX files can use it.
     """
     if normalize is None:
         config: dict[str, Any] = {"model_type": "st_static", "architectures": ["StaticModel"]}
@@ -91,7 +91,7 @@ def write_client_files(
 
 
 def is_ours(file: Path) -> bool:
-    """Tell whether st_static wrote one of these files, changed by nobody but for its values."""
+    """Tell whether st_static wrote one of these files; its values may have been changed."""
     if file.suffix == ".onnx":
         if not file.is_file():
             return False
@@ -107,7 +107,7 @@ def is_ours(file: Path) -> bool:
 
 
 def problems_of_client_files(folder: Path) -> Iterator[str]:
-    """Say what keeps clients from reading the JSON files that are there, whoever wrote them."""
+    """Say what keeps clients from reading the existing JSON files, whoever wrote them."""
     for file in (folder / name for name in CLIENT_FILES):
         if not file.is_file():
             continue
@@ -125,11 +125,11 @@ def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
     """Check that ONNX files can be written into a folder, if they are wanted.
 
     Args:
-        folder: The model's folder, which need not be there.
-        onnx: Whether they are wanted; "int8" is with the quantised one.
+        folder: The model's folder, which need not exist.
+        onnx: Whether they are wanted; "int8" includes the quantised one.
 
     Raises:
-        ValueError: A package is missing, a file of the user is in the way, or the choice is none.
+        ValueError: A package is missing, a file of the user is in the way, or `onnx` is invalid.
     """
     if onnx not in (True, False, "int8"):
         raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")
@@ -145,7 +145,7 @@ def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    """A file's content; None if it is no JSON object."""
+    """Read a file's content; None if it is not a JSON object."""
     try:
         return read_object(file, dict)
     except (OSError, ValueError):

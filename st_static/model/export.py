@@ -1,4 +1,4 @@
-"""Writing a word table as a repository that sentence-transformers and Model2Vec load."""
+"""Write a word table as a repository that sentence-transformers and Model2Vec load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from st_static.model.modules import (
 from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.vectors import in_format
 
-# The oldest releases that load what is written here; they warn of models from newer ones.
+# The oldest releases that load our models. Releases warn of models that name a newer one.
 _OLDEST_RELEASE = "3.4.1"
 _OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
 _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
@@ -47,12 +47,12 @@ def check_output(folder: Path, with_card: bool = False) -> None:
     To be called before hours of work; nothing is changed.
 
     Args:
-        folder: Where to.
+        folder: The folder.
         with_card: Whether a card will be written, too.
 
     Raises:
         ValueError: The folder holds something else, or is the current folder; a file of the user
-            is in the way of the model's; the card there has no markers around what is the user's.
+            is in the way; or the existing card has no markers around the user's notes.
     """
     there = check_output_folder(folder, RECORD_FILE, "a model of st_static")
     if there is None:
@@ -98,26 +98,25 @@ def export_model(
     head: Head | None = None,
     onnx: bool | Literal["int8"] = False,
 ) -> None:
-    """Write a model that loads with sentence-transformers alone; a table alone in Model2Vec, too.
+    """Write a model for sentence-transformers and, if it is only a table, for Model2Vec.
 
-    It holds sentence-transformers' own modules, see `st_static.model.modules`; with `segments` it
-    brings code, and loads with `trust_remote_code=True`. It appears whole or not at all.
-
-    Where a model of st_static is there, its own files are replaced; all others stay, and its notes.
+    It consists of sentence-transformers' own modules, see `st_static.model.modules`; with
+    `segments` it includes code, and loads with `trust_remote_code=True`. It appears whole or not at
+    all. The files of an existing model of st_static are replaced; its notes and all others stay.
 
     Args:
-        folder: Where to.
+        folder: The folder to write.
         table: One row per token, [V, D].
         tokenizer: The student's tokenizer.
-        record: What goes into `st_static.json`.
+        record: The content of `st_static.json`.
         dtype: Number format, "float32" or "float16". In float16 a text without any known word gets
             NaN instead of zeros from sentence-transformers' Normalize.
         normalize: Whether vectors are scaled to length 1, by `Normalize`.
         pca: File of the fitted `SentencePCA`, copied into the folder to add words with later.
-        segments: Parts of the vector that are scaled by themselves, of a fused ensemble.
+        segments: Parts of a fused ensemble's vector that are scaled separately.
         card: Text of the model card, README.md; by default none is written.
-        head: What comes behind the mean.
-        onnx: Whether `export_onnx` is called, too; "int8" with quantize.
+        head: The head behind the mean, if there is one.
+        onnx: Whether `export_onnx` is called, too; "int8" quantises.
 
     Raises:
         ValueError: As `check_output` and `export_onnx`; or parts or values do not fit.
@@ -150,7 +149,7 @@ def export_model(
         if pca is not None:
             shutil.copyfile(pca, partial / PCA_FILE)
         if onnx:
-            from st_static.model.onnx_export import export_onnx  # which needs the extra
+            from st_static.model.onnx_export import export_onnx  # needs the extra onnx
 
             export_onnx(partial, "int8" if onnx == "int8" else None)
 
@@ -162,7 +161,7 @@ def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
-        # Where a member knows no word of a text, an ensemble's vector is shorter than 1: only its
-        # dot product is then the mean of the members' cosines.
+        # If a member knows no word of a text, an ensemble's vector is shorter than 1: then only the
+        # dot product is the mean of the members' cosines.
         "similarity_fn_name": "dot" if is_ensemble else "cosine",
     }

@@ -30,7 +30,7 @@ _IDENTITY = "torch.nn.modules.linear.Identity"
 
 @dataclass(frozen=True)
 class Head:
-    """Adds to the mean of word vectors what depends on how they stand together.
+    """Adds to the mean of word vectors a term that depends on their combination.
 
     With x the mean, A the first layer and B the second::
 
@@ -79,8 +79,8 @@ class Head:
 
         Args:
             vectors: Means x, [B, D]; float64 stays what it is.
-            switched_by: Parts of one vector are taken through the hidden units that the whole [D]
-                switches on, so that their z add up to that of the whole.
+            switched_by: A vector [D] that switches the hidden units on instead of each row, so that
+                the z of its parts add up to its own.
         """
         x = np.asarray(vectors)
         x = x.astype(np.result_type(x, np.float32), copy=False)
@@ -95,7 +95,7 @@ class Head:
         return Head(in_format(self.first, dtype), in_format(self.second, dtype))
 
     def as_dense(self) -> list[DenseLayer]:
-        """Write it as two plain layers, which every release of sentence-transformers has.
+        """Convert it to two plain layers, which every release of sentence-transformers has.
 
         2 D more hidden units carry the vector itself: relu(x) - relu(-x) = x, exactly.
         """

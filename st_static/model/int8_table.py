@@ -1,4 +1,4 @@
-"""A table in int8: rows of numbers, with a scale for each row, or for each segment of it."""
+"""Tables in int8: rows of numbers, with a scale for each row or for each of its segments."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import DTypeLike, NDArray
 
 from st_static.model.vectors import in_format
 
-# The largest number that a row holds; -128 is not used, so that signs are alike.
+# The largest number in a row; -128 is not used, so that signs are symmetric.
 _LARGEST = 127
-# Rows that are rounded at a time, in a table that is in memory.
+# Rows that are rounded at a time, if the table is in memory.
 _PART = 8_192
-# The same, in one that need not be.
+# Rows that are rounded at a time otherwise.
 _FEW_ROWS = 2_048
-# Behind the numbers of a row stand its scale and bias, in float32.
+# The numbers of a row are followed by its scale and bias, in float32.
 _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
 _SIGN = np.uint8(128)
 ROWS_IN_A_SUM = 256
 """The most rows that may be added up at a time.
 
-torch rounds otherwise than numpy, which sums of more rows would show. Fewer rows take longer: most
+torch and numpy round differently, which sums of more rows would show. Fewer rows take longer: most
 blocks of texts would have a text in several parts.
 """
 
 
 class QuantizedTable(NamedTuple):
-    """A table of which segment l of row v is about `rows[v, segments[l]] * scales[v, l]`.
+    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`.
 
     Attributes:
         rows: [V, D], int8.
@@ -43,7 +43,7 @@ class QuantizedTable(NamedTuple):
     segments: list[slice]
 
     def restored(self) -> NDArray[np.float32]:
-        """The table in float32, [V, D]."""
+        """Convert the table back to float32, [V, D]."""
         table = np.empty(self.rows.shape, np.float32)
         for i, segment in enumerate(self.segments):
             np.multiply(self.rows[:, segment], self.scales[:, [i]], out=table[:, segment])
@@ -51,10 +51,9 @@ class QuantizedTable(NamedTuple):
 
 
 def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
-    """Cut rows [D] into segments; without any widths, rows are one segment.
+    """Cut rows [D] into segments; without widths, into a single one.
 
-    The last takes what is left: `StaticModel` refuses widths that do not add up to those of its
-    table.
+    The last segment takes the rest: `StaticModel` checks that widths add up to its table's.
 
     Example:
         >>> dimensions_of([2, 3], 5), dimensions_of([], 5)
@@ -67,7 +66,7 @@ def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
 def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
     """Round each segment of each row to multiples of 1/127 of its largest number.
 
-    A number is wrong by at most half of that, and segments of zeros stay zeros.
+    The error of a number is at most half of that, and segments of zeros stay zeros.
 
     Args:
         table: [V, D], float.
@@ -89,9 +88,9 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
                 "The table holds numbers that are not finite, for which int8 has no place. "
                 "Take float32."
             )
-        scale[scale < np.finfo(np.float32).tiny] = 0  # there, 1 / scale is too large a number
+        scale[scale < np.finfo(np.float32).tiny] = 0  # 1 / scale would overflow
         inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-        for start in range(0, len(table), _PART):  # without a second table in float32
+        for start in range(0, len(table), _PART):  # avoids a second table in float32
             part = slice(start, start + _PART)
             rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
             rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
@@ -100,14 +99,14 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
 
 
 class Int8Table:
-    """A table [V, D] of int8 rows, each with a scale of its own, in about a quarter of the memory.
+    """A table [V, D] of int8 rows, each with its own scale, in about a quarter of the memory.
 
-    For numpy it is an array of float32, which `np.asarray` makes.
+    `np.asarray` converts it to an array of float32.
 
     Attributes:
-        packed: For each segment of a fused ensemble, else for whole rows, [V, W + 8] in uint8, as
-            torch's kernel reads it: a row's numbers plus 128, then its scale s and the bias -128 s
-            in float32.
+        packed: For each segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8,
+            as torch's kernel reads it: a row's numbers plus 128, then its scale s and the bias
+            -128 s in float32.
     """
 
     dtype = np.dtype(np.float32)
@@ -125,9 +124,9 @@ class Int8Table:
         """Round a table, some of its rows at a time.
 
         Args:
-            rows: Gives rows of the table, which need not be in memory as a whole.
+            rows: Gets rows of the table, which need not be in memory as a whole.
             shape: Its shape, V and D.
-            widths: Dimensions of each segment, which has scales of its own, see `quantize_rows`.
+            widths: Dimensions of each segment, which has its own scales, see `quantize_rows`.
 
         Raises:
             ValueError: It has another number of dimensions, or holds numbers that are not finite,
@@ -180,11 +179,11 @@ class Int8Table:
 
 
 Table = NDArray[Any] | Int8Table
-"""[V, D]; for numpy an array."""
+"""A table [V, D] that numpy can use as an array."""
 
 
 def _restored(packed: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-    """The numbers of packed rows, [n, D]."""
+    """Convert packed rows back to float32, [n, D]."""
     segments = []
     for segment in packed:
         rows = (segment[:, :-_BYTES_OF_SCALE] ^ _SIGN).view(np.int8)

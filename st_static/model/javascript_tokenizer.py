@@ -1,13 +1,12 @@
-"""Tokenizers outside Python: which of them other programs run, with the same token ids.
+"""Check that other programs can run a tokenizer, with the same token ids.
 
 Clients of ONNX files and the demo page read `tokenizer.json`: those in Python and Rust with
-`tokenizers`, those in JavaScript with `@huggingface/tokenizers`, which is another program. A few of
-its parts do otherwise than those of Python. Where other parts say the same,
-`javascript_description` puts these in their place; what is left is refused, and so is, for ONNX
-clients, which take the file as it is, what differs in common text. Ids are then equal, but for
-characters that came into Unicode after Python's tokenizers were made: they know fewer marks, signs
-and punctuation of rare scripts than browsers do. Tests run both in node; docs/onnx.md names the
-characters that are left.
+`tokenizers`, those in JavaScript with `@huggingface/tokenizers`, another implementation. A few of
+its parts behave differently. `javascript_description` replaces them by equivalent ones if it can;
+other tokenizers are refused. ONNX clients read the file as it is, so for them a tokenizer is also
+refused if common text differs. Ids are then equal except for characters that are newer than the
+Unicode of Python's tokenizers, which know fewer marks, signs and punctuation of rare scripts than
+browsers do. Tests run both in node; docs/onnx.md names the remaining characters.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from st_static.tokens.boundaries import flat
 _Part = dict[str, Any]
 
 _MODELS = ("WordPiece", "Unigram", "BPE", "WordLevel")
-# Not Precompiled: the library puts NFKC in its place, which is not quite the same.
+# Without Precompiled: the library replaces it by NFKC, which is not quite the same.
 _NORMALIZERS = (
     "BertNormalizer",
     "Lowercase",
@@ -46,14 +45,14 @@ _PRE_TOKENIZERS = (
     "Whitespace",
     "WhitespaceSplit",
 )
-# How text is split at a pattern, and whether what the pattern matches is what is kept.
+# The behaviors of Split, and whether its pattern is inverted.
 _SPLITS = (("Isolated", False), ("Removed", True), ("Removed", False))
 _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
-# Into what ByteLevel splits a text.
+# The parts into which ByteLevel splits a text.
 _BYTE_LEVEL = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# Chinese characters, to BERT's normaliser, that JavaScript holds in two parts.
+# BERT's Chinese characters that are surrogate pairs in JavaScript.
 _CHINESE = r"[\x{20000}-\x{2A6DF}\x{2A700}-\x{2B81F}\x{2B920}-\x{2CEAF}\x{2F800}-\x{2FA1F}]"
-# In JavaScript, these differ at U+0085 and U+FEFF only.
+# Pre-tokenizers that differ in JavaScript at U+0085 and U+FEFF only.
 _BY_WHITE_SPACE = ("BertPreTokenizer", "ByteLevel", "WhitespaceSplit")
 
 
@@ -61,7 +60,7 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
     """Check that a tokenizer gives the same tokens to clients of ONNX files.
 
     Raises:
-        ValueError: It does not; says which step of it is the reason.
+        ValueError: It does not; names the step that is the reason.
     """
     description = json.loads(tokenizer.to_str())
     for reason in (*_problems(description), *_problems_as_it_is(description)):
@@ -83,7 +82,7 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
         tokenizer: Without padding.
 
     Raises:
-        ValueError: It does not, or may not; says which part of the tokenizer is in the way.
+        ValueError: It does not, or may not; names the part of the tokenizer that is the reason.
     """
     for problem in _problems(json.loads(tokenizer.to_str())):
         raise ValueError(
@@ -117,7 +116,7 @@ def javascript_description(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _steps(description: _Part) -> tuple[list[_Part], list[_Part]]:
-    """A tokenizer's normalisers and pre-tokenizers, of sequences one after another."""
+    """List a tokenizer's normalisers and pre-tokenizers, with sequences flattened."""
     return (
         flat(description["normalizer"], "normalizers"),
         flat(description["pre_tokenizer"], "pretokenizers"),
@@ -125,7 +124,7 @@ def _steps(description: _Part) -> tuple[list[_Part], list[_Part]]:
 
 
 def _problems(description: _Part) -> Iterator[str]:
-    """Say what keeps a tokenizer, by the content of its file, from running in JavaScript."""
+    """Say what keeps a tokenizer from running in JavaScript."""
     model, kind = description["model"], description["model"]["type"]
     if kind not in _MODELS:
         yield f"there is no model {kind}"
@@ -157,7 +156,7 @@ def _problems(description: _Part) -> Iterator[str]:
 
 
 def _problems_as_it_is(description: _Part) -> Iterator[str]:
-    """Say what is in the way where no other parts can be put in their place."""
+    """Say what keeps a tokenizer from running in JavaScript without replaced parts."""
     for part in _steps(description)[1]:
         kind = part["type"]
         if (
@@ -171,7 +170,7 @@ def _problems_as_it_is(description: _Part) -> Iterator[str]:
 
 
 def _is_same_for_pieces(part: _Part, model: _Part) -> bool:
-    """Tell whether a Unigram model has no piece that JavaScript's splitting would hide."""
+    """Tell whether a Unigram model has no piece that JavaScript's splitting would break."""
     if model["type"] != "Unigram":
         return False
     pieces = [piece for piece, _ in model["vocab"]]
@@ -183,47 +182,47 @@ def _is_same_for_pieces(part: _Part, model: _Part) -> bool:
 
 
 def _is_punctuation(text: str) -> bool:
-    """Tell whether a text consists of what the pre-tokenizer Punctuation takes for it."""
+    """Tell whether a text is punctuation for the pre-tokenizer Punctuation."""
     return bool(text) and not pre_tokenizers.Punctuation("removed").pre_tokenize_str(text)
 
 
 def _as_normalizers(part: _Part) -> Iterator[_Part]:
-    """A normaliser with what must come before it, so that JavaScript does the same."""
+    """Put steps before a normaliser, so that it does the same in JavaScript."""
     if part["type"] == "BertNormalizer" and part["handle_chinese_chars"]:
-        # The library looks at the halves of these characters. Of JavaScript $& is what was found.
+        # The library looks at single surrogates. In JavaScript $& is the match.
         yield _replace({"Regex": _CHINESE}, " $& ")
     if part["type"] == "Lowercase" or part.get("lowercase"):
-        # JavaScript has another small letter at the end of a word.
+        # JavaScript lower-cases it to another letter at the end of a word.
         yield _replace({"String": "\N{GREEK CAPITAL LETTER SIGMA}"}, "\N{GREEK SMALL LETTER SIGMA}")
     yield part
 
 
 def _as_pre_tokenizers(part: _Part) -> Iterator[_Part]:
-    """The pre-tokenizers that do in JavaScript what one does in Python."""
+    """Translate a pre-tokenizer into ones that do the same in JavaScript."""
     kind = part["type"]
     if kind in ("BertPreTokenizer", "WhitespaceSplit"):
-        # JavaScript has U+FEFF for white space, and not U+0085; in a pattern, it has Python's.
+        # JavaScript's white space has U+FEFF but not U+0085; that of a pattern is as in Python.
         yield _split(r"\s+", "Removed")
         if kind == "BertPreTokenizer":
             yield _split(_PUNCTUATION, "Isolated")
-    elif kind == "ByteLevel" and part["use_regex"]:  # the same characters
+    elif kind == "ByteLevel" and part["use_regex"]:  # white space differs as above
         if part["add_prefix_space"]:  # to the text, not to each word
             yield {"type": "Replace", "pattern": {"Regex": r"\A[^ ]"}, "content": " $&"}
         yield _split(_BYTE_LEVEL, "Removed", invert=True)
         yield part | {"use_regex": False, "add_prefix_space": False}
     elif kind == "Punctuation" and part["behavior"] != "Contiguous":
         yield _split(_PUNCTUATION, part["behavior"])
-    elif kind == "Digits":  # JavaScript's are those of ASCII
+    elif kind == "Digits":  # JavaScript's are ASCII
         yield _split(r"\p{N}" if part["individual_digits"] else r"\p{N}+", "Isolated")
     elif kind == "Whitespace":  # JavaScript's \w is ASCII
         yield _split(r"\w+|[^\w\s]+", "Removed", invert=True)
     elif kind == "Split" and "String" in part["pattern"] and part["behavior"] == "Removed":
-        # Else the library keeps what is to be removed.
+        # Otherwise the library keeps the text to be removed.
         escaped = "".join(rf"\x{{{ord(character):X}}}" for character in part["pattern"]["String"])
         yield _split(escaped, "Removed", part["invert"])
     elif kind == "Metaspace":
         yield part
-        if part["split"]:  # which the library does not
+        if part["split"]:  # ignored by the library
             mark = part["replacement"]
             yield _split(rf"{mark}[^{mark}]*|[^{mark}]+", "Removed", invert=True)
     else:

@@ -1,4 +1,4 @@
-"""A static model's folder, opened once: what its files hold, and the model that they are.
+"""Open a static model's folder: its files, their content, and the model.
 
 Anybody may have made the folder. Its files are read in bounded memory, and no code in them runs.
 """
@@ -45,7 +45,7 @@ STATING_FILES = (RECORD_FILE, CARD_FILE)
 """The files that state a model's licence and languages."""
 
 _DOWNLOADED = ["*.json", "*.safetensors", "README.md"]
-# A tokenizer.json has a few dozen bytes for each token, and less than a megabyte beside them.
+# A tokenizer.json has a few dozen bytes per token, and less than a megabyte besides.
 _BYTES_OF_A_TOKEN = 1_000
 _LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
 
@@ -74,7 +74,7 @@ class ModelFile(NamedTuple):
 
 
 class ModelFolder:
-    """A folder with a static model; each of its files is read when it is first asked for.
+    """A folder with a static model; each of its files is read when it is first needed.
 
     Args:
         path: The folder.
@@ -82,7 +82,7 @@ class ModelFolder:
 
     Attributes:
         path: The folder.
-        hub_id: The id on the Hub; None if the folder is no download.
+        hub_id: The id on the Hub; None if the folder is not a download.
         name: The id on the Hub, or else the folder's name.
     """
 
@@ -93,10 +93,10 @@ class ModelFolder:
 
     @classmethod
     def local(cls, path: str | Path) -> ModelFolder:
-        """Open a folder that the user names, which must be there.
+        """Open an existing folder that the user names.
 
         Raises:
-            ValueError: It is not.
+            ValueError: It does not exist.
         """
         path = as_path(path, "the model's folder")
         if not path.is_dir():
@@ -111,7 +111,7 @@ class ModelFolder:
         token: str | bool | None = None,
         cache_folder: str | Path | None = None,
     ) -> ModelFolder:
-        """Open a folder, or download a model from the Hub; for the rest see `read_static_model`."""
+        """Open a folder, or download a model from the Hub; arguments as `read_static_model`."""
         check_model_name(model)
         if Path(model).is_dir():
             return cls(model)
@@ -133,7 +133,7 @@ class ModelFolder:
 
     @cached_property
     def files(self) -> list[ModelFile]:
-        """All files, also of the folders inside, sorted by path.
+        """All files, including those in subfolders, sorted by path.
 
         Raises:
             ValueError: Something is neither a file nor a folder.
@@ -143,24 +143,24 @@ class ModelFolder:
 
     @property
     def home(self) -> Path:
-        """Where the table and its tokenizer lie: in the folder itself, if they are the model."""
+        """The folder of the table and its tokenizer: this one, if they are the whole model."""
         inner = self.path / TABLE_FOLDER
         return inner if (inner / TABLE_FILE).is_file() else self.path
 
     def is_own(self, name: str) -> bool:
-        """Tell whether a file is of those that make the model; clients' copies do not count."""
+        """Tell whether a file is part of the model; clients' copies do not count."""
         is_copy = self.home != self.path and name in (TOKENIZER_FILE, *CLIENT_FILES)
         return name.partition("/")[0] in (*OWN_FILES, *MODEL_FOLDERS) and not is_copy
 
     @property
     def own_files(self) -> list[Path]:
-        """The files that make the model: not its card, nothing for ONNX, nothing of the user's."""
+        """The files of the model, without its card, those for ONNX and those of the user."""
         names = filter(self.is_own, OWN_FILES)
         return [self.path / name for name in names if (self.path / name).is_file()]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of weights, tokenizer and record: all that a card is about."""
+        """A hash of weights, tokenizer and record: all that a card describes."""
         weights = [f for f in self.own_files if f.name in (TABLE_FILE, TOKENIZER_FILE)]
         record = self.path / RECORD_FILE
         return hash_files([*weights, *([record] if record.is_file() else [])])
@@ -169,7 +169,7 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> Modules:
-        """The modules, which say what happens to the mean.
+        """The modules, which process the mean.
 
         Raises:
             ValueError: It is no static model, or a file is not as expected.
@@ -201,7 +201,7 @@ class ModelFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """The record of how the model was made, as far as it goes; empty without one.
+        """The stated part of the record of how the model was made; empty without one.
 
         Raises:
             ValueError: The record is not as expected.
@@ -210,7 +210,7 @@ class ModelFolder:
         return read_object(file, STATED) if file.exists() else {}
 
     def whole_record(self) -> dict[str, Any]:
-        """The record with all that a card is made from, of a build, an ensemble or a conversion.
+        """Read the record with all that a card needs, of a build, an ensemble or a conversion.
 
         Raises:
             ValueError: It is not a model that st_static built, or its record is not as expected.
@@ -239,7 +239,7 @@ class ModelFolder:
         return read_card(file) if file.is_file() else ""
 
     def stated(self) -> StatedFacts:
-        """The licence and languages of the card or the record; broken files state nothing."""
+        """Find the licence and languages in the card or the record; broken files state nothing."""
         header = stated_in_header(self.path / CARD_FILE)
         try:
             record = self.record
@@ -253,7 +253,7 @@ class ModelFolder:
         languages = languages_of_record(record)
         if not languages:
             named = header.get("language")
-            # To YAML the tag of Norwegian is a truth value.
+            # YAML reads the tag of Norwegian as false.
             tags = ["no" if tag is False else str(tag).lower() for tag in _as_list(named)]
             found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
             languages = list(dict.fromkeys(found))
@@ -263,10 +263,10 @@ class ModelFolder:
 
     @property
     def tokenizer_file(self) -> Path:
-        """The tokenizer's file, before anything large is read.
+        """The tokenizer's file, checked before anything large is read.
 
         Raises:
-            ValueError: It is no static model, which has one.
+            ValueError: It is missing, so this is not a static model.
         """
         file = self.modules.home / TOKENIZER_FILE
         if not file.exists():
@@ -275,7 +275,7 @@ class ModelFolder:
 
     @cached_property
     def model(self) -> StaticModel:
-        """The model, for several uses of it; for the errors see `read`."""
+        """The model, cached; for the errors see `read`."""
         return self.read()
 
     def read(self, mmap: bool = False, int8: bool = False) -> StaticModel:
@@ -290,10 +290,10 @@ class ModelFolder:
         table = read_table(file, mmap, int8, [segment.width for segment in modules.segments])
         _check_vocabulary(tokenizer_file, len(table))
         tokenizer = named(_read_tokenizer(tokenizer_file), self._shown)
-        # The ids of added tokens are not always those that the file has for them.
+        # The ids of added tokens may differ from those in the file.
         _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
         if not (self.path / MODULES_FILE).exists():
-            # Model2Vec leaves the unknown token out, where sentence-transformers adds its row.
+            # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
             unknown = unknown_id(tokenizer)
             if unknown is None:
                 pass
@@ -349,7 +349,7 @@ def _read_tokenizer(file: Path) -> Tokenizer:
     try:
         with TellingPanics(str(file)):
             tokenizer = Tokenizer.from_file(str(file))
-    except Exception as error:  # what tokenizers raises
+    except Exception as error:  # tokenizers raises no subclass
         raise ValueError(f"{file} is no tokenizer: {error}.") from error
     tokenizer.no_padding()
     truncation = tokenizer.truncation
@@ -362,11 +362,8 @@ def _read_tokenizer(file: Path) -> Tokenizer:
 
 
 def _check_vocabulary(file: Path, n_rows: int) -> None:
-    """Check that every token has a row, and that unknown characters have a token.
-
-    It reads the file itself: to a tokenizer, which makes lists as long as its largest id, a small
-    file could cost all memory.
-    """
+    """Check that every token has a row, and that unknown characters have a token."""
+    # In the file: a tokenizer makes lists as long as its largest id, which could take all memory.
     model = read_as(file, _TokenizerFile, MOST_BYTES + _BYTES_OF_A_TOKEN * n_rows).model
     vocabulary = model.vocab
     if isinstance(vocabulary, dict):

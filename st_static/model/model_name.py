@@ -1,11 +1,11 @@
-"""Models by name: of ensembles' members, peers and teachers, from this project and others.
+"""Find models by name: members of ensembles, peers and teachers, of this project and others.
 
-| name | what it stands for |
+| name | meaning |
 |---|---|
 | `FOLDER` or `ORG/NAME` | a folder, or an id on the Hub |
-| `sentence-transformers:…`, `model2vec:…` | the same, and the library that is to load it |
+| `sentence-transformers:…`, `model2vec:…` | a folder or id, and the library to load it with |
 | `package:NAME/FOLDER` | a folder inside an installed Python package |
-| `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
+| `wordllama:DIMENSION` | the token vectors inside the package `wordllama` |
 | `glove:FILE` | text vectors, a word and its numbers a line |
 | `KIND:…` | another peer, see `st_static.evaluate.models` |
 """
@@ -36,8 +36,8 @@ class ModelName:
     """A model's name in its two parts.
 
     Attributes:
-        kind: What stands before the colon; empty for a plain folder or Hub id.
-        rest: What stands behind it; without a kind, the whole name.
+        kind: The part before the colon; empty for a plain folder or Hub id.
+        rest: The part after it; without a kind, the whole name.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class ModelName:
 
     @classmethod
     def parse(cls, name: str) -> ModelName:
-        """Take a name apart; a folder or file that has a colon in its own name has no kind.
+        """Split a name; a folder or file with a colon in its own name has no kind.
 
         Example:
             >>> ModelName.parse("glove:vectors.txt"), ModelName.parse("org/model").kind
@@ -56,26 +56,26 @@ class ModelName:
 
     @property
     def is_folder_or_id(self) -> bool:
-        """Tell whether it stands for a folder or a repository of the Hub."""
+        """Tell whether it names a folder or a repository of the Hub."""
         return self.kind in _FOLDER_OR_ID_KINDS
 
     def folder_or_id(self) -> str:
-        """The folder or Hub id that it stands for.
+        """Return the folder or Hub id that it names.
 
         Raises:
-            ValueError: It is a folder of a package that is not there.
+            ValueError: It is a folder of a package that is missing.
         """
         if self.kind == PACKAGE:
             return _folder_in_package(self.rest)
         return self.rest or f"{self.kind}:"
 
     def require(self) -> None:
-        """Make sure that the model can be had, without loading it.
+        """Check that the model is available, without loading it.
 
-        Kinds of peers that only `st_static.evaluate` knows are for `require_peer` there.
+        Kinds of peers that only `st_static.evaluate` knows are checked by its `require_named`.
 
         Raises:
-            ValueError: There is no such folder or file, or neither the Hub nor the cache gives the
+            ValueError: There is no such folder or file, or neither the Hub nor the cache has the
                 model.
         """
         if self.kind == "wordllama":
@@ -89,7 +89,7 @@ class ModelName:
 
 
 def read_named(name: str) -> StaticModel:
-    """Read a static model by its name, see above.
+    """Read a static model by its name, see the table of this module.
 
     Raises:
         ValueError: There is no such model.
@@ -106,7 +106,7 @@ def read_named(name: str) -> StaticModel:
     if parsed.kind == "wordllama":
         return read_wordllama(parsed.rest)
     if parsed.kind == "glove":
-        from st_static.model.text_vectors import read_word_vectors  # with pyarrow
+        from st_static.model.text_vectors import read_word_vectors  # needs pyarrow
 
         return read_word_vectors(Path(parsed.rest)).as_static_model(Path(parsed.rest).name)
     return read_static_model(parsed.folder_or_id() if parsed.is_folder_or_id else name)
@@ -123,17 +123,17 @@ def locate(name: str) -> str:
 
 
 def require_file(file: str) -> None:
-    """Make sure that a file that a model's name ends with is there.
+    """Check that the file in a model's name exists.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It does not.
     """
     if not Path(file).is_file():
         raise ValueError(f"There is no file {file!r}.")
 
 
 def require_modules(name: str) -> None:
-    """Make sure that a folder holds what sentence-transformers can load; an id may be anything.
+    """Check that a folder holds a model for sentence-transformers; ids are not checked.
 
     Raises:
         ValueError: It does not.
@@ -144,7 +144,7 @@ def require_modules(name: str) -> None:
 
 
 def no_model(name: str) -> ValueError:
-    """The error that a folder or repository holds nothing that sentence-transformers can load."""
+    """Make the error that a folder or repository holds no model for sentence-transformers."""
     return ValueError(
         f"{name!r} is no model: expected a modules.json, as a SentenceTransformer has it, or a "
         "config.json with a model_type, as a transformer does."
@@ -152,10 +152,9 @@ def no_model(name: str) -> ValueError:
 
 
 def read_wordllama(dimension: str) -> StaticModel:
-    """Read the token vectors that come inside the package `wordllama`.
+    """Read the token vectors inside the package `wordllama`.
 
-    Its own loader looks for the tokenizer in the folder `tokenizer`, but the package has it in
-    `tokenizers`, so that it would be downloaded.
+    Its own loader looks for the tokenizer in the wrong folder, and so would download it.
 
     Raises:
         ValueError: The package is not installed, or has no such dimension.
@@ -167,7 +166,7 @@ def read_wordllama(dimension: str) -> StaticModel:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     name = f"wordllama/l2_supercat_{dimension}"
-    # The package's licence; its table was made of the token vectors of larger models.
+    # The licence is the package's; the table was made from token vectors of larger models.
     state = partial(StatedFacts, license="mit")
     return StaticModel(tokenizer, table, normalize=False, name=name, state=state)
 
@@ -190,8 +189,8 @@ def _folder_in_package(place: str) -> str:
     package, _, inside = place.partition("/")
     name = f"{PACKAGE}:{place}"
     try:
-        spec = importlib.util.find_spec(package)  # which does not import it
-    except ModuleNotFoundError:  # of a package that would hold it
+        spec = importlib.util.find_spec(package)  # does not import it
+    except ModuleNotFoundError:  # a parent package is missing
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(

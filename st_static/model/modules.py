@@ -1,4 +1,4 @@
-"""The files and modules of a static model's folder: what happens to the mean, written and read.
+"""Read and write the files and modules of a static model's folder.
 
 | model | modules |
 |---|---|
@@ -6,9 +6,8 @@
 | with a head | StaticEmbedding in a folder of its own, Dense, Dense, Normalize |
 | a fused ensemble | StaticEmbedding in a folder of its own, SegmentNormalize, which is code |
 
-The last Normalize may be left out. Model2Vec reads tables in the model's own folder, and knows
-neither heads nor segments: a table that is not the whole model lies where Model2Vec finds none, and
-refuses.
+The last Normalize is optional. Model2Vec reads tables in the model's own folder, and knows neither
+heads nor segments: so a table that is not the whole model is where Model2Vec does not find it.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 TABLE_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
-# How the model was made, its card, and the fitted PCA to add words with.
+# The record of how the model was made, its card, and the fitted PCA to add words with.
 RECORD_FILE = "st_static.json"
 CARD_FILE = "README.md"
 PCA_FILE = "sentence_pca.safetensors"
-# By which clients other than sentence-transformers know a model, see `client_files`.
+# The files that other clients need, see `client_files`.
 CLIENT_CONFIG = "config.json"
 CLIENT_FILES = (CLIENT_CONFIG, "tokenizer_config.json")
 ONNX_FOLDER = "onnx"
-# The model as it is, and with its table in int8, under the names that transformers.js asks for.
+# The exact model, and one with its table in int8, under the names that transformers.js asks for.
 ONNX_FILES = (f"{ONNX_FOLDER}/model.onnx", f"{ONNX_FOLDER}/model_quantized.onnx")
-# By the name that transformers.js has for how the table is stored.
+# The files by transformers.js' name of the table's format.
 ONNX_FILE_OF_DTYPE = dict(zip(("fp32", "q8"), ONNX_FILES, strict=True))
 # The older spelling of the modules' types: it loads in old and new sentence-transformers.
 _BUILT_IN = "sentence_transformers.models"
 _CODE_FILE = "segment_normalize.py"
-# Not 0_StaticEmbedding: there Model2Vec would look.
+# Not 0_StaticEmbedding, where Model2Vec would look.
 TABLE_FOLDER = "word_table"
 _DENSE_FOLDERS = ("1_Dense", "2_Dense")
 _SEGMENTS_FOLDER = "1_SegmentNormalize"
@@ -111,7 +110,7 @@ class _SegmentsConfig(Struct):
 
 
 class Segment(NamedTuple):
-    """Neighbouring dimensions that are scaled by themselves, in a fused ensemble."""
+    """Neighbouring dimensions of a fused ensemble that are scaled separately."""
 
     width: int
     weight: float
@@ -124,8 +123,8 @@ class Modules:
     Attributes:
         home: Folder of the table and the tokenizer.
         normalize: Whether vectors are scaled to length 1 at the end.
-        segments: Of a fused ensemble, how its dimensions are scaled instead of as a whole.
-        head: What comes after the mean, if anything does.
+        segments: The separately scaled dimensions of a fused ensemble.
+        head: The head behind the mean, if there is one.
     """
 
     home: Path
@@ -139,7 +138,7 @@ def read_module_list(folder: Path) -> list[ModuleEntry]:
 
     Raises:
         ValueError: It is no such list, or a path in it leaves the folder.
-        FileNotFoundError: It is not there.
+        FileNotFoundError: It is missing.
     """
     file = folder / MODULES_FILE
     modules = read_as(file, list[ModuleEntry])
@@ -154,7 +153,7 @@ def read_module_list(folder: Path) -> list[ModuleEntry]:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read how a folder's model is used, if it says so.
+    """Read the configuration of a folder's model, if there is one.
 
     Raises:
         ValueError: The file is not as expected.
@@ -164,10 +163,10 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def check_for_others(model: str) -> None:
-    """Check the files of a model that another library is to load, whose errors do not name them.
+    """Check a model's files before another library loads it, whose errors do not name them.
 
     Args:
-        model: A folder; of an id on the Hub, nothing is checked.
+        model: A folder; for an id on the Hub, nothing is checked.
 
     Raises:
         ValueError: A file is no regular file, or is JSON of another shape than expected.
@@ -186,12 +185,12 @@ def check_for_others(model: str) -> None:
 
 
 def read_modules(folder: Path) -> Modules:
-    """Read what a folder's modules do.
+    """Read a folder's modules.
 
     Raises:
         ValueError: They are not those of a static model, or a file of them is not as expected.
     """
-    if not (folder / MODULES_FILE).exists():  # a model of Model2Vec alone
+    if not (folder / MODULES_FILE).exists():  # a model for Model2Vec only
         file = folder / CLIENT_CONFIG
         config = read_as(file, Model2VecConfig) if file.exists() else Model2VecConfig()
         return Modules(folder, bool(config.normalize))
@@ -238,17 +237,17 @@ def _read_dense(folder: Path) -> DenseLayer:
 def write_modules(
     folder: Path, normalize: bool, segments: Sequence[Segment], head: Head | None
 ) -> Path:
-    """Write which modules a text goes through, and what they need.
+    """Write the list of modules, and the files of all but the table's.
 
     Returns:
-        The folder that the table and the tokenizer are to be written to.
+        The folder for the table and the tokenizer.
 
     Raises:
         ValueError: A fused ensemble, which has segments, cannot have a head.
     """
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")
-    # "." is the model's own folder. Before 5.0 an empty path is a transformer's, and does not load.
+    # "." is the model's own folder. Before 5.0 an empty path means a transformer and does not load.
     home = TABLE_FOLDER if head or segments else "."
     modules = [(home, f"{_BUILT_IN}.StaticEmbedding")]
     (folder / home).mkdir(exist_ok=True)
@@ -284,8 +283,8 @@ def write_modules(
 
 
 def write_weights(path: Path, weights: dict[str, Any]) -> None:
-    """Write a module's arrays as safetensors that say they are PyTorch's."""
-    # save_file leaves a file that only its owner may read; save copies the table twice.
+    """Write a module's arrays as safetensors in PyTorch's format."""
+    # save_file makes a file that only its owner can read; save would copy the table twice.
     path.touch()
     mode = path.stat().st_mode
     save_file(weights, path, metadata={"format": "pt"})

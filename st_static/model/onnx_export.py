@@ -1,9 +1,9 @@
-"""Writing a static model's ONNX files into its folder, and telling whether they are still its own.
+"""Write a static model's ONNX files into its folder, and check that they still match it.
 
-| file | what |
+| file | content |
 |---|---|
 | `onnx/model.onnx` | the graph, with the table as stored |
-| `onnx/model_quantized.onnx` | the same with the table in int8 |
+| `onnx/model_quantized.onnx` | the graph with the table in int8 |
 
 The graph takes token ids and gives vectors:
 
@@ -12,15 +12,15 @@ The graph takes token ids and gives vectors:
 | `input_ids` | [B, T], int64 | as the model's tokenizer gives them, without special tokens |
 | `attention_mask` | [B, T], int64 | 1 for a token, 0 for padding |
 | `last_hidden_state` | [B, T, D] | the vector of each token |
-| `sentence_embedding` | [B, D] | what `SentenceTransformer` gives without a prompt; zeros without \
-a known word |
+| `sentence_embedding` | [B, D] | as from `SentenceTransformer` without a prompt; zeros without a \
+known word |
 
-Many clients take the mean of `last_hidden_state` over the tokens, whatever else there is. Behind a
-head or segments that mean would be another vector: there each token has `sentence_embedding`, of
-which the mean is the same.
+Many clients take the mean of `last_hidden_state` over the tokens and ignore other outputs. With a
+head or segments, that mean would be another vector: there each token has `sentence_embedding`,
+whose mean is right.
 
-Clients want the tokenizer and two small files in the model's own folder. Where the table lies in a
-folder of its own, they are written there, too: Model2Vec still finds no table beside them.
+Clients expect the tokenizer and two small files in the model's own folder. If the table has a
+folder of its own, they are copied: Model2Vec still finds no table beside them.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ from st_static.model.static_model import StaticModel, check_int8
 
 # The files that clients read beside ONNX files.
 BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
-# Protocol Buffers hold less than 2 GiB; the rest of the graph is small.
+# Protocol Buffers are limited to 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
 _MAX_FILE_BYTES = 2**31
-# Read by onnxruntime 1.17 and all later ones, those of transformers.js 3.8, too.
+# For onnxruntime from 1.17 on, including that of transformers.js 3.8.
 _OPSET, _IR_VERSION = 17, 8
-_SMALLEST_NORM = 1e-12  # as torch's normalize has it
+_SMALLEST_NORM = 1e-12  # as in torch's normalize
 _BATCH = ["batch", "sequence"]
 _IDS, _MASK = "input_ids", "attention_mask"
 _TOKENS, _SENTENCE = "last_hidden_state", "sentence_embedding"
-# Writes a plain table again, in our layout.
+# A command that writes a plain table again, in our layout.
 _RENAMING = (
     "python -c 'import sys; from st_static.model.export import export_model; "
     "from st_static.model.model_folder import read_static_model; m = read_static_model("
@@ -87,20 +87,19 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     """Write a model's ONNX files, and what clients read beside them, into its folder.
 
     Args:
-        model: The folder of a static model. Its own files stay as they are.
+        model: The folder of a static model. Its own files stay unchanged.
         quantize: Whether `onnx/model_quantized.onnx` is written, too: a quarter of the size, with
-            cosines to the exact vectors of more than 0.999, which is measured, see `check_int8`.
-            One that st_static wrote there before is written again in any case: it may be of an
-            older table.
+            measured cosines to the exact vectors of more than 0.999, see `check_int8`. An existing
+            one of st_static is always written again, as it may be outdated.
 
     Returns:
         The ONNX files.
 
     Raises:
-        ValueError: The folder is not there, cannot be written, or holds no static model; a file
-            that st_static did not write is in the way; the tokenizer cannot be run elsewhere; the
-            table has a name that clients do not read, or numbers that are not finite; it is too
-            large; or it turns vectors too far in int8.
+        ValueError: The folder is missing, cannot be written, or holds no static model; a file that
+            st_static did not write is in the way; clients cannot run the tokenizer; the table has a
+            name that clients do not read, numbers that are not finite, or too many bytes; or
+            vectors turn too far in int8.
         TypeError: The folder is neither a str nor a path.
 
     Example:
@@ -145,7 +144,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
 
 
 def _write_beside(folder: ModelFolder) -> None:
-    """Write what clients read beside ONNX files, where it is not there already."""
+    """Write the files that clients read beside ONNX files, unless they exist."""
     path, home, model = folder.path, folder.modules.home, folder.model
     for problem in problems_of_client_files(path):
         raise ValueError(f"{path}: {problem}. Move it away, and one is written.")
@@ -173,10 +172,10 @@ def _write_beside(folder: ModelFolder) -> None:
 
 
 def outdated(folder: ModelFolder) -> Iterator[str]:
-    """Say which ONNX files of a folder are not of its model.
+    """Say which ONNX files of a folder do not match its model.
 
     Raises:
-        ValueError: It is no static model.
+        ValueError: It is not a static model.
     """
     model, home = folder.model, folder.modules.home
     for name in ONNX_FILES:
@@ -198,7 +197,7 @@ def outdated(folder: ModelFolder) -> Iterator[str]:
 
 
 def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
-    """The graph of a model; in int8, the table has a scale for each row and segment."""
+    """Build the graph of a model; in int8, the table has a scale for each row and segment."""
     graph, table = _Graph(), np.asarray(model.table)
     dimension = model.truncate_dim or table.shape[1]
     # The row of each token, [B, T, D] in float32.
@@ -214,14 +213,14 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
     else:
         rows = graph.add("Gather", graph.constant(table, table.dtype, "table"), _IDS)
         rows = rows if table.dtype == np.float32 else graph.as_float(rows)
-    # The mean of each text's rows, [B, D]; zeros for a text without a token. A product of matrices:
-    # sums of many rows are more exact than those of ReduceSum.
+    # The mean of each text's rows, [B, D]; zeros for a text without a token. By a product of
+    # matrices, whose sums of many rows are more exact than those of ReduceSum.
     axis, one = graph.integers(1), graph.constant(1.0)
     mask = graph.as_float(_MASK)
     total = graph.add("MatMul", graph.add("Unsqueeze", mask, axis), rows)
     count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
     vector = graph.add("Div", graph.add("Squeeze", total, axis), count)
-    if model.segments:  # each at its own length, as `SegmentNormalize` does it
+    if model.segments:  # each at its own length, as in `SegmentNormalize`
         whole = math.hypot(*(segment.weight for segment in model.segments))
         parts, begin = [], 0
         for width, weight in model.segments:
@@ -251,20 +250,20 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
 
 
 class _Graph:
-    """Nodes and constants, in the order in which they are added."""
+    """Collects nodes and constants in order."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
 
     def add(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and give the output's name."""
+        """Add a node with one output, and return the output's name."""
         output = output or f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
 
     def constant(self, values: Any, dtype: Any = np.float32, name: str = "") -> str:
-        """Add a constant, and give its name."""
+        """Add a constant, and return its name."""
         name = name or f"constant_{len(self._constants)}"
         array = np.ascontiguousarray(values, dtype).reshape(np.shape(values))
         self._constants.append(numpy_helper.from_array(array, name))
@@ -275,21 +274,21 @@ class _Graph:
         return self.constant(values, np.int64)
 
     def as_float(self, name: str) -> str:
-        """A tensor in float32."""
+        """Cast a tensor to float32."""
         return self.add("Cast", name, to=TensorProto.FLOAT)
 
     def first(self, name: str, count: int, axis: int) -> str:
-        """The first entries of a tensor along an axis."""
+        """Slice the first entries of a tensor along an axis."""
         begin, end, along = self.integers(0), self.integers(count), self.integers(axis)
         return self.add("Slice", name, begin, end, along)
 
     def scaled(self, vectors: str) -> str:
-        """Vectors [B, n] at length 1; zeros stay zeros."""
+        """Scale vectors [B, n] to length 1; zeros stay zeros."""
         norms = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
         return self.add("Div", vectors, self.add("Max", norms, self.constant(_SMALLEST_NORM)))
 
     def as_model(self, dimension: int) -> onnx.ModelProto:
-        """All that was added, with the inputs and outputs that the module names."""
+        """Make a model with the module's inputs and outputs."""
         ids = [helper.make_tensor_value_info(n, TensorProto.INT64, _BATCH) for n in (_IDS, _MASK)]
         outputs = [
             helper.make_tensor_value_info(_TOKENS, TensorProto.FLOAT, [*_BATCH, dimension]),

@@ -1,7 +1,7 @@
 """The shapes of a model's record, `st_static.json`, which says how the model was made.
 
-Anybody may have written a record. What it states must have the types below; a model's card needs
-all of it, other readers take what is there.
+Anybody may have written a record. Its values must have the types below; a model's card needs all of
+them, other readers any.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 
 def _shape(keys: Any, is_whole: bool) -> Any:
-    """The type of a JSON object with some keys, all of which may be left out unless it is whole."""
+    """Make the type of a JSON object; all keys are optional unless it is whole."""
     if isinstance(keys, list):
         return list[_shape(keys[0], is_whole)]  # type: ignore[misc]
     if not isinstance(keys, dict):

@@ -1,4 +1,4 @@
-"""Replacing a model's own files in a folder, all at once, while all other files there stay.
+"""Replace a model's own files in a folder, all at once, while all other files there stay.
 
 The new model is written beside the old one, the other files of the old folder are linked into it,
 and two renames put it in the old one's place. For a folder `NAME`, `.NAME.partial` may be deleted
@@ -25,13 +25,13 @@ def check_output_folder(
     """Check that something of ours may be written into a folder: new, empty, or of the same kind.
 
     Args:
-        folder: Where to.
+        folder: The folder.
         record: A file that only folders of this kind have.
-        kind: What is written, in words: `a model of st_static`.
-        is_record: Tells whether a path is such a file, where others write files of its name, too.
+        kind: The kind in words: `a model of st_static`.
+        is_record: Tells whether a path is such a file, if others write files of its name, too.
 
     Returns:
-        The folder that would be replaced, where it is now; None if there is nothing to replace.
+        The present path of the folder to replace; None if there is nothing to replace.
 
     Raises:
         ValueError: The folder holds something else, is the current folder or holds it, or cannot be
@@ -63,7 +63,7 @@ def check_output_folder(
 
 
 def present(folder: Path) -> Path:
-    """Find a folder, or where a replacement that was killed halfway has left it."""
+    """Find a folder, even if a replacement that was killed halfway has moved it."""
     _, old = _beside(folder)
     return folder if folder.exists() or not old.exists() else old
 
@@ -72,13 +72,13 @@ def present(folder: Path) -> Path:
 def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
     """Give an empty folder for the files of a model, and put it in the place of `folder`.
 
-    All of the old folder that is not the model's own is in the new one, too. Killed at any moment,
-    this leaves the old model or the new one, and everything else; a later call goes on from there.
+    Files of the old folder that are not the model's own are in the new one, too. Killed at any
+    moment, this leaves the old model or the new one, and all other files; a later call resumes.
 
     Args:
-        folder: Where the model is to appear; a link to a folder stays one.
+        folder: The model's final folder; a link to a folder stays one.
         is_own: Tells which paths in a folder, with slashes, are the model's own files and folders,
-            of any form.
+            in any form.
 
     Raises:
         OSError: The disk is full; names the folder.
@@ -105,21 +105,21 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
 
 
 def _beside(folder: Path) -> tuple[Path, Path]:
-    """Where the new folder is written, and where the old one waits for it."""
+    """Name the folder where the new model is written, and the one where the old one waits."""
     folder = folder.resolve()
     name = short_name(folder.name)
     return folder.with_name(f".{name}.partial"), folder.with_name(f".{name}.old")
 
 
 def _recover(folder: Path, is_own: IsOwn) -> None:
-    """Finish a replacement: nothing of the old folder is lost, and it is gone from its waiting."""
+    """Finish a replacement: restore the old folder, or link its other files and remove it."""
     partial, old = _beside(folder)
     if not old.exists():
         return
-    if not folder.exists():  # stopped between the two renames
+    if not folder.exists():  # killed between the two renames
         old.replace(folder)
         return
-    _link_others(old, folder, is_own)  # what was written into it meanwhile
+    _link_others(old, folder, is_own)  # files that were written into it in the meantime
     _delete(partial)
     old.replace(partial)
     _delete(partial)
@@ -131,10 +131,7 @@ def _delete(folder: Path) -> None:
 
 
 def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
-    """Put all that is not the model's own into another folder, unless it is there already.
-
-    Who may read and write a folder stays as it is.
-    """
+    """Link files that are not the model's own into another folder, unless they exist there."""
     folders = [(source, target)]
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
@@ -142,13 +139,13 @@ def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
         if is_own(source, name.as_posix()) or os.path.lexists(place):
             continue
         if path.is_dir() and not path.is_symlink():
-            place.mkdir(parents=True)  # in the model's own folder, of a form that is gone
+            place.mkdir(parents=True)  # the parent may be a model's folder of another form
             folders.append((path, place))
             continue
         place.parent.mkdir(exist_ok=True)
         try:
             os.link(path, place, follow_symlinks=False)
-        except OSError:  # the disk knows no second names for a file
+        except OSError:  # the file system has no hard links
             shutil.copy2(path, place, follow_symlinks=False)
-    for path, place in folders:  # last, since nothing can be put into some
+    for path, place in folders:  # last, since some may be write-protected
         shutil.copymode(path, place)

@@ -1,4 +1,4 @@
-"""Words, letters and languages of texts, in any script."""
+"""Count words and letters of texts, and choose their languages, in any script."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from st_static.languages import UNSPACED_SCRIPTS, is_english, script_of
 
 _KANA = r"\p{Hiragana}\p{Katakana}\x{30FC}\x{FF70}"
 _HAN_AND_KANA = r"\p{Han}" + _KANA
-# The scripts that are written without spaces, and in which languages they stand for.
+# The characters of the scripts that are written without spaces.
 _UNSPACED = {
     **{script: rf"\p{{{script}}}" for script in sorted(UNSPACED_SCRIPTS)},
     **{"Han": _HAN_AND_KANA, "Hiragana": _HAN_AND_KANA},
 }
 UNSPACED_CHARACTERS = "".join(dict.fromkeys(_UNSPACED.values()))
-"""The characters of all of them, for a class of a regular expression of Arrow's."""
-# A character with its marks, those of half-width kana among them.
+"""The characters of all of them, for a character class of Arrow's regular expressions."""
+# A character with its marks, including those of half-width kana.
 _CHARACTER = rf"[{UNSPACED_CHARACTERS}][\pM\x{{FF9E}}\x{{FF9F}}]*"
-# Two characters with the punctuation about them, or else whatever has no space in it.
+# Two characters with the punctuation around them, or any text without spaces.
 _WORD = rf"\pP*{_CHARACTER}\pP*(?:{_CHARACTER}\pP*)?|[^ {UNSPACED_CHARACTERS}]+"
 
 
 def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
     """Count the words of texts, in which single spaces are the only white space.
 
-    Words stand between spaces. In languages other than English, two characters of a script that is
+    Spaces separate words. In languages other than English, two characters of a script that is
     written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan) are a word, too.
 
     Args:
@@ -47,14 +47,14 @@ def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
     """
     words = _numbers(pc.count_substring(texts, " ")) + 1
     if not is_english(languages):
-        # Only these can hold such a script; ASCII is counted ten times as fast.
+        # Only these can hold such a script; ASCII is counted ten times as fast by its spaces.
         others = ~pc.string_is_ascii(texts).to_numpy(zero_copy_only=False)
         words[others] = _count(texts.filter(pa.array(others)), _WORD)
     return words
 
 
 def has_unspaced(texts: pa.Array) -> NDArray[np.bool_]:
-    """Whether texts [B] hold a character of a script that is written without spaces.
+    """Find texts [B] with a character of a script that is written without spaces.
 
     Example:
         >>> has_unspaced(pa.array(["行く", "go"])).tolist()
@@ -65,10 +65,10 @@ def has_unspaced(texts: pa.Array) -> NDArray[np.bool_]:
 
 
 def share_of_letters(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.float64]:
-    """The share of letters among each text's characters.
+    """Compute the share of letters among each text's characters.
 
-    In languages other than English, a combining mark, such as a vowel sign of Devanagari or Thai,
-    belongs to the character before it, so that it is not counted.
+    In languages other than English, combining marks, such as vowel signs of Devanagari or Thai, are
+    not counted as characters.
 
     Args:
         texts: The texts, [B].
@@ -89,19 +89,19 @@ def share_of_letters(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.fl
 
 @functools.cache
 def _is_letter() -> NDArray[np.bool_]:
-    """For every code point, whether it is a letter (Unicode categories L*)."""
+    """Tell for every code point whether it is a letter (Unicode categories L*)."""
     return np.fromiter((chr(i).isalpha() for i in range(0x110000)), np.bool_, 0x110000)
 
 
 @functools.cache
 def _is_mark() -> NDArray[np.bool_]:
-    """For every code point, whether it is a mark (Unicode categories M*)."""
+    """Tell for every code point whether it is a mark (Unicode categories M*)."""
     categories = (unicodedata.category(chr(i)) for i in range(0x110000))
     return np.fromiter((category[0] == "M" for category in categories), np.bool_, 0x110000)
 
 
 def _sums(values: NDArray[np.bool_], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many values are true in each of the runs that follow one another, [B]."""
+    """Count the true values in consecutive runs, [B]."""
     totals = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
     ends = np.cumsum(lengths)
     sums: NDArray[np.int64] = totals[ends] - totals[ends - lengths]
@@ -109,11 +109,11 @@ def _sums(values: NDArray[np.bool_], lengths: NDArray[np.int64]) -> NDArray[np.i
 
 
 def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
-    """For each text, the first of the languages that is written in the script of most words.
+    """Choose for each text the first of the languages whose script most words have.
 
-    Two characters of a script without spaces are a word. Text in Han and kana is Japanese where
-    kana are a tenth of it or more; with less, it is in a language written in Han alone, if one is
-    among the languages. Text in the script of none of them is taken for the first.
+    Two characters of a script without spaces are a word. Text in Han and kana is Japanese if kana
+    are a tenth of it or more; otherwise it is in a language written in Han alone, if one is among
+    the languages. Text in another script gets the first language.
 
     Args:
         texts: The texts, [B].
@@ -133,19 +133,19 @@ def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
     if tags.keys() >= {"Han", "Hiragana"}:
         has_kana = 10 * _count(texts, rf"[{_KANA}]{{1,2}}") >= words["Han"]
         words["Han"][has_kana] = words["Hiragana"][~has_kana] = 0
-    # The first of equals is the first that is named.
+    # Ties go to the language that is named first.
     order = sorted(tags, key=lambda script: languages.index(tags[script]))
     best = np.argmax(np.stack([words[script] for script in order]), axis=0)
     return [tags[order[place]] for place in best.tolist()]
 
 
 def _words_of(script: str) -> str:
-    """A pattern of a word in a script."""
+    """Make a pattern of a word in a script."""
     return rf"[{_UNSPACED[script]}]{{1,2}}" if script in _UNSPACED else rf"\p{{{script}}}+"
 
 
 def _count(texts: pa.Array, pattern: str) -> NDArray[np.int64]:
-    """How often a pattern occurs in each text, [B]."""
+    """Count the matches of a pattern in each text, [B]."""
     return _numbers(pc.count_substring_regex(texts, pattern))
 
 

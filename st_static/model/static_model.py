@@ -1,4 +1,4 @@
-"""A static model in memory: its tokenizer, its table, and what happens to the mean."""
+"""A static model in memory: its tokenizer, its table, and the processing of the mean."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from st_static.tokens.ragged import Ragged, offsets_of
 
 logger = logging.getLogger(__name__)
 
-# Cosines to the exact vectors are larger, as docs/onnx.md and docs/demo.md promise.
+# The bound on cosines to the exact vectors that docs/onnx.md and docs/demo.md promise.
 _LEAST_COSINE = 0.999
-# Texts of the model's own tokens, each of 1, 2, 4 ... or 32.
+# The number of texts of random tokens, and their lengths.
 _TEXTS = 1_000
 _LENGTHS = 2 ** np.arange(6)
 
@@ -34,9 +34,9 @@ class StatedFacts(NamedTuple):
     """A model's licence and languages, as its folder states them.
 
     Attributes:
-        license: As the model's card names it, or else the record of its build; if either does.
-        languages: Their tags, without script and region; none where nothing says them.
-        has_recipe: Whether a record says from what recipe the model was built.
+        license: The licence in the model's card, or else in the record of its build.
+        languages: Tags of the languages, without script and region; none if they are not stated.
+        has_recipe: Whether a record holds the recipe of the model.
     """
 
     license: str | None = None
@@ -46,21 +46,20 @@ class StatedFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class StaticModel:
-    """A tokenizer and a table, and what happens to the mean of its rows.
+    """A tokenizer, a table, and the processing of the mean of its rows.
 
     Attributes:
         tokenizer: Without padding, as sentence-transformers uses it.
         table: One row per token id, [V, D], as stored, or rounded to int8.
         normalize: Whether vectors are scaled to length 1.
-        prompt: What is put before each text.
+        prompt: The text to put before each text.
         truncate_dim: Number of the first dimensions that are kept, after normalising; None is all.
-        segments: How the dimensions of a fused ensemble are scaled, instead of as a whole.
-        head: What comes between the mean and its last scaling, if anything does.
+        segments: The separately scaled dimensions of a fused ensemble.
+        head: The head between the mean and its scaling, if there is one.
         name: Folder or Hub id.
         prompts: All of the model's prompts by name.
         similarity_fn_name: The measure of similarity, as sentence-transformers calls it.
-        state: Gives the licence and languages that are stated of the model, when they are asked
-            for.
+        state: Finds the stated licence and languages, when they are needed.
     """
 
     tokenizer: Tokenizer
@@ -108,16 +107,16 @@ class StaticModel:
 
     @property
     def widths(self) -> list[int]:
-        """Number of dimensions of each segment, [L]; empty where there are none."""
+        """Number of dimensions of each segment, [L]; empty without segments."""
         return [segment.width for segment in self.segments]
 
 
 def check_int8(model: StaticModel, advice: str) -> None:
-    """Check that a model may be written with its table in int8; logs the least cosine.
+    """Check that a model may be written with its table in int8; log the least cosine.
 
     Args:
         model: The model, with the table [V, D], whose numbers are finite.
-        advice: What to do if it may not: sentences of the error.
+        advice: The last sentences of the error: what to do instead.
 
     Raises:
         ValueError: A vector would turn too far.
@@ -142,7 +141,7 @@ def check_int8(model: StaticModel, advice: str) -> None:
 
 
 def _token_ids(model: StaticModel) -> Ragged:
-    """Draw texts of random tokens, the same in each run, and add the examples."""
+    """Draw texts of random tokens with a fixed seed, and add the examples."""
     rng = np.random.default_rng(0)
     vocabulary = sorted(model.tokenizer.get_vocab().values())
     lengths = rng.choice(_LENGTHS, _TEXTS)
@@ -156,7 +155,7 @@ def _token_ids(model: StaticModel) -> Ragged:
 
 
 def _vectors(model: StaticModel, rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
-    """Encode texts with tokens, whose rows are [T, D], to vectors [B, D]."""
+    """Encode texts into vectors [B, D], given the rows [T, D] of their tokens."""
     means = np.add.reduceat(rows, ids.offsets[:-1], axis=0) / ids.lengths[:, np.newaxis]
     vectors = model.head(means) if model.head else means.astype(np.float32)
     begin = 0

@@ -1,4 +1,4 @@
-"""Modules of sentence-transformers to train: the word table, a head, an estimate of the teacher."""
+"""Trainable modules of sentence-transformers: the word table, a head, a teacher estimate."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
 TEACHER_ESTIMATE = "teacher_estimate"
-"""Where a `TeacherEstimate` leaves its vectors."""
+"""The feature that holds the vectors of a `TeacherEstimate`."""
 
 
 class StaticWordEmbedding(StaticEmbedding):
     """A `StaticEmbedding` of sentence-transformers that tokenizes fast and can train sparsely.
 
-    A text's vector is the mean of one vector per token, as there. It differs in this:
+    A text's vector is the mean of one vector per token, as there. The differences are:
 
-    - Texts become ids many times as fast.
+    - Tokenization is many times as fast.
     - Rows of zeros, such as that of unknown tokens, stay zero in training.
-    - The gradient of the table can be sparse, so that a step touches only the rows of its batch:
-      `SparseTrainer` trains so. Any other Trainer trains it with dense gradients, as it trains a
-      `StaticEmbedding`, with the default optimizer and its clipping.
-    - A text without any known word has a vector of zeros under `half()`, too; there, a `Normalize`
-      of sentence-transformers behind it makes NaN of it.
+    - The gradient of the table can be sparse, so that a step touches only the rows of its batch, as
+      with `SparseTrainer`. Any other Trainer uses dense gradients, as for a `StaticEmbedding`, with
+      the default optimizer and its clipping.
+    - A text without any known word gets a vector of zeros even under `half()`, though a `Normalize`
+      of sentence-transformers behind it turns this into NaN.
 
-    What a model with it saves is a `StaticEmbedding`, which loads without st_static. `load` makes
-    this module of it again.
+    It is saved as a `StaticEmbedding`, which loads without st_static. `load` reads it as this
+    module again.
 
     Args:
-        tokenizer: The student's tokenizer, as made by `build_tokenizer`, or any other, also a fast
-            one of transformers. Its padding is turned off; do not change it later.
+        tokenizer: The student's tokenizer, from `build_tokenizer`, or any other, even a fast one of
+            transformers. Its padding is turned off; do not change it later.
         embedding_weights: One row per token id, [V, D], float. It is copied.
         embedding_dim: Dimension D of a table of random rows, if there are no weights.
         sparse: Whether gradients of the table are sparse tensors. `SparseTrainer` turns them on
-            itself; say so for a loop of your own with `torch.optim.SparseAdam`. No other Trainer
-            can take them: PyTorch's AdamW refuses them, and they cannot be clipped.
-        **kwargs: What `StaticEmbedding` takes besides, such as `base_model`.
+            itself; set it for a loop of your own with `torch.optim.SparseAdam`. No other Trainer
+            supports them: PyTorch's AdamW refuses them, and they cannot be clipped.
+        **kwargs: Further arguments of `StaticEmbedding`, such as `base_model`.
 
     Raises:
         ValueError: The table is not a matrix, or has another number of rows than the tokenizer
@@ -103,17 +103,17 @@ class StaticWordEmbedding(StaticEmbedding):
         self._keep_zeros()
 
     def _keep_zeros(self) -> None:
-        """Give rows that are zero now no gradient."""
+        """Set the gradient of rows that are zero now to zero."""
         weight = self.embedding.weight
         without_zeros = functools.partial(_without_rows, ~weight.detach().any(dim=1))
-        # Tensors are copied without their hooks, and need not warn: `__setstate__` makes new ones.
+        # Copies of a tensor lose its hooks, without a warning: `__setstate__` makes new ones.
         unserializable_hook(without_zeros)  # type: ignore[no-untyped-call]
         weight.register_hook(without_zeros)  # type: ignore[no-untyped-call]
 
     @property
     def encode_ids(self) -> FastTokenizer:
         """Turns texts into their token ids."""
-        if self._fast_tokenizer.tokenizer is not self.tokenizer:  # it was replaced
+        if self._fast_tokenizer.tokenizer is not self.tokenizer:  # replaced
             self._fast_tokenizer = FastTokenizer(self.tokenizer)
         return self._fast_tokenizer
 
@@ -136,7 +136,7 @@ class StaticWordEmbedding(StaticEmbedding):
         """Add `sentence_embedding` [B, D], the mean of each text's token vectors."""
         if self.embedding.weight.dtype != torch.float16 or self.training:
             return super().forward(features, **kwargs)
-        # The sum of a long text's rows may be too large for float16, and their mean is not.
+        # The sum of a long text's rows may be too large for float16, unlike their mean.
         used, index = torch.unique(features["input_ids"], return_inverse=True)
         rows = self.embedding.weight[used].float()
         means = F.embedding_bag(index, rows, features["offsets"].long(), mode="mean")
@@ -146,7 +146,7 @@ class StaticWordEmbedding(StaticEmbedding):
     def plain_means(self, features: dict[str, Tensor]) -> Tensor:
         """Average each text's token vectors, each scaled to length 1, [B, D].
 
-        It counts all words alike, however long their vectors are, and passes no gradient on.
+        All words count alike, whatever the length of their vectors, and there is no gradient.
         """
         with torch.no_grad():
             rows = F.normalize(self.embedding.weight[features["input_ids"]].float(), dim=1)
@@ -168,8 +168,7 @@ class StaticWordEmbedding(StaticEmbedding):
         """Read a folder or Hub repository of a static model, such as `StaticEmbedding` wrote.
 
         Raises:
-            ValueError: There is no such folder, the Hub does not give it, or it is not such a
-                model.
+            ValueError: There is no such folder, the Hub refuses it, or it is not such a model.
             TypeError: The model is neither a str nor a path.
         """
         check_model_name(model_name_or_path)
@@ -193,7 +192,7 @@ class StaticWordEmbedding(StaticEmbedding):
             ) from error
         except (ValueError, OSError):
             raise
-        except Exception as error:  # of the libraries, for what is wrong with files
+        except Exception as error:  # the libraries' errors for broken files are of any type
             raise ValueError(
                 f"{name!r} cannot be loaded as a static embedding model: {error}"
             ) from error
@@ -207,14 +206,13 @@ class StaticWordEmbedding(StaticEmbedding):
 
 
 class _SavedAsBuiltIn(StaticWordEmbedding):
-    """The class of what `StaticWordEmbedding(…)` makes.
+    """The class that `StaticWordEmbedding(…)` instantiates, which is saved as `StaticEmbedding`."""
 
-    sentence-transformers saves a module under the name that its class has. With the name of
-    `StaticEmbedding`, what is saved needs neither st_static nor remote code.
-    """
+    # sentence-transformers saves the name of a module's class. With that of its own class, a saved
+    # model needs neither st_static nor remote code.
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By its name, pickle would find the other class.
+        # By its name, pickle would find sentence-transformers' class.
         return StaticWordEmbedding.__new__, (StaticWordEmbedding,), self.__dict__
 
 
@@ -224,7 +222,7 @@ _SavedAsBuiltIn.__qualname__ = StaticEmbedding.__qualname__
 
 
 def _as_weights(table: Any, n_tokens: int) -> Tensor:
-    """A copy of a table [V, D], which training may change, in floats."""
+    """Copy a table [V, D], as floats that training may change."""
     try:
         weights = torch.as_tensor(table).detach().clone(memory_format=torch.contiguous_format)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -238,7 +236,7 @@ def _as_weights(table: Any, n_tokens: int) -> Tensor:
 
 
 def features_of(ids: Ragged) -> dict[str, Tensor]:
-    """Token ids of texts [B rows] as `EmbeddingBag` takes them."""
+    """Make the inputs of `EmbeddingBag` from token ids of texts [B rows]."""
     return {
         "input_ids": torch.from_numpy(ids.values),
         "offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
@@ -246,7 +244,7 @@ def features_of(ids: Ragged) -> dict[str, Tensor]:
 
 
 def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:
-    """A gradient [V, D], sparse or not, with the given rows [V] set to zero."""
+    """Set the given rows [V] of a gradient [V, D], sparse or not, to zero."""
     rows = rows.to(gradient.device)
     if not gradient.is_sparse:
         return gradient.masked_fill(rows[:, None], 0)
@@ -259,10 +257,7 @@ def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:
 
 
 class _TrainedOnly(Module):
-    """A module of weight matrices that is saved in checkpoints, and loaded from them.
-
-    With `sparse`, gradients are sparse tensors, as those of a `StaticWordEmbedding` can be.
-    """
+    """A module of weight matrices, saved in checkpoints only, perhaps with sparse gradients."""
 
     def __init__(self, dimension: int, sparse: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -272,7 +267,7 @@ class _TrainedOnly(Module):
     def whole(self, weight: Tensor) -> Tensor:
         """Look up all rows of a weight matrix [n, m], so that its gradient is sparse.
 
-        `SparseAdam` takes no other, and is Adam where no row is left out.
+        `SparseAdam` requires that, and equals Adam if no row is left out.
         """
         if not self.sparse:
             return weight
@@ -289,23 +284,23 @@ class _TrainedOnly(Module):
     def load(  # type: ignore[override]  # newer arguments pass through kwargs
         cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any
     ) -> Self:
-        """Read a folder that `save` wrote: of a checkpoint, which is never on the Hub."""
+        """Read a folder of a checkpoint that `save` wrote."""
         source: dict[str, Any] = {"model_name_or_path": model_name_or_path, "subfolder": subfolder}
         model = cls(**cls.load_config(**source))
         cls.load_torch_weights(**source, model=model)
         return model
 
     def get_embedding_dimension(self) -> int:
-        """The dimension D of the vectors that pass."""
+        """Return the dimension D of the vectors."""
         return self.dimension
 
 
 class TrainableHead(_TrainedOnly):
-    """z = x + B relu(A x), with x the mean of word vectors scaled to the length sqrt(D).
+    """Computes z = x + B relu(A x), with x the mean of word vectors at the length sqrt(D).
 
-    The scaling changes the length of z alone, see `Head`; it keeps gradients of the same size
-    whatever the length of the table's rows. B begins with zeros, so that training starts from the
-    table's own vectors.
+    The scaling changes only the length of z, see `Head`; it makes the size of gradients independent
+    of the length of the table's rows. B begins with zeros, so that training starts from the table's
+    own vectors.
 
     Args:
         dimension: Dimension D of the vectors that it takes and gives.
@@ -329,7 +324,7 @@ class TrainableHead(_TrainedOnly):
 
     @classmethod
     def of(cls, head: Head, sparse: bool = True) -> TrainableHead:
-        """A head that was trained before, to be trained further."""
+        """Make a trained head trainable again."""
         module = cls(head.dimension, head.units, sparse)
         for layer, weight in ((module.first, head.first), (module.second, head.second)):
             layer.weight.data.copy_(torch.from_numpy(weight))
@@ -340,13 +335,13 @@ class TrainableHead(_TrainedOnly):
         x = _scaled(features["sentence_embedding"])
         hidden = F.linear(x, self.whole(self.first.weight)).relu()
         z = x + F.linear(hidden, self.whole(self.second.weight))
-        # The gradient of a vector of zeros that is scaled to length 1 is 1e12 times as large, for
-        # each time: under MatryoshkaLoss infinite, and NaN times zeros. It has nothing to teach.
+        # Scaling a vector of zeros to length 1 multiplies its gradient by 1e12, each time: under
+        # MatryoshkaLoss it becomes infinite, and NaN times zeros. It has nothing to teach.
         features["sentence_embedding"] = z.masked_fill(~x.any(dim=1, keepdim=True), 0.0)
         return features
 
     def as_head(self) -> Head:
-        """Give what was trained."""
+        """Return the trained head."""
         first, second = (layer.weight.detach().cpu().numpy() for layer in (self.first, self.second))
         return Head(first.copy(), second.copy())
 
@@ -366,7 +361,7 @@ class TeacherEstimate(_TrainedOnly):
     def __init__(self, dimension: int, teacher_dimension: int, sparse: bool = True) -> None:
         super().__init__(dimension, sparse)
         self.teacher_dimension = teacher_dimension
-        self.linear = nn.Linear(dimension + 1, teacher_dimension, bias=False)  # the last is a bias
+        self.linear = nn.Linear(dimension + 1, teacher_dimension, bias=False)  # 1 for a bias
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
         """Add `teacher_estimate` [B, d]."""
@@ -376,5 +371,5 @@ class TeacherEstimate(_TrainedOnly):
 
 
 def _scaled(vectors: Tensor) -> Tensor:
-    """Vectors [B, D] at the length sqrt(D); zeros stay zeros."""
+    """Scale vectors [B, D] to the length sqrt(D); zeros stay zeros."""
     return math.sqrt(vectors.shape[1]) * F.normalize(vectors, dim=1)

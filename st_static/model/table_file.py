@@ -1,4 +1,4 @@
-"""A static model's table as safetensors, read or mapped into memory without torch."""
+"""Read or map a static model's table from safetensors, without torch."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from safetensors import SafetensorError, safe_open
 from st_static.foreign_files import check_regular
 from st_static.model.int8_table import Int8Table, Table
 
-# Number formats of numpy by their names in safetensors; bfloat16 is read as its two bytes.
+# numpy's number formats by their names in safetensors; bfloat16 is read as two bytes.
 _FORMATS = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"},
     **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1"},
     **{"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"},
 }
-# A header of one megabyte names ten thousand arrays.
+# One megabyte is enough for ten thousand arrays.
 _MOST_OF_A_HEADER = 1_000_000
-# Bytes that are looked at together: few, as they are copied.
+# Bytes that are checked at a time: few, as they are copied.
 _PART = 4_000_000
 
 
 class StoredArray(NamedTuple):
-    """Where an array stands in a file.
+    """An array in a file.
 
     Attributes:
         file: The file.
-        name: The array's.
+        name: The array's name.
         dtype: Its number format, as safetensors calls it.
-        offset: Where it begins, in bytes.
+        offset: Its first byte.
         shape: Its axes; there may be none.
     """
 
@@ -62,11 +62,11 @@ class StoredArray(NamedTuple):
         return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
     def map(self) -> NDArray[Any]:
-        """Map the array into memory; what is written to it stays there."""
+        """Map the array into memory, copy-on-write."""
         if self.dtype == "BF16":
             raise _cannot_be_mapped(self.file, "numpy has no bfloat16, as which it is stored")
         mapped = np.memmap(self.file, _FORMATS[self.dtype], "c", self.offset, tuple(self.shape))
-        # Old releases of safetensors put arrays where processors do not like to read numbers.
+        # Old releases of safetensors do not align arrays.
         return mapped if mapped.flags.aligned else mapped.copy()
 
     @property
@@ -96,7 +96,7 @@ def stored_arrays(file: Path) -> dict[str, StoredArray]:
 
     Raises:
         ValueError: It is no regular file, is broken, or holds numbers of another format.
-        FileNotFoundError: It is not there.
+        FileNotFoundError: It is missing.
     """
     size = check_regular(file)
     with file.open("rb") as stream:
@@ -106,11 +106,11 @@ def stored_arrays(file: Path) -> dict[str, StoredArray]:
                 f"{file} is broken: its header would have {length:,} bytes. Copy it again."
             )
         try:
-            with safe_open(file, "numpy"):  # which checks the whole header, and the file's size
+            with safe_open(file, "numpy"):  # checks the whole header, and the file's size
                 pass
         except SafetensorError as error:
             raise ValueError(f"{file} is broken: {error}. Copy it again.") from error
-        except MemoryError as error:  # where the process may map so much only
+        except MemoryError as error:  # over the process's limit of address space
             raise ValueError(
                 f"{file} has {size:,} bytes, which is more than this process may have in memory."
             ) from error
@@ -136,10 +136,10 @@ def read_table(
     Args:
         file: The file.
         mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
-            processes of a machine share the memory. The file must not change meanwhile. Numbers
-            that are not finite go unnoticed, for to find them would read all of it.
+            processes of a machine share the memory. The file must not change in the meantime.
+            Numbers are not checked to be finite, since that would read all of them.
         int8: Whether to round it to int8 as it is read, some rows at a time.
-        widths: Dimensions of each segment of a fused ensemble, which int8 has scales for.
+        widths: Dimensions of each segment of a fused ensemble, which get their own scales in int8.
 
     Raises:
         ValueError: It is broken, is no regular file, or holds no table, with whole rows and finite
@@ -180,7 +180,7 @@ def read_table(
 
 
 def _row_numbers(mapping: StoredArray, n_rows: int) -> NDArray[np.int64]:
-    """The row of each token, [V]."""
+    """Read the row number of each token, [V]."""
     rows = mapping.read()
     if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
         raise ValueError(
@@ -197,7 +197,7 @@ def _row_numbers(mapping: StoredArray, n_rows: int) -> NDArray[np.int64]:
 
 
 def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:
-    """Look through an array a part at a time, without a mask as long as the array."""
+    """Check an array a part at a time, without a mask as long as the array."""
     numbers = array.reshape(-1)
     step = _PART // array.itemsize
     parts = (numbers[i : i + step] for i in range(0, len(numbers), step))

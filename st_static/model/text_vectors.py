@@ -1,4 +1,4 @@
-"""Word vectors in text files, as GloVe, fastText and others publish them, and models of them."""
+"""Read word vectors from text files, as GloVe, fastText and others publish them; make models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,11 @@ from st_static.progress import progress_bar
 from st_static.texts import arrow
 from st_static.tokens.ragged import Ragged, offsets_of
 
-if TYPE_CHECKING:
-    from tqdm import tqdm
-
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SPACE, _TAB, _NEWLINE = b" \t\n"
 _BYTES_AT_A_TIME = 1 << 24
-# No text has these; what is binary, compressed or UTF-16 soon has one.
+# Characters that text does not have, unlike binary, compressed or UTF-16 data.
 _CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BYTES_LOOKED_THROUGH = 1000
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}B, {remaining} left"
@@ -61,7 +58,7 @@ class WordVectors:
     Attributes:
         words: Distinct words, in the order of the file, [V].
         table: The vectors, [V, D].
-        repeated: Further rows of words that came before.
+        repeated: Further rows of earlier words.
         reserved: Rows of `[PAD]` and `[UNK]`, which have zeros.
         dotless_i: Whether the words are in languages such as Turkish, if that is known; see
             `normalization_of`.
@@ -75,7 +72,7 @@ class WordVectors:
 
     @functools.cached_property
     def known(self) -> KnownWords:
-        """The words, which can be found in texts."""
+        """The words, prepared to be found in texts."""
         return KnownWords(self.words, self.dotless_i)
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
@@ -86,13 +83,13 @@ class WordVectors:
         """Make a model with a tokenizer of `tokenizers`; unknown words have a row of zeros."""
         n_special, places = len(SPECIAL_TOKENS), self.known.places
         table = np.zeros((n_special + len(places), self.table.shape[1]), np.float32)
-        # With "raise" there would be a second copy of a gigabyte, perhaps.
+        # With mode="raise" there would be a second copy, perhaps of a gigabyte.
         np.take(self.table, places, axis=0, out=table[n_special:], mode="clip")
         return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 
 class _LineError(ValueError):
-    """An error in a line, which is counted from 0 in its block."""
+    """An error in a line, counted from 0 in its block."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -102,9 +99,9 @@ class _LineError(ValueError):
 def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     """Read a text file of a word and its numbers a line, also compressed with gzip or zip.
 
-    The first line may have the number of words and the dimension, as word2vec's and fastText's
-    files do. Of a repeated word the first vector is kept; rows of `[PAD]` and `[UNK]` are left
-    out, for unknown words have zeros. A bar shows the progress at a terminal.
+    The first line may have the number of words and the dimension, as in files of word2vec and
+    fastText. The first vector of a repeated word is kept; rows of `[PAD]` and `[UNK]` are left out,
+    as unknown words have zeros. A bar shows the progress at a terminal.
 
     Args:
         file: The file.
@@ -117,12 +114,13 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
     n_lines = n_rows = 0
-    promised: tuple[int, int] | None = None  # words and dimension, by the first line
+    promised: tuple[int, int] | None = None  # words and dimension in the first line
     seen = dict.fromkeys(SPECIAL_TOKENS)
     left_out: list[LeftOut] = []
     table = np.empty((0, 0), np.float32)
+    progress = progress_bar(file.stat().st_size, _BAR, desc=f"Reading {file.name}", unit_scale=True)
     try:
-        with file.open("rb") as raw, _unpacked(raw, file) as lines, _bar(file) as bar:
+        with file.open("rb") as raw, _unpacked(raw, file) as lines, progress as bar:
             for block in _blocks(lines):
                 bar.update(raw.tell() - bar.n)
                 if n_lines == 0:
@@ -141,7 +139,7 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
                             left_out.append(LeftOut(word, n_lines + row + 1))
                         seen[word] = None
                     start = len(table)
-                    # In place: the system moves a large array without copying it.
+                    # In place: the system can move a large array without copying it.
                     table.resize((start + int(is_new.sum()), vectors.shape[1]), refcheck=False)
                     table[start:] = vectors[is_new]
                     n_lines, n_rows = n_lines + len(words), n_rows + len(words)
@@ -149,7 +147,7 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
                     break
     except _LineError as error:
         raise ValueError(f"{file}, line {n_lines + error.row + 1}: {error}.") from error
-    except NotImplementedError as error:  # of zip
+    except NotImplementedError as error:  # from zipfile
         raise ValueError(f"{file} cannot be unpacked here ({error}). Unpack it.") from error
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
         behind = f" behind line {n_lines}" if n_lines else ""
@@ -185,10 +183,10 @@ def _check_table(
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of text vectors, which their file does not tell.
+    """The origin of text vectors, which is not in their file.
 
     Attributes:
-        teacher: The Hub's id of the model that they were distilled from, if they were.
+        teacher: The Hub id of the model that they were distilled from, if they were.
         license: Their licence, as the Hub calls it.
         languages: Their languages, without script and region.
     """
@@ -205,12 +203,12 @@ class Conversion:
     Attributes:
         output: The model's folder.
         n_words: Number of words with a row, V.
-        dimension: Of the vectors, D.
+        dimension: Dimension D of the vectors.
         n_punctuation: Number of the words that are punctuation.
-        known: What finds the words in texts.
-        capitalised: Words with capitals, for which texts keep theirs if there are more than a few.
+        known: Finds the words in texts.
+        capitalised: Words with capitals; if there are more than a few, texts keep their capitals.
         never_found: Words that no text is split into, see `KnownWords.never_found`.
-        repeated: Further rows of words that came before, which were left out.
+        repeated: Further rows of earlier words, which were left out.
         reserved: Rows of `[PAD]` and `[UNK]`, which were left out.
     """
 
@@ -237,10 +235,10 @@ def convert(
     Args:
         file: The text vectors, see `read_word_vectors`.
         output: The model's folder, see `export_model`.
-        limit: The number of rows that are taken, from the first: those of the most frequent words,
-            in most files; by default all.
+        limit: The number of rows that are taken, from the first: in most files, those of the most
+            frequent words; by default all.
         dtype: Number format of the table, "float32" or "float16".
-        source: Where the vectors are from.
+        source: The origin of the vectors.
 
     Raises:
         ValueError: Something is wrong with the file or the folder. Nothing is written.
@@ -269,7 +267,7 @@ def convert(
             f"No text is split into any of the {done.n_words:,} words of {file}, such as "
             f"{done.never_found[0]!r}. Expected words as they stand between spaces."
         )
-    del vectors  # a gigabyte, perhaps, which the model has by itself
+    del vectors  # perhaps a gigabyte, which the model has copied
     facts = {
         "file": file.name,
         "limit": limit,
@@ -321,11 +319,6 @@ def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes] | gzip.GzipFile]
         yield raw
 
 
-def _bar(file: Path) -> tqdm[Any]:
-    """A bar of how much of a file has been read."""
-    return progress_bar(file.stat().st_size, _BAR, desc=f"Reading {file.name}", unit_scale=True)
-
-
 def _blocks(lines: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
     """Read many whole lines at a time, without empty ones at the end of the file."""
     empty = b""
@@ -338,7 +331,7 @@ def _blocks(lines: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def _without_header(block: bytes, file: Path) -> tuple[bytes, tuple[int, int] | None]:
-    """Take off a file's first line if it has two whole numbers alone, as word2vec writes it."""
+    """Remove a file's first line if it has only two whole numbers, as word2vec writes it."""
     if _CONTROL_CHARACTER.search(block, 0, _BYTES_LOOKED_THROUGH):
         raise ValueError(
             f"{file} is no text in UTF-8, but binary, or compressed in a way that is not read. "
@@ -374,7 +367,7 @@ def _first_dimension(block: bytes, promised: tuple[int, int] | None) -> int:
 
 
 def _count_numbers(line: bytes) -> int:
-    """Count the numbers that a line ends with, behind a word, which may be a number itself.
+    """Count the numbers at the end of a line, after a word, which may be a number itself.
 
     Example:
         >>> _count_numbers(b"new york 0.5 1"), _count_numbers(b"1995 1"), _count_numbers(b"a b")
@@ -386,17 +379,14 @@ def _count_numbers(line: bytes) -> int:
 
 
 def _parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.float32]]:
-    """Take whole lines apart: words, and their vectors [n, D], each after spaces or tabs.
-
-    A word may hold spaces. What stands before a line's end, as fastText's space, does not count.
-    """
+    """Parse whole lines into words, which may hold spaces, and their vectors [n, D]."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
     text = np.frombuffer(block, np.uint8)
     is_blank = (text == _SPACE) | (text == _TAB)
     ends = np.flatnonzero(text == _NEWLINE)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    # Where what stands between white space begins, and where it stops; the text ends with some.
+    # The begins and stops of the parts between white space; the text ends with white space.
     is_inside = ~(is_blank | (text == _NEWLINE))
     changes = np.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
     if is_inside[:1].any():
@@ -410,7 +400,7 @@ def _parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.fl
         raise _wrong_length(row, dimension, max(0, int(n_numbers[row])))
     bounds = zip(starts.tolist(), stops[after - dimension - 1].tolist(), strict=True)
     words = [block[start:stop] for start, stop in bounds]
-    # A number may stand inside a word with spaces; as many as in a line are another line.
+    # A word with spaces may hold a number; if it holds as many as a line, it is another line.
     for row in np.flatnonzero(n_numbers > dimension).tolist():
         n_inside = sum(map(_is_number, words[row].split()[1:]))
         if _count_numbers(words[row]) or n_inside >= dimension:

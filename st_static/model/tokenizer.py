@@ -1,4 +1,4 @@
-"""The student's tokenizer: of words, by greedy longest match, or of pieces, the likeliest ones."""
+"""Build the student's tokenizer: of words, by greedy longest match, or of the likeliest pieces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Normalization(NamedTuple):
     Attributes:
         nfkc: Whether forms of a character that differ in width or composition become one.
         lowercase: Whether capitals become small letters.
-        strip_accents: Whether combining marks go: é becomes e, and が becomes か.
+        strip_accents: Whether combining marks are removed: é becomes e, and が becomes か.
         dotless_i: Whether the small letters of I and İ are ı and i, as in Turkish.
     """
 
@@ -41,16 +41,16 @@ class Normalization(NamedTuple):
     dotless_i: bool = False
 
     def normalizer_of_words(self) -> normalizers.Normalizer:
-        """The normaliser before BERT's pre-tokenizer."""
-        # None is what it is for lower-casing: the same, in the spelling of BERT's own files.
+        """Make the normaliser before BERT's pre-tokenizer."""
+        # None means as for lower-casing, and is the spelling of BERT's own files.
         strip = None if self.strip_accents == self.lowercase else self.strip_accents
         bert = normalizers.BertNormalizer(lowercase=self.lowercase, strip_accents=strip)
         steps = [*self._composing_steps(), bert]
         return normalizers.Sequence(steps) if len(steps) > 1 else bert
 
     def normalizer_of_pieces(self) -> normalizers.Normalizer:
-        """The normaliser of a Unigram model."""
-        # As in BERT's models invisible characters go, such as soft hyphens and marks of direction.
+        """Make the normaliser of a Unigram model."""
+        # As in BERT's models, it removes invisible characters, such as soft hyphens.
         clean = normalizers.BertNormalizer(
             clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False
         )
@@ -60,7 +60,7 @@ class Normalization(NamedTuple):
         return normalizers.Sequence([*steps, *[normalizers.Lowercase()] * self.lowercase])
 
     def _composing_steps(self) -> list[normalizers.Normalizer]:
-        """The steps before accents and capitals: the dot of İ is none of the accents."""
+        """Make the steps before accents and capitals; the dot of İ is not an accent."""
         steps: list[normalizers.Normalizer] = [normalizers.NFKC()] * self.nfkc
         if self.dotless_i and self.lowercase:
             steps += [
@@ -73,7 +73,7 @@ class Normalization(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Normalization:
-        """Read it from a tokenizer that `build_tokenizer` or `build_piece_tokenizer` made.
+        """Read it from a tokenizer of `build_tokenizer` or `build_piece_tokenizer`.
 
         Example:
             >>> Normalization.of(build_tokenizer([])) == ENGLISH
@@ -89,7 +89,7 @@ class Normalization(NamedTuple):
         return cls(nfkc, lowercase, lowercase if strip is None else strip, dotless_i)
 
 
-# As BERT's own English models do it.
+# As in BERT's English models.
 ENGLISH = Normalization(nfkc=False, lowercase=True, strip_accents=True)
 
 
@@ -118,8 +118,8 @@ def build_tokenizer(
     Args:
         words: Normalised words, the most frequent first. Word i gets id 2 + i.
         pieces: Word beginnings and `##` continuations for words outside the vocabulary.
-            Repetitions, of words too, are dropped.
-        normalization: How a text is changed before it is split.
+            Repetitions, including those of words, are dropped.
+        normalization: The changes to a text before it is split.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words, pieces.
@@ -148,7 +148,7 @@ def build_tokenizer(
 def build_piece_tokenizer(
     pieces: Sequence[tuple[str, float]], normalization: Normalization
 ) -> Tokenizer:
-    """Build the tokenizer of a static model whose words do not stand between spaces.
+    """Build the tokenizer of a static model whose words are not separated by spaces.
 
     A text is split at white space and around punctuation; each part is spelled by the pieces whose
     log probabilities have the largest sum (Unigram). Pieces at the beginning of a word of spaced
@@ -157,7 +157,7 @@ def build_piece_tokenizer(
     Args:
         pieces: Normalised pieces without punctuation, the most frequent first, with the logarithms
             of their probabilities. Piece i gets id 2 + i.
-        normalization: How a text is changed before it is split.
+        normalization: The changes to a text before it is split.
 
     Returns:
         A tokenizer with ids in this order: `[PAD]`, `[UNK]`, pieces.
@@ -167,9 +167,9 @@ def build_piece_tokenizer(
         >>> build_piece_tokenizer(pieces, Normalization()).encode("今日は晴れ、AI").tokens
         ['▁', '今日', 'は', '晴れ', '▁、', '▁ai']
     """
-    # Their scores count for nothing: no text holds [PAD], and Unigram has a score for the unknown.
+    # Their scores are not used: no text holds [PAD], and Unigram has its own score for [UNK].
     special = [(token, 0.0) for token in SPECIAL_TOKENS]
-    # Sums of such scores are exact, so that texts can be cut without changing a token
+    # Sums of rounded scores are exact, so that texts can be cut without changing a token
     # (`unigram_cuts`).
     rounded = [(piece, round(score * _SCORE_STEPS) / _SCORE_STEPS) for piece, score in pieces]
     tokenizer = Tokenizer(models.Unigram([*special, *rounded], unk_id=1, byte_fallback=False))
@@ -180,7 +180,7 @@ def build_piece_tokenizer(
 
 
 def split_before_pieces() -> pre_tokenizers.PreTokenizer:
-    """Split text before pieces are looked for: no piece goes across these borders."""
+    """Make the splitting before pieces are looked for: no piece crosses its borders."""
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.WhitespaceSplit(),

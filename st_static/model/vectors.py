@@ -1,4 +1,4 @@
-"""Small computations on word tables and sentence vectors, in numpy."""
+"""Compute with word tables and sentence vectors, in numpy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert a table [V, D] to another number format, contiguous; itself if it is that already.
+    """Convert a table [V, D] to a contiguous one in a number format, without needless copies.
 
     Raises:
         ValueError: It holds values that are too large for the format.
@@ -52,7 +52,7 @@ def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float
     words = ids.filter(has_vector(table)[ids.values])
     means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)
     filled = np.flatnonzero(words.lengths)
-    # In parts, so that the gathered word vectors never need more than about 100 MB.
+    # In parts, so that the gathered word vectors take at most about 100 MB.
     for part in np.array_split(filled, 1 + len(words.values) * table.shape[1] // 25_000_000):
         if len(part):
             rows = words.take(part)

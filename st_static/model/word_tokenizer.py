@@ -1,19 +1,19 @@
-"""The tokenizer of words that are given, in whatever spelling: those of a file of text vectors.
+"""Build the tokenizer of given words in any spelling: those of a file of text vectors.
 
-The words decide what becomes of a text. It is lower-cased if at most 1 % of them have a capital; I
-then becomes ı if they are in Turkish or Azeri (see `normalization_of`). Accents are stripped if no
-word has one; else text and words are brought to the canonical form of most words, NFC or NFD. Curly
-apostrophes become straight ones if words have these only. The text is split at white space; then,
-from left to right, into:
+The words decide on the changes to a text. It is lower-cased if at most 1 % of them have a capital;
+I then becomes ı if they are in Turkish or Azeri (see `normalization_of`). Accents are stripped if
+no word has one; otherwise text and words are converted to the canonical form of most words, NFC or
+NFD. Curly apostrophes become straight ones if words have only these. The text is split at white
+space; then, from left to right, into:
 
-1. the longest given word that has other characters than letters, marks and digits, such as `don't`,
+1. the longest given word that has characters other than letters, marks and digits, such as `don't`,
    `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and digits;
 2. if `n't` is a given word, the run of letters before an `n't` that ends one: `ca` of `can't`;
 3. a run of letters, marks and digits;
-4. any other character alone.
+4. any other single character.
 
-So what is split is a given word, or `[UNK]`. The words of the first kind are in the pre-tokenizer's
-pattern, those of all kinds in the model; none are added tokens, each of which is looked for anew.
+Each part is a given word, or `[UNK]`. The words of the first kind are in the pre-tokenizer's
+pattern, those of all kinds in the model; none are added tokens, which are slow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RUN = r"[\p{L}\p{M}\p{N}]"
 _NOT_INSIDE_A_RUN = rf"(?!(?<={_RUN}){_RUN})"
 _NEGATION = "n't"
 _APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
-# Marks of text vectors that are no words, such as <unk>: their capitals say nothing.
+# Marks of text vectors that are not words, such as <unk>: their capitals do not count.
 _MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
 # Files of lower-cased text may have a few capitals left; in others, far more words have one.
 _SHARE_OF_CAPITALS = 0.01
@@ -49,20 +49,20 @@ _FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": n
 
 
 class KnownWords:
-    """Finds given words in texts, where capitals count also at the beginning of a sentence.
+    """Finds given words in texts, even if capitalised at the beginning of a sentence.
 
     Args:
         words: Distinct words.
         dotless_i: See `normalization_of`.
 
     Attributes:
-        normalization: What becomes of texts.
-        form: The canonical form that words and texts are brought to, see `canonical_form`.
+        normalization: The changes to texts.
+        form: The canonical form that words and texts are converted to, see `canonical_form`.
         brought: The words that were in another form.
-        alike: The words that in this form are one that came before, which is found instead.
+        alike: The words that equal an earlier one in this form, which is found instead.
         tokenizer: Its tokens are `[PAD]`, `[UNK]`, the words, and the spellings.
         spellings: See `capitalised_spellings`.
-        places: Of each token but the first two, the place of its word among the given ones, [T].
+        places: The index of each token's word among the given ones, without the first two, [T].
 
     Example:
         >>> known = KnownWords(["dog", "don't", "."])
@@ -73,7 +73,7 @@ class KnownWords:
     def __init__(self, words: Sequence[str], dotless_i: bool | None = None) -> None:
         self.form = canonical_form(words)
         self.brought, self.alike = [], []
-        places: dict[str, int] = {}  # of each word in that form
+        places: dict[str, int] = {}  # by word in that form
         for place, word in enumerate(words):
             spelled = word
             if self.form and not unicodedata.is_normalized(self.form, word):
@@ -91,16 +91,16 @@ class KnownWords:
         self._encode = FastTokenizer(self.tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
-        """Find the words of each text, by their places among the given ones, [B rows]."""
+        """Find the words of each text, by their indices among the given ones, [B rows]."""
         ids = self._encode(texts)
         known = ids.filter(ids.values >= len(SPECIAL_TOKENS))
         return Ragged(self.places[known.values - len(SPECIAL_TOKENS)], known.offsets)
 
     def never_found(self) -> list[str]:
-        """Find the words that are split although a text consists of nothing else.
+        """Find the words that are split even if they are a whole text.
 
-        These are words with a space or a character that the normaliser takes away or changes, and
-        words of several Chinese characters, each of which is split off.
+        These are words with a space or a character that the normaliser removes or changes, and
+        words of several Chinese characters, which are split.
         """
         ids = self._encode(self._words)
         starts, is_one = ids.offsets[:-1], ids.lengths == 1
@@ -110,7 +110,7 @@ class KnownWords:
 
 
 def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) -> Tokenizer:
-    """Build the tokenizer of given words, as said above.
+    """Build the tokenizer of given words, as this module describes.
 
     Args:
         words: Distinct words in their `canonical_form`, none of which is a special token.
@@ -131,10 +131,10 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
     if _APOSTROPHE in characters and _CURLY_APOSTROPHE not in characters:
         steps.insert(0, normalizers.Replace(_CURLY_APOSTROPHE, _APOSTROPHE))
     if form := canonical_form(words):
-        # Last, since the small letter of a capital and its marks may be one character.
+        # Last, since a lower-cased letter and its marks may compose into one character.
         steps.append(_FORMS[form])
     tokenizer.normalizer = normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
-    # A pattern of all that a text without white space is split into.
+    # A pattern of the parts of a text without white space.
     joined = sorted(filter(_is_joined, words))
     parts = [rf"{_alternatives(joined)}{_NOT_INSIDE_A_RUN}"] if joined else []
     if _NEGATION in joined:
@@ -146,10 +146,10 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
 
 
 def canonical_form(words: Sequence[str]) -> Form | None:
-    """Find the canonical form that most words are in, of those that differ in the two forms.
+    """Find the canonical form of most words, among those that differ in the two forms.
 
     Returns:
-        None where accents are stripped, so that it does not matter.
+        None if accents are stripped, so that it does not matter.
 
     Example:
         >>> canonical_form(["cafe\u0301", "dog"]), canonical_form(["café"]), canonical_form(["a"])
@@ -163,14 +163,14 @@ def canonical_form(words: Sequence[str]) -> Form | None:
 
 
 def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
-    """Choose how texts are normalised so that the words can still be found, but for a few.
+    """Choose the normalisation of texts so that all but a few words can still be found.
 
     Args:
         words: The words.
         dotless_i: Whether they are in languages such as Turkish, where the small letters of I and
-            İ are ı and i; None if that is not known, and more than a few words with ı are to tell.
-            Texts are not lower-cased so where no word has ı, nor where the words were not: i with a
-            combining dot is what other languages' rules make of İ.
+            İ are ı and i; None to decide by whether more than a few words have ı. Texts are not
+            lower-cased like this if no word has ı, or if the words were not: other languages' rules
+            turn İ into i with a combining dot.
 
     Example:
         >>> normalization_of(["dog", "café"])
@@ -200,16 +200,16 @@ def capitalised(words: Sequence[str]) -> list[str]:
 
 
 def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -> dict[str, int]:
-    """Spell words of small letters with a first capital, if capitals count and the words lack it.
+    """Capitalise lower-case words, if capitals count and the words lack these spellings.
 
-    So a word is found at the beginning of a sentence. Nothing is known of `THE`.
+    So a word is found at the beginning of a sentence, but not as `THE`.
 
     Args:
         words: The words.
         dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
 
     Returns:
-        Spellings, each with the place of its word.
+        Spellings, each with the index of its word.
 
     Example:
         >>> capitalised_spellings(["the", "US", "us", "Us", "n't", "o'clock"])
@@ -228,7 +228,7 @@ def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -
 
 
 def _is_joined(word: str) -> bool:
-    """Tell whether a word is found only if the pattern names it."""
+    """Tell whether a word is found only if it is in the pattern."""
     if word.isalnum() or not 1 < len(word) <= MAX_WORD_CHARACTERS:
         return False
     is_run = all(c.isalnum() or unicodedata.category(c).startswith("M") for c in word)
@@ -236,10 +236,7 @@ def _is_joined(word: str) -> bool:
 
 
 def _alternatives(words: Sequence[str], shared: int = 0) -> str:
-    """A pattern of sorted words without the first characters that they share; longest first.
-
-    Each character stands there once for all words that begin alike: a look-up takes few steps.
-    """
+    """Make a pattern of sorted words, longest first, as a trie, so that a look-up is fast."""
     parts = []
     for first, group in itertools.groupby(words, key=lambda word: word[shared : shared + 1]):
         same = list(group)
@@ -247,6 +244,6 @@ def _alternatives(words: Sequence[str], shared: int = 0) -> str:
             parts.append(re.escape(same[0][shared:]))
         else:
             parts.append(re.escape(first) + _alternatives(same, shared + 1))
-    if parts[0] == "":  # a word that ends here
+    if parts[0] == "":  # a word ends here
         parts = [*parts[1:], ""]
     return f"(?:{'|'.join(parts)})"

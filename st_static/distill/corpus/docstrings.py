@@ -90,7 +90,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
 
 
 def _files_under(root: str) -> list[Path]:
-    """List the Python files of a folder, less tests and vendored code."""
+    """List the Python files of a folder without tests and vendored code."""
     files: list[Path] = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
@@ -133,7 +133,7 @@ def _rules(*rules: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern, re.M), replacement) for pattern, replacement in rules]
 
 
-# Blocks of a docstring that are no prose, with what takes their place.
+# Blocks of a docstring that are not prose, with their replacements.
 _INDENTED = r"(?:\n *$|\n\1 +\S.*)*"
 _BLOCKS = _rules(
     # From a doctest prompt or the border of a table to the next blank line.
@@ -210,7 +210,7 @@ def _parse(docstring: str) -> Docstring:
 
 
 def _clean_paragraph(paragraph: str) -> str:
-    """Join the lines of a paragraph, strip inline markup, drop sentences that are no prose."""
+    """Join the lines of a paragraph, strip inline markup, drop sentences that are not prose."""
     paragraph = " ".join(paragraph.split())
     if _HAS_MARKUP.search(paragraph):
         for pattern, replacement in _INLINE:
@@ -219,6 +219,6 @@ def _clean_paragraph(paragraph: str) -> str:
 
 
 def _is_prose(sentence: str) -> bool:
-    """Whether most of a sentence is words, not code, a formula, a list of names or an address."""
+    """Tell whether most of a sentence is words, not code, a formula, names or an address."""
     n_needed = max(3, 0.7 * (sentence.count(" ") + 1))
     return not _SYMBOL.search(sentence) and len(_WORD.findall(sentence)) >= n_needed

@@ -1,4 +1,4 @@
-"""Reading a corpus: documents out of local files, installed packages or a Hub dataset."""
+"""Read the documents of a corpus: from local files, installed packages or a Hub dataset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from st_static.texts.text_files import TextReader
 logger = logging.getLogger(__name__)
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
-_COMPRESSION = 5  # of text, for an estimate
+_COMPRESSION = 5  # typical ratio for text
 _LITTLE_TEXT = 10**9  # bytes
 
 
@@ -52,11 +52,11 @@ class Corpus:
         self.config = config
         self.files = find_files(config.patterns)
         if config.docstrings and not self.files:
-            read_docstrings(config.docstrings)  # finds the packages, reads nothing yet
+            read_docstrings(config.docstrings)  # checks the packages, reads nothing yet
         self.undecodable: set[str] = set()
 
     def identity(self, engine: Engine) -> dict[str, Any]:
-        """What determines the documents: contents of files, versions of packages, revisions.
+        """Identify the documents: by contents of files, versions of packages, or revisions.
 
         Args:
             engine: What reads many files.
@@ -76,14 +76,14 @@ class Corpus:
         return {"dataset": dataset, **common}
 
     def text_bytes(self) -> int:
-        """About how much text the files hold; 0 for docstrings and datasets."""
+        """Estimate the bytes of text in the files; 0 for docstrings and datasets."""
         return sum(map(text_bytes, self.files))
 
     def require_text(self) -> None:
-        """Make sure that files hold text, by reading up to the first one.
+        """Check that the files hold text, by reading up to the first one.
 
         Raises:
-            ValueError: They are empty; or the first text is not there, or damaged.
+            ValueError: They are empty; or the first text is missing, or damaged.
         """
         texts = read_files(self.files, self.config.text_column, lambda file: None)
         if self.files and not any(map(str.strip, texts)):
@@ -92,13 +92,13 @@ class Corpus:
 
     @functools.cached_property
     def _dataset_copy(self) -> Path | None:
-        """The copy of the dataset in the cache, if the Hub is not to be asked for it."""
+        """The dataset's copy in the cache, if the Hub is not to be asked."""
         name, revision = str(self.config.dataset), self.config.revision
         return require_dataset(name, revision, "give local text as corpus.files")
 
     @property
     def is_divisible(self) -> bool:
-        """Whether workers can read parts of it, each for itself: whole files."""
+        """Whether workers can each read a part of it: whole files."""
         return bool(self.files) and self.config.max_documents is None
 
     def add_undecodable(self, file: str) -> None:
@@ -128,7 +128,7 @@ class Corpus:
             yield from (document for document in documents if document is not None)
 
     def _read_configuration(self, name: str | None) -> Iterator[str]:
-        """The texts of one configuration of the dataset."""
+        """Read the texts of one configuration of the dataset."""
         config = self.config
         source = str(config.dataset), name, config.revision
         for row in stream_dataset(*source, self._dataset_copy):
@@ -158,8 +158,8 @@ def find_files(
 
     Args:
         patterns: The paths and patterns.
-        option: Where they are from, for messages.
-        formats: The formats that can be read there.
+        option: The option that gives them, for messages.
+        formats: The allowed formats.
 
     Raises:
         ValueError: A pattern matches no file, or a file is of an unknown format.
@@ -193,20 +193,20 @@ def find_files(
 
 
 def format_of(file: Path) -> str:
-    """The format that a file's name says, with its dot, such as ".txt"."""
+    """Find the format in a file's name, with its dot, such as ".txt"."""
     suffix, compression = split_name(file)
     return "" if suffix == "parquet" and compression else f".{suffix}"
 
 
 def text_bytes(file: Path) -> int:
-    """About how much text a file holds."""
+    """Estimate the bytes of text in a file."""
     return file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
 
 
 def read_files(
     files: Sequence[Path], column: str, undecodable: Callable[[str], None]
 ) -> Iterator[str]:
-    """Read the documents of files, in their order; an empty line or a missing text is none.
+    """Read the documents of files, in their order, without empty lines and missing texts.
 
     Args:
         files: Files of known formats.
@@ -238,7 +238,7 @@ def read_files(
 def stream_dataset(
     name: str, configuration: str | None, revision: str | None, copy: Path | None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a dataset's split `train`, one by one.
+    """Read the rows of a dataset's split `train`, one by one.
 
     Args:
         name: A folder, or an id on the Hub.

@@ -1,10 +1,10 @@
-"""Texts for distillation that no word's vector needs: more sentences, spans of words, passages.
+"""Draw further texts for distillation: more sentences, spans of words, and passages.
 
-Users also encode queries of a few words and whole paragraphs, and compare them. A student that has
-learnt from sentences alone follows the teacher less well there.
+Users also encode queries of a few words and whole paragraphs, and compare them. There, a student
+that has learnt from sentences alone follows the teacher less well.
 
-Hashes of the sentences decide what is drawn, not a seed. Passages depend on the order of the corpus
-as well.
+The draw depends on hashes of the sentences, not on a seed; that of passages depends on the order of
+the corpus, too.
 """
 
 from __future__ import annotations
@@ -35,29 +35,27 @@ SPAN_WORDS = (1, 5)
 PASSAGE_WORDS = (40, 220)
 """Fewest and most words of a passage."""
 
-Fits = Callable[[pa.Array], NDArray[np.bool_]]
-
-# Three times as many passages are drawn as are wanted: some reach the end of a shard, hold a
-# sentence that is held out, or are longer than the teacher reads.
+# Draw three times as many passages as needed: some reach the end of a shard, hold a held-out
+# sentence, or are longer than the teacher reads.
 _DRAWS = 3
-# Odd numbers, one for each kind of draw: further sentences are others than passages begin with.
+# Odd numbers, one for each kind of draw, so that passages do not begin with further sentences.
 _PASSAGES, _FURTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class PassagePlan(NamedTuple):
-    """Which runs of neighbouring sentences are passages.
+    """The runs of neighbouring sentences that count as passages.
 
     Attributes:
         words: Fewest and most words of a passage, as `count_words` counts them.
         held_out_from: Sentences with this key or a larger one are held out.
         languages: Tags of the corpus's languages; without any, it is English.
-        fits: Tells which of some passages the teacher reads to their end; picklable.
+        are_read_whole: Tells which passages the teacher reads to their end; picklable.
     """
 
     words: Sequence[int]
     held_out_from: np.uint64
     languages: Sequence[str]
-    fits: Fits | None = None
+    are_read_whole: Callable[[pa.Array], NDArray[np.bool_]] | None = None
 
 
 def draw_further(
@@ -68,10 +66,10 @@ def draw_further(
     tokenizer: Tokenizer,
     plan: PassagePlan,
 ) -> dict[str, list[str]]:
-    """Draw the further texts that a recipe asks for; warn where there are few.
+    """Draw the further texts that a recipe asks for; warn if there are few.
 
     Args:
-        config: How many, as shares of the selected sentences.
+        config: Their numbers, as shares of the selected sentences.
         shards: All sentences.
         taken: Numbers of the sentences that are selected or held out.
         selected: The selected sentences.
@@ -96,7 +94,7 @@ def draw_further(
     if n := wanted["passages"]:
         texts["passages"] = choose(draw_passages(shards, n, plan), n)
     for name, kind in kinds.items():
-        # A few are always missing.
+        # Not for a few: they are always missing.
         if 2 * len(texts[name]) < wanted[name]:
             logger.warning(
                 "selection.%s asks for %s, but there are only %s %s. The model learns less of such "
@@ -110,7 +108,7 @@ def draw_further(
 
 
 def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Numbers of further sentences of the corpus, at most n, ascending.
+    """Draw further sentences of the corpus: at most n numbers, ascending.
 
     Args:
         shards: All sentences.
@@ -125,7 +123,7 @@ def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[
 def draw_spans(
     texts: Sequence[str], n: int, words: Sequence[int], tokenizer: Tokenizer
 ) -> list[str]:
-    """Runs of neighbouring words, one of each text.
+    """Draw runs of neighbouring words, one from each text.
 
     Args:
         texts: Sentences, [S].
@@ -144,12 +142,12 @@ def draw_spans(
 
 
 def choose(texts: Iterable[str], n: int) -> list[str]:
-    """A fair sample of texts, at most n, in an order of its own."""
+    """Draw a random sample of texts, at most n, by their hashes."""
     return sorted(texts, key=_hash)[:n]
 
 
 def _first_tokens(encoding: Encoding, pieces: bool) -> list[int]:
-    """The first token of each word; of pieces, in scripts without spaces, each is a word."""
+    """Find the first token of each word; in scripts without spaces, each piece is a word."""
     alone = has_unspaced(pa.array(encoding.tokens, pa.string())) & pieces
     ids = encoding.word_ids
     return [i for i, word in enumerate(ids) if not i or alone[i] or word != ids[i - 1]]
@@ -158,7 +156,7 @@ def _first_tokens(encoding: Encoding, pieces: bool) -> list[int]:
 def _span(
     text: str, offsets: Sequence[tuple[int, int]], starts: list[int], words: Sequence[int]
 ) -> str:
-    """A run of words of a text, of which the first tokens are given; empty if it has none."""
+    """Draw a run of words, whose first tokens are given, from a text; empty if it has none."""
     if not starts:
         return ""
     rng = np.random.default_rng(sentence_key(text))
@@ -169,13 +167,13 @@ def _span(
 
 
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
-    """Runs of neighbouring sentences of the corpus, without those that are held out.
+    """Draw runs of neighbouring sentences of the corpus, without held-out ones.
 
     Args:
-        shards: All sentences, in the order of the corpus; repeated sentences and those that look
-            like no prose are missing in them.
-        n: How many are wanted. More are drawn, of which `choose` is to take so many.
-        plan: Which ones.
+        shards: All sentences, in the order of the corpus; repeated sentences and those that do not
+            look like prose are missing.
+        n: How many are wanted. More are returned, from which `choose` takes n.
+        plan: The runs that count.
     """
     if not n or not shards.n_sentences:
         return []
@@ -186,7 +184,7 @@ def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
 
 
 def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
-    """The passages that begin with the given sentences of a shard."""
+    """Make the passages that begin with the given sentences of a shard."""
     table = shard.read()
     texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
     counts = count_words(texts, plan.languages)
@@ -194,7 +192,7 @@ def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
     passages = []
     for first in shard.rows.tolist():
         run = slice(first, first + plan.words[1])
-        # As many sentences as have a random number of words, without one that goes beyond the most.
+        # Sentences up to a random number of words, without one that exceeds the maximum.
         least, most = plan.words
         goal = int(np.random.default_rng(int(keys[first])).integers(least, most, endpoint=True))
         ends = np.cumsum(counts[run])
@@ -203,13 +201,13 @@ def _passages_of_shard(shard: Shard, plan: PassagePlan) -> list[str]:
             n -= 1
         if n and ends[n - 1] >= least and (keys[run][:n] < plan.held_out_from).all():
             passages.append(between.join(texts[run][:n].to_pylist()))
-    if plan.fits is None or not passages:
+    if plan.are_read_whole is None or not passages:
         return passages
-    return list(compress(passages, plan.fits(pa.array(passages, pa.string()))))
+    return list(compress(passages, plan.are_read_whole(pa.array(passages, pa.string()))))
 
 
 def _hash(text: str) -> int:
-    # Not the key, which decides what is held out and which candidates words have.
+    # Not the key, which decides on held-out sentences and candidates.
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"), seed=1)
 
 

@@ -1,4 +1,4 @@
-"""Sentences to a vocabulary of pieces: a Unigram model that is learnt from a sample of the corpus.
+"""Learn a vocabulary of pieces: a Unigram model of a sample of the corpus.
 
 For languages without spaces between words, and for several languages in one table.
 """
@@ -41,17 +41,17 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 
 logger = logging.getLogger(__name__)
 
-# Of the sample, for each piece: more text finds few other pieces, but takes the trainer
-# proportionally longer.
+# Size of the sample, for each piece: more text hardly changes the pieces, but the trainer's time is
+# proportional to it.
 _CHARACTERS_PER_PIECE = 100
 _FEWEST_CHARACTERS = 1_000_000
 _LONGEST_PIECE = 16
-# Pieces end where a Japanese word usually does, and never join a number to what is counted.
+# Pieces end where a Japanese word usually does, and never join a number to the counted thing.
 _BORDERS = [Regex(r"(?<=\p{Hiragana})(?=[^\p{Hiragana}\p{M}])"), Regex(r"\p{Nd}+")]
 # Letters of scripts with spaces between words: ▁ tells words that begin with them from the rest.
 _LETTER = rf"[^\P{{L}}{UNSPACED_CHARACTERS}]"
 _SPACED = f"^{WORD_BEGIN}{_LETTER}"
-# Of a whole clause that begins with one, as `AIが進化する`, only a part is a word.
+# Not a whole clause that begins with a word, as `AIが進化する`.
 _SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
@@ -61,7 +61,7 @@ def learn_pieces(
     """Learn the pieces and frequent words of a corpus, with the logarithms of their probabilities.
 
     Args:
-        folder: Where the counts of shards go meanwhile.
+        folder: Where the counts of shards go temporarily.
         shards: The sentence shards.
         config: Size, least count and normalisation.
         engine: What runs the parts.
@@ -89,7 +89,7 @@ def write_piece_vocabulary(
     config: VocabularyConfig,
     engine: Engine,
 ) -> Figures:
-    """The stage: keep the pieces that the corpus uses, and make the student's tokenizer of them.
+    """Run the stage: keep the pieces that the corpus uses; make the student's tokenizer of them.
 
     Args:
         folder: Where the stage's files go.
@@ -120,7 +120,7 @@ def write_piece_vocabulary(
 
 
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
-    """Draw a fair sample of the sentences: those with the smallest keys, however the corpus is cut.
+    """Draw a random sample of the sentences: those with the smallest keys.
 
     Args:
         shards: All sentences.
@@ -130,7 +130,7 @@ def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, fl
         The sample, and its share of the corpus's characters.
     """
     total = sum(shards.map(_count_characters, "characters"))
-    # Keys are hashes, so that the sentences with the smallest ones are about as long as all others.
+    # Keys are hashes, so the sampled sentences are about as long as the others.
     n_sentences = 1.1 * min(1.0, n_characters / max(total, 1)) * shards.n_sentences + 100
     while True:
         _, numbers = shards.smallest(math.ceil(n_sentences), np.positive, "sample")
@@ -152,14 +152,14 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     Args:
         texts: Sentences.
         size: How many pieces at most; all characters that occur are pieces in any case.
-        normalization: What becomes of a text before it is split.
+        normalization: The changes to a text before it is split.
 
     Raises:
         ValueError: There are more characters than pieces.
     """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
-    # After ▁ is set, as it will be in text: a piece gets none for standing at such a border.
+    # After ▁ is set, as in encoding: a piece gets none for standing at such a border.
     borders = [pre_tokenizers.Split(border, "isolated") for border in _BORDERS]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split_before_pieces(), *borders])
     trainer = trainers.UnigramTrainer(
@@ -167,19 +167,19 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
         special_tokens=list(SPECIAL_TOKENS),
         unk_token=SPECIAL_TOKENS[1],
         max_piece_length=_LONGEST_PIECE,
-        show_progress=sys.stderr.isatty(),  # in a log its bars would be empty lines
+        show_progress=sys.stderr.isatty(),  # in a log, its bars would be empty lines
     )
     try:
         tokenizer.train_from_iterator(texts, trainer)
-    except Exception as error:  # the trainer has no other kind
+    except Exception as error:  # the trainer raises no subclass
         raise ValueError(
             f"No {size} pieces can be learnt from the corpus ({error}). Raise vocabulary.size "
             "above the number of different characters."
         ) from error
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
     pieces = {piece: score for piece, score in learnt if piece not in SPECIAL_TOKENS}
-    # Characters that it has not learnt get scores in steps of 0.0001 from the lowest one on, in a
-    # random order: here, in that of the alphabet.
+    # The trainer gives characters that it has not learnt scores in steps of 0.0001 from the lowest
+    # on, in random order. Put them in alphabetical order.
     low = min(pieces.values())
     steps = {piece: (pieces[piece] - low) * 10_000 for piece in pieces if len(piece) == 1}
     unlearnt = sorted(piece for piece, step in steps.items() if abs(step - round(step)) < 1e-4)
@@ -227,7 +227,7 @@ def add_words(
 
 
 def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Leave `▁` to words of spaced scripts, and leave out punctuation, whose rows would be zero.
+    """Keep `▁` only in words of spaced scripts; drop punctuation, whose rows would be zero.
 
     Example:
         >>> merge_spellings([("▁ai", -2.0), ("▁今日", -2.0), ("今日", -2.0), ("、", -1.0)])
@@ -247,8 +247,8 @@ def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
 def count_pieces(
     folder: Path, shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine
 ) -> NDArray[np.int64]:
-    """Count the occurrences of each token in the corpus, [V]; the folder holds the tokenizer."""
-    # The digest in its name, since workers remember tokenizers by their files' names.
+    """Count the occurrences of each token in the corpus, [V]."""
+    # With the digest in its name, since workers cache tokenizers by file name.
     file = folder / f"learnt-{digest(tokenizer.to_str())}.json"
     tokenizer.save(str(file))
     count = functools.partial(_count_shard, tokenizer=file)
@@ -277,7 +277,7 @@ def choose_used(
 ) -> pa.Table:
     """Keep the V most frequent pieces with at least `min_count` occurrences.
 
-    Single characters, which spell all else, are kept in any case.
+    Single characters, which spell everything else, are kept in any case.
 
     Args:
         learnt: The pieces with their scores.

@@ -1,9 +1,9 @@
-"""Which sentences the teacher reads: for every word the N shortest, shared where possible.
+"""Select the sentences that the teacher reads: for every word the N shortest, shared if possible.
 
 The paper samples N sentences per word (section 2.1). Here a word takes its N shortest candidates,
 which cost the teacher least, and words share sentences, which saves it whole passes.
 
-A word's candidates are a fair sample of its sentences: those whose key, a hash, lies under the
+A word's candidates are a random sample of its sentences: those whose key, a hash, lies under the
 word's threshold. So each shard is summarised alone, summaries are merged by concatenation, and the
 result does not depend on how the corpus was cut or ordered.
 """
@@ -50,10 +50,10 @@ from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
-# Pairs that are merged at a time, at 24 bytes each and about as much again for sorting.
+# Pairs that are merged at a time, at 24 bytes each plus about as much for sorting.
 PAIRS_PER_RANGE = 2_000_000
-# Batches are cut from this order, and what is in a batch decides how its vectors round. The key
-# keeps sentences of equal length from following the order of the corpus.
+# Batches are cut from this order, and the content of a batch decides how its vectors round. Sorting
+# by key makes sentences of equal length independent of the order of the corpus.
 _ORDER = [("length", "ascending"), ("key", "ascending")]
 
 
@@ -65,12 +65,12 @@ def write_selection(
     languages: Sequence[str] = (),
     max_tokens: int | None = None,
 ) -> Figures:
-    """The stage: choose sentences for every word of the vocabulary, and those held out.
+    """Run the stage: choose sentences for every word of the vocabulary, and those held out.
 
     Args:
         folder: Where the stage's files go.
-        work: The stages before: sentences and vocabulary.
-        config: How they are chosen.
+        work: The previous stages: sentences and vocabulary.
+        config: The options of the choice.
         engine: What runs the parts.
         languages: Tags of the corpus's languages; without any, it is English.
         max_tokens: Most tokens of a passage, without special ones; None is any number.
@@ -85,7 +85,7 @@ def write_selection(
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 
     counts, wanted = work.words["count"].to_numpy(), config.max_candidates
-    # By shard, and by range.
+    # Twice: by shard, and by range.
     require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
     plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
     vocabulary = work.folder("vocabulary")
@@ -105,7 +105,7 @@ def write_selection(
         further_texts.PASSAGE_WORDS,
         held_out_from,
         languages,
-        functools.partial(_fits, max_tokens=max_tokens, files=files),
+        functools.partial(_are_read_whole, max_tokens=max_tokens, files=files),
     )
     taken = np.append(pairs.sentence, held_out_numbers)
     chosen = selected.filter(pc.invert(selected["held_out"]))["text"]
@@ -139,16 +139,18 @@ def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
             f"selection.held_out = {n} needs a corpus of at least {2 * n} sentences, but it has "
             f"{shards.n_sentences}. Give more text, or hold out fewer."
         )
-    # Keys are hashes: the largest are a random sample, the same in whatever order the text comes.
+    # Keys are hashes: the largest are a random sample, whatever the order of the text.
     inverted, numbers = shards.smallest(n, np.invert, "held-out sentences")
     return ~inverted[-1], np.sort(numbers)
 
 
-def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArray[np.bool_]:
+def _are_read_whole(
+    texts: pa.Array, max_tokens: int | None, files: FinderFiles
+) -> NDArray[np.bool_]:
     """Tell which texts the teacher reads to their end."""
     if max_tokens is None:
         return np.ones(len(texts), np.bool_)
-    # Workers that found candidates have this one loaded.
+    # Workers that found candidates have this finder loaded.
     return load_finder(files).teacher(texts).lengths <= max_tokens
 
 
@@ -156,7 +158,7 @@ def _fits(texts: pa.Array, max_tokens: int | None, files: FinderFiles) -> NDArra
 
 
 class FinderFiles(NamedTuple):
-    """What a finder is loaded from.
+    """The files that a finder is loaded from.
 
     Attributes:
         words: The vocabulary.
@@ -171,9 +173,9 @@ class FinderFiles(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def load_finder(files: FinderFiles) -> WordFinder:
-    """Load a finder, once in a process, so that what nanotoken remembers outlives a shard."""
+    """Load a finder once in a process, so that nanotoken's cache outlives a shard."""
     student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
-    if not has_pieces(student):  # the pieces of unknown words are not looked for
+    if not has_pieces(student):  # leave out the pieces of unknown words
         words = read_table(files.words)["text"].to_pylist()
         student = build_tokenizer(words, normalization=Normalization.of(student))
     return WordFinder(student, teacher)
@@ -224,12 +226,12 @@ class Pairs(NamedTuple):
     key: NDArray[np.uint64]
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
-        """The given pairs, in the given order."""
+        """Take the given pairs, in the given order."""
         word, sentence, length, key = self
         return Pairs(word[index], sentence[index], length[index], key[index])
 
     def runs(self) -> list[tuple[int, int]]:
-        """Where each word's pairs begin and end, if they are sorted by word."""
+        """Find where each word's pairs begin and end, if they are sorted by word."""
         changes = np.flatnonzero(np.diff(self.word, prepend=-1, append=-1))
         return list(pairwise(changes.tolist()))
 
@@ -240,13 +242,13 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def concatenate(parts: Iterable[Pairs]) -> Pairs:
-        """All pairs of the parts."""
+        """Join the pairs of all parts."""
         return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
 class CandidatePlan:
-    """Which sentences are candidates; the same for every shard.
+    """The criteria for candidates; the same for every shard.
 
     Attributes:
         thresholds: For each word, the largest key of a candidate, [V].
@@ -260,35 +262,35 @@ class CandidatePlan:
 
 
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
-    """For each word, the largest key of a sentence in the word's fair sample, [V].
+    """Compute, for each word, the largest key of a sentence in its random sample, [V].
 
-    Keys are hashes, so of a word's sentences about `max_candidates` and five standard deviations
-    more lie under its threshold: `order_candidates` takes those with the smallest keys. Words
-    with fewer take all. The sample of a word that often stands several times in a sentence is
-    smaller, since occurrences are what is counted.
+    Keys are hashes, so about `max_candidates` of a word's sentences, and five standard deviations
+    more, lie under its threshold: `order_candidates` takes those with the smallest keys. Words
+    with fewer take all. The sample of a word that often occurs several times in a sentence is
+    smaller, since occurrences are counted.
 
     Args:
         counts: Occurrences of each word in the corpus, [V].
         max_candidates: Size of the sample.
     """
     every = np.iinfo(np.uint64).max
-    # How many of n keys lie under a share p of all is binomial: its standard deviation is at most
-    # sqrt(n p). With five of them on top, about one word in a million gets a sample too small.
+    # The number of n keys that lie under a share p of all is binomial, with a standard deviation of
+    # at most sqrt(n p). With five on top, about one word in a million gets too small a sample.
     wanted = max_candidates + 5 * np.sqrt(max_candidates)
-    # Below 1 even where the count is smaller, so that the conversion below never overflows; float64
-    # rounds a threshold by at most 2^-53 of itself, and the same on every machine.
+    # Below 1 even for smaller counts, so that the conversion below never overflows; float64 rounds
+    # a threshold by at most 2^-53 of itself, equally on every machine.
     shares = wanted / np.maximum(counts, wanted + 1)
     return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
 
 
 def largest_candidates(counts: NDArray[np.int64], max_candidates: int) -> int:
-    """Bytes that all summaries together take at most; arguments as `key_thresholds`."""
+    """Bound the bytes of all summaries together; arguments as `key_thresholds`."""
     pairs = _most_pairs(counts, max_candidates).sum()
     return int(pairs) * sum(np.dtype(t).itemsize for t in (np.int32, np.int64, np.int32, np.uint64))
 
 
 def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.float64]:
-    """How many sentences each word has under its threshold at most, [V]."""
+    """Bound the number of sentences under each word's threshold, [V]."""
     most: NDArray[np.float64] = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates))
     return most
 
@@ -296,12 +298,12 @@ def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.fl
 def word_ranges(
     counts: NDArray[np.int64], max_candidates: int, max_pairs: int = PAIRS_PER_RANGE
 ) -> NDArray[np.int64]:
-    """Ranges of words that are merged at a time: the first token id of each, and the end of all.
+    """Divide words into ranges to merge at a time: the first token id of each, and the end.
 
     Args:
         counts: Occurrences of each word in the corpus, [V].
         max_candidates: Size of a word's sample.
-        max_pairs: About how many pairs a range has at most.
+        max_pairs: About the most pairs of a range.
     """
     last = np.cumsum(_most_pairs(counts, max_candidates))
     starts = np.flatnonzero(np.diff(last // max_pairs, prepend=-1))
@@ -322,14 +324,14 @@ def find_candidates(
         keys: Their keys, [S].
         first_sentence: The number of the first of them in the whole corpus.
         finder: Finds words and counts teacher tokens.
-        plan: Which sentences are candidates.
+        plan: The criteria for candidates.
     """
     words, lengths, n_words = finder(texts)
     usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
     rows = words.row_of_value
     kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
-    # One pair for each word of a sentence, however often it stands there: (word, row) as one
-    # number, sorted, without repetitions. That is the order by word that merging needs.
+    # One pair for each word of a sentence, however often it occurs: (word, row) as one number,
+    # sorted, without repetitions. So pairs are ordered by word, as merging needs them.
     distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
     distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
     word, rows = np.divmod(distinct, max(len(keys), 1))
@@ -354,9 +356,9 @@ def write_candidates(
     Args:
         shards: All sentences.
         folder: Where they go; files that are there are kept.
-        files: What finds words.
-        plan: Which sentences are candidates.
-        bounds: The ranges, as `word_ranges` gives them.
+        files: The files of the finder.
+        plan: The criteria for candidates.
+        bounds: The ranges, from `word_ranges`.
         max_candidates: Size of a word's sample.
 
     Returns:
@@ -402,7 +404,7 @@ def _merge_range(task: Task[int], files: Sequence[Path], max_candidates: int) ->
 
 
 def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
-    """Each word's candidates with the smallest keys, sorted by word, then length, then key.
+    """Keep each word's candidates with the smallest keys, sorted by word, length and key.
 
     Args:
         pairs: Candidates, in any order.
@@ -412,11 +414,10 @@ def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
     order = [np.empty(0, np.int64)]
     for start, stop in pairs.runs():
         kept = np.arange(start, stop)
-        # The threshold let in a few more; those with the smallest keys are again a fair sample.
+        # The threshold let in a few more; those with the smallest keys are again a random sample.
         if len(kept) > max_candidates:
             kept = start + np.argpartition(pairs.key[start:stop], max_candidates)[:max_candidates]
-        # Equals by key, which no two sentences share, so that the order of the corpus does not
-        # decide.
+        # Equal lengths by key, which is unique, so that the order of the corpus does not matter.
         order.append(kept[np.lexsort((pairs.key[kept], pairs.length[kept]))])
     return pairs.take(np.concatenate(order))
 
@@ -427,9 +428,9 @@ def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
 def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     """Choose for every word at most N candidates, the shortest first, sharing sentences.
 
-    Words are served from the rarest to the most frequent. A sentence that is already chosen is
-    preferred, as long as it is at most `reuse_length` times as long as the word's N-th shortest
-    candidate; the rest are the shortest.
+    Words choose from the rarest to the most frequent. A sentence that is already chosen is
+    preferred if it is at most `reuse_length` times as long as the word's N-th shortest candidate;
+    the rest are the shortest.
 
     Args:
         ranges: Candidates by range of words, the rarest words first; within a range as
@@ -439,7 +440,7 @@ def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     Returns:
         The selected pairs, sorted by word and, within a word, as chosen.
     """
-    # Rare words have few candidates to choose from; what they take, frequent words can share.
+    # Rare words have few candidates; frequent words can share what they take.
     chosen: set[int] = set()
     selected: list[Pairs] = []
     for part in ranges:
@@ -463,20 +464,13 @@ def _pick(
     chosen: Collection[int],
     config: SelectionConfig,
 ) -> NDArray[np.int64]:
-    """Which of its candidates a word takes.
-
-    Args:
-        sentences: Their numbers, the shortest first, [C].
-        lengths: Their lengths, [C].
-        chosen: The sentences that other words have chosen.
-        config: N, and the bound on reused sentences.
-    """
+    """Pick rows of a word's candidates [C], the shortest first; prefer already chosen sentences."""
     n = config.sentences_per_word
     if len(lengths) <= n:
         return np.arange(len(lengths))
     bound = config.reuse_length * lengths[n - 1]
     within = int(np.searchsorted(lengths, bound, side="right"))
-    # With 1, only equals may take each other's place: the shorter ones are taken in any case.
+    # With 1, only equally long ones may be exchanged: the shorter ones are taken in any case.
     sure = int(np.searchsorted(lengths, bound)) if config.reuse_length == 1 else 0
     others = enumerate(sentences[sure:within].tolist(), sure)
     preferred = islice((row for row, sentence in others if sentence in chosen), n - sure)
@@ -523,7 +517,7 @@ def gather_selected(
 
 
 def _further_rows(texts: list[str], teacher: FastTokenizer) -> pa.Table:
-    """Make texts rows of the table of selected sentences, chosen for no word."""
+    """Turn texts into rows of the table of selected sentences, chosen for no word."""
     column = pa.array(texts, pa.string())
     return pa.table(
         {

@@ -1,13 +1,13 @@
-"""Documents to distinct sentences, in shards.
+"""Split documents into shards of distinct sentences.
 
 A corpus is read in parts: files, or blocks of documents. Workers cut a part into blocks, split
 their documents into sentences and keep those that look like prose. When all parts are read, the
 keys of all blocks are merged by ranges, so that no process holds all of them. Then each block
-becomes a shard without what an earlier block has, too.
+becomes a shard, without the sentences of earlier blocks.
 
-No folder is listed, since a network's file system may show too few of the files that other machines
-wrote: `blocks/part-PART.json` says how many blocks a part has, and `blocks.json`, which stays, how
-many shards there are.
+No folder is listed, since a network file system may not show all files that other machines wrote:
+`blocks/part-PART.json` holds the number of a part's blocks, and `blocks.json`, which stays, that of
+shards.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ SCHEMA = pa.schema([("text", pa.string()), ("key", pa.uint64())])
 BLOCK_CHARACTERS = 8_000_000
 KEYS_PER_RANGE = 2**24  # merging them takes about 0.7 GB of memory
 
-_MOST_BLOCKS = 8192  # about; the blocks of a larger corpus are larger
+_MOST_BLOCKS = 8192  # approximate; the blocks of a larger corpus are larger
 _SPLIT_AT_ONCE = 1_000_000  # characters
-# A part that is more than this of a worker's work is shared, so that no worker is idle for long at
-# the end. Each share reads all of the part: smaller ones would cost more than they save.
+# A part of more than this fraction of a worker's work is divided, so that no worker is idle for
+# long at the end. Each share reads the whole part: smaller ones would cost more than they save.
 _LARGEST_SHARE = 0.5
-_COUNTS = b"counts"  # in the metadata of blocks and shards: sentences read, dropped and kept
+_COUNTS = b"counts"  # metadata of blocks and shards: sentences read, dropped and kept
 
 
 # -- documents to sentences --------------------------------------------------------------
 
 
 def sentence_key(text: str) -> int:
-    """A sentence's identity: a 64-bit hash of its lower-cased text."""
+    """Identify a sentence by a 64-bit hash of its lower-cased text."""
     return xxhash.xxh3_64_intdigest(text.lower().encode("utf-8", "surrogatepass"))
 
 
@@ -64,12 +64,12 @@ def split_sentences(
 ) -> list[str]:
     """Split documents into sentences, with white space collapsed.
 
-    A line of a document is a paragraph: no sentence goes across its end.
+    A line of a document is a paragraph: no sentence crosses its end.
 
     Args:
-        documents: The documents; half of a surrogate pair, which is no text, becomes `?`.
+        documents: The documents; a lone surrogate becomes `?`.
         languages: Tags of their languages; without any, they are English.
-        lower_cased: Which of them are lower-cased, [B]; by default what `are_lower_cased` says.
+        lower_cased: Which of them are lower-cased, [B]; by default found by `are_lower_cased`.
     """
     documents = list(documents)
     if lower_cased is None:
@@ -115,7 +115,7 @@ def filter_sentences(
 def split_block(
     documents: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Split and filter one block of documents, a few at a time: that takes less memory."""
+    """Split and filter one block of documents, a few at a time to save memory."""
     tables, counts = [SCHEMA.empty_table()], Counter[str]()
     lower_cased, start = are_lower_cased(documents), 0
     for some in in_blocks(documents, _SPLIT_AT_ONCE):
@@ -132,7 +132,7 @@ def split_block(
 
 
 def sentence_shards(folder: Path) -> list[Path]:
-    """The shards of a sentence folder, in order."""
+    """List the shards of a sentence folder, in order."""
     look_again(folder)
     n_shards = len(read_json(folder / "blocks.json")["files"])
     return [folder / f"sentences-{number:05d}.arrow" for number in range(n_shards)]
@@ -145,20 +145,20 @@ def write_sentences(
     engine: Engine,
     languages: Sequence[str] = (),
 ) -> Figures:
-    """The stage: split, filter and deduplicate documents into shards of distinct sentences.
+    """Run the stage: split, filter and deduplicate documents into shards of distinct sentences.
 
-    What an interrupted run left is kept and not computed again.
+    Results of an interrupted run are not computed again.
 
     Args:
-        documents: The corpus; workers read it themselves where it `is_divisible`. Other documents
-            are read here.
+        documents: The corpus; workers read it themselves if it `is_divisible`. Other documents are
+            read here.
         folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
-        config: Which sentences are kept.
+        config: The filter of sentences.
         engine: What runs the parts.
         languages: Tags of the corpus's languages; without any, it is English.
 
     Returns:
-        How many sentences were read, dropped (by reason) and kept, and how many characters.
+        The number of sentences read, dropped (by reason) and kept, and of characters.
 
     Raises:
         ValueError: No sentence is left, a file cannot be read, or the disk is too small.
@@ -166,7 +166,7 @@ def write_sentences(
     blocks = folder / "blocks"
     if not (folder / "blocks.json").exists():
         if isinstance(documents, Corpus):
-            # Blocks hold the text with its keys in order, and shards take their places one by one.
+            # Blocks hold the text and its keys; shards replace them one by one.
             require_disk(folder, documents.text_bytes() * 5 // 4, "The sentences of the corpus")
         blocks.mkdir(exist_ok=True)
         split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
@@ -180,7 +180,7 @@ def write_sentences(
         else:
 
             def unread() -> Iterator[Part]:
-                nonlocal n_parts  # all are read, also those that are split already
+                nonlocal n_parts  # counts all parts, even those that are split already
                 for part in read_parts(documents):
                     n_parts = part.number + 1
                     if not _is_split(blocks, part):
@@ -204,7 +204,7 @@ def write_sentences(
         write_missing(merge, ranges, engine, "repetitions", int)
         write = functools.partial(_write_shard, ranges=[task.file for task in ranges])
         write_missing(write, shards, engine, "distinct sentences", int)
-    # A network's file system may hold back files that a worker has just closed.
+    # Removal may fail: a network file system may hold files that a worker has just closed.
     shutil.rmtree(blocks, ignore_errors=True)
 
     total: Counter[str] = Counter()
@@ -238,20 +238,20 @@ def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
 
 @dataclass
 class Part:
-    """Some neighbouring documents of a corpus, for a worker that cuts its share of the blocks.
+    """Neighbouring documents of a corpus, for a worker that cuts its share of the blocks.
 
-    Where a block ends depends on neither the shares nor their number.
+    The ends of blocks depend on neither the shares nor their number.
 
     Args:
         number: Its place in the corpus.
-        n_characters: About how many characters a block has.
+        n_characters: The approximate size of a block.
         files: The files that hold the documents.
         column: Column or key that holds the text, in .jsonl or .parquet.
-        n_bytes: About how much text the files hold.
+        n_bytes: The approximate bytes of text in the files.
         documents: The documents, if they are read already.
         undecodable: Paths of files read so far that are not UTF-8.
-        share: Which share this is.
-        n_shares: How many workers read this part; each takes every `n_shares`-th block.
+        share: The number of this share.
+        n_shares: The number of workers for this part; each takes every `n_shares`-th block.
     """
 
     number: int
@@ -297,7 +297,7 @@ def in_blocks(documents: Iterable[str], n_characters: int) -> Iterator[list[str]
 
 
 def read_parts(documents: Iterable[str]) -> Iterator[Part]:
-    """Read a corpus, or any documents, here; each block of them is a part."""
+    """Read a corpus, or any documents, in this process; each block is a part."""
     for number, block in enumerate(in_blocks(documents, BLOCK_CHARACTERS)):
         undecodable = set(documents.undecodable) if isinstance(documents, Corpus) else set()
         yield Part(number, BLOCK_CHARACTERS, documents=block, undecodable=undecodable)
@@ -308,7 +308,7 @@ def file_parts(corpus: Corpus, n_characters: int) -> list[Part]:
 
     Args:
         corpus: The corpus, which `is_divisible`.
-        n_characters: About how many characters a block has.
+        n_characters: The approximate size of a block.
     """
     parts: list[Part] = []
     for file in corpus.files:
@@ -325,7 +325,7 @@ def in_shares(parts: Sequence[Part], n_workers: int) -> list[Part]:
 
     Args:
         parts: The parts to read.
-        n_workers: How many read at the same time.
+        n_workers: The number of parallel workers.
     """
     largest = _LARGEST_SHARE * sum(part.n_bytes for part in parts) / n_workers
     shares = []
@@ -405,20 +405,16 @@ def _list_blocks(blocks: Path, n_parts: int) -> None:
 
 
 def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> int:
-    """Write the rows of each block whose keys, in one range of all, an earlier block has, too.
-
-    Returns:
-        How many keys the range has.
-    """
+    """Write the rows of each block that repeat a key of the range; count the range's keys."""
     first, last = (np.uint64((task.source + i) * 2**64 // n_ranges - i) for i in (0, 1))
     keys, rows = [], []
     for file in blocks:
-        # Not `combine_chunks`, which copies: a range is a small part of every block.
+        # Without `combine_chunks`, which copies: a range is a small part of every block.
         block = read_table(file)
         sorted_keys = block["sorted_key"].to_numpy()
         start = np.searchsorted(sorted_keys, first)
         end = np.searchsorted(sorted_keys, last, side="right")
-        # Copies, so that the file is not mapped any longer.
+        # Copies, so that the file can be unmapped.
         keys.append(sorted_keys[start:end].copy())
         rows.append(block["row"].to_numpy()[start:end].copy())
     repeated = are_repeated(np.concatenate(keys))
@@ -432,7 +428,7 @@ def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> i
 
 
 def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Tell which keys [K] are there at an earlier place, too; booleans [K]."""
+    """Find the keys [K] that occur at an earlier place, too; booleans [K]."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     repeated = np.zeros(len(keys), np.bool_)
@@ -441,12 +437,12 @@ def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def _write_shard(task: Task[tuple[int, Path]], ranges: Sequence[Path]) -> int:
-    """Write a block without repetitions as a shard, and remove it; count what is kept."""
+    """Write a block without repetitions as a shard, and remove it; count the kept sentences."""
     number, file = task.source
     try:
         block = read_table(file)
     except FileNotFoundError:
-        if task.file.exists():  # a worker that was thought to be dead has written it
+        if task.file.exists():  # written by a worker that was thought to be dead
             return _counts_of(task.file)["kept"]
         raise
     rows = block["row"].to_numpy()

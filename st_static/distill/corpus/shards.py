@@ -1,8 +1,8 @@
-"""Sentences in shards, and files that workers write: what all corpus stages share.
+"""Shards of sentences, and files that workers write: shared by all corpus stages.
 
-Workers read the shards and send only what was asked for. What they write for a shard has a part for
-each range of what it is merged by, such as words: a range is read from all files and merged alone,
-so that no process holds the whole.
+Workers read the shards and return only the requested sentences. Files that they write for a shard
+have a part for each range of the merge key, such as words: a range is read from all files and
+merged alone, so that no process holds the whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shard(NamedTuple):
         file: Columns `text` and `key`.
         number: Its place among the shards.
         first: The number of its first sentence in the whole corpus.
-        rows: The sentences that are asked for, ascending, counted from its first.
+        rows: The requested sentences, ascending, counted from its first.
     """
 
     file: Path
@@ -51,7 +51,7 @@ class Shard(NamedTuple):
 
 
 class Shards:
-    """All sentences of a corpus, which have numbers in its order.
+    """All sentences of a corpus, numbered in its order.
 
     Args:
         files: The sentence shards, in the order of the corpus.
@@ -61,12 +61,12 @@ class Shards:
     def __init__(self, files: Sequence[Path], engine: Engine) -> None:
         self.files = list(files)
         self.engine = engine
-        # Where each shard's sentences begin, [shards + 1].
+        # The number of each shard's first sentence, [shards + 1].
         self.first = offsets_of(np.array([read_table(f).num_rows for f in files], np.int64))
 
     @property
     def n_sentences(self) -> int:
-        """How many sentences there are."""
+        """Number of sentences."""
         return int(self.first[-1])
 
     def map(
@@ -78,8 +78,8 @@ class Shards:
         """Apply a picklable function to shards.
 
         Args:
-            function: It finds the sentences in `Shard.rows`.
-            label: What the progress bar says.
+            function: Finds the requested sentences in `Shard.rows`.
+            label: The label of the progress bar.
             numbers: Sentences, ascending: shards without any are left out. None is all shards,
                 without rows.
 
@@ -111,17 +111,17 @@ class Shards:
         """Find the sentences with the smallest hashes.
 
         Args:
-            n: How many, at least 1. If several have the n-th smallest hash, there are more.
+            n: How many, at least 1. If several have the n-th smallest hash, all are found.
             hash_of: A picklable function of keys, [S].
-            label: What the progress bar says.
-            without: Numbers of sentences that are left out.
+            label: The label of the progress bar.
+            without: Numbers of sentences to leave out.
 
         Returns:
             Their hashes, ascending, and their numbers.
         """
         n_left = self.n_sentences - (0 if without is None else len(without))
         n = min(n, n_left)
-        # Hashes are evenly spread: fewer lie under this bound once in many millions of cases.
+        # Hashes are uniform: fewer than n lie under this bound once in many millions of cases.
         bound = min(_LARGEST_HASH, int((n + 10 * n**0.5 + 10) / max(n_left, 1) * 2**64))
         while True:
             find = functools.partial(_find_smaller, hash_of=hash_of, bound=bound)
@@ -151,7 +151,7 @@ def _take_rows(shard: Shard) -> pa.Table:
 def _find_smaller(
     shard: Shard, hash_of: Hash, bound: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The hashes of at most `bound` and the numbers of their sentences."""
+    """Find the hashes of at most `bound` and the numbers of their sentences."""
     hashes = hash_of(shard.read()["key"].to_numpy())
     rows = np.flatnonzero(hashes <= np.uint64(bound))
     return hashes[rows], rows + shard.first
@@ -161,8 +161,8 @@ class Task(NamedTuple, Generic[Source]):
     """A file for a worker to write; errors name it.
 
     Attributes:
-        source: What it is made of.
-        file: Where to.
+        source: The source of its content.
+        file: Its path.
     """
 
     source: Source
@@ -179,14 +179,14 @@ def write_missing(
     label: str,
     sentences: Callable[[Result], int] | None = None,
 ) -> None:
-    """Write files of one folder, except those that an interrupted run left.
+    """Write files of one folder, except those that an interrupted run has written.
 
     Args:
         write: A picklable function that writes one atomically.
         tasks: The files.
         engine: What runs it.
-        label: What the progress bar says.
-        sentences: As `map_shards` takes it.
+        label: The label of the progress bar.
+        sentences: As for `map_shards`.
     """
     missing = [task for task in tasks if not task.file.exists()]
     for _ in map_shards(write, missing, engine, label, len(missing), sentences):
@@ -201,7 +201,7 @@ def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
     Args:
         path: The file.
         table: Its rows, one part after the other, [n].
-        bounds: Where each part begins and the last one ends, [parts + 1].
+        bounds: The begin of each part and the end of the last, [parts + 1].
     """
     table = table.combine_chunks()
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
@@ -216,7 +216,7 @@ def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
 
 
 def read_parts(paths: Sequence[Path], number: int) -> Iterator[pa.Table]:
-    """Read the part with the given number of each file, and nothing else of the files."""
+    """Read only the part with the given number from each file."""
     for path in paths:
         with pa.OSFile(str(path)) as file:
             yield pa.Table.from_batches([pa.ipc.open_file(file).get_batch(number)])

@@ -1,9 +1,9 @@
-"""Paragraphs to sentences, by the rules of their language.
+"""Split paragraphs into sentences, by the rules of their language.
 
 BlingFire splits English, but not before a small letter. sentencex splits lower-cased English and
 has rules for other languages: it splits at the marks of all scripts (`。`, `؟`, `।`, …), and knows
-the abbreviations and ordinals of some forty languages. py3langid tells whether the text is in the
-language that the recipe says.
+the abbreviations and ordinals of some forty languages. py3langid checks that the text is in the
+recipe's language.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from st_static.model.scripts import fit_languages
 
 logger = logging.getLogger(__name__)
 
-# sentencex has rules of these, or takes those of a relative.
+# Languages for which sentencex has rules, or uses those of a related language.
 _WITH_RULES = (
     "ab am an ar av ay ba bg bm bn ca ce co cs cv da de el en es fi fr gl gn gu hi ht hy it ja kk "
     "kl kn kv lb li ln mg ml mr my nl oc os pa pl pt qu rm ru sa sg sk ta te tt ty uk wa wo"
 )
-# Where it misses ends, in scripts without spaces: at marks of Khmer and Tibetan; between clauses
-# of Thai and Lao, which have a space there and no mark, but one about ๆ and ໆ, too, which repeat a
-# word; and after a full-width mark, where a number follows.
+# Ends that it misses in scripts without spaces: at marks of Khmer and Tibetan; at spaces between
+# clauses of Thai and Lao, but not at those around ๆ and ໆ, which repeat a word; and after a
+# full-width mark before a number.
 _MORE_ENDS = re.compile(
     r"(?<=[។៕།༎]) ?(?![\s។៕།༎]|$)|(?<=[\u0e00-\u0eff])(?<![ๆໆ]) (?![ๆໆ])(?=[\u0e00-\u0eff])"
     r"|(?<=[。｡\uff01\uff1f])(?=\d)"
 )
-# sentencex takes time that grows with the square of the text's length.
+# The time of sentencex is quadratic in the length of the text.
 _WINDOW = 1_000
-# Where the language of a corpus is checked: places, and the sentences at each.
+# The language of a corpus is checked at so many places, by so many sentences at each.
 _PLACES, _SENTENCES = 100, 10
 _CLEAR_MAJORITY = 2 / 3
-# Languages that are hard to tell apart, under one tag and another.
+# Groups of languages that are hard to tell apart.
 _ALIKE = (
     {"ar", "ary", "arz"},
     {"bs", "hr", "sr"},
@@ -59,12 +59,12 @@ _ALIKE = (
 )
 # English has a capital every 20 to 100 letters; lower-cased text may still have a few.
 _LETTERS_PER_CAPITAL = 500
-# In so many letters without a capital it is missing, even where the texts around have capitals.
+# A text of this many letters without a capital is lower-cased, even if others have capitals.
 _LETTERS_OF_A_TEXT = 200
 
 
 def warn_without_rules(languages: Sequence[str]) -> None:
-    """Warn of languages that are split by the rules for English, since there are no others."""
+    """Warn of languages without rules, which are split by those for English."""
     known = {*_WITH_RULES.split(), "code", "multilingual"}
     if unknown := [tag for tag in languages if primary_of(tag) not in known and has_spaces(tag)]:
         logger.warning(
@@ -75,9 +75,9 @@ def warn_without_rules(languages: Sequence[str]) -> None:
 
 
 def are_lower_cased(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Which English texts are lower-cased, [B].
+    """Find the English texts that are lower-cased, [B].
 
-    If they have next to no capitals together, all are; else those of some length that have none.
+    If they have hardly any capitals together, all are; otherwise the longer ones without any.
 
     Example:
         >>> are_lower_cased(["it rains. we stay.", "yes. no."]).tolist()
@@ -125,7 +125,7 @@ def split_paragraphs(
 
 def _split_one_language(paragraphs: list[str], tag: str, is_lower_cased: bool) -> list[str]:
     if is_english(tag) and not is_lower_cased:
-        return list(filter(None, _split_english(paragraphs)))  # of a zero-width space, nothing
+        return list(filter(None, _split_english(paragraphs)))  # a zero-width space gives ""
     if is_english(tag):
         sentences = (part for text in paragraphs for part in _at_spaces(_segment(text, "en")))
     else:
@@ -137,7 +137,7 @@ def _split_one_language(paragraphs: list[str], tag: str, is_lower_cased: bool) -
 
 
 def _at_spaces(sentences: Iterator[str]) -> Iterator[str]:
-    """Sentences with those put together that no space divides, such as parts of an address."""
+    """Join sentences that no space divides, such as parts of an address."""
     joined = ""
     for sentence in sentences:
         joined += sentence
@@ -148,7 +148,7 @@ def _at_spaces(sentences: Iterator[str]) -> Iterator[str]:
 
 
 def _segment(paragraph: str, language: str) -> Iterator[str]:
-    """Split a paragraph with sentencex, a window at a time; the sentence at its end goes on."""
+    """Split a paragraph with sentencex, a window at a time; its last sentence may continue."""
     size = _WINDOW
     while len(paragraph) > size:
         *whole, _ = sentencex.segment(language, paragraph[:size])
@@ -159,18 +159,14 @@ def _segment(paragraph: str, language: str) -> Iterator[str]:
 
 
 def _split_english(paragraphs: Sequence[str]) -> list[str]:
-    """Split paragraphs as `blingfire.text_to_sentences` does one.
-
-    One buffer serves them all: the package's own function makes a new one each time, which
-    takes as long as splitting.
-    """
+    """Split paragraphs as `blingfire.text_to_sentences`, twice as fast by using one buffer."""
     encoded = [paragraph.encode() for paragraph in paragraphs]
     size = 2 * max(map(len, encoded), default=0) + 1
     buffer = create_string_buffer(size)
     parts = []
     for paragraph in encoded:
         written = blingfire.TextToSentences(paragraph, len(paragraph), buffer, size)
-        # The count includes a closing zero byte; -1 says that the text could not be split.
+        # The count includes a closing zero byte; -1 means that the text could not be split.
         parts.append(string_at(buffer, written - 1) if 0 < written <= size else paragraph)
     return b"\n".join(parts).decode().split("\n") if parts else []
 
@@ -178,21 +174,20 @@ def _split_english(paragraphs: Sequence[str]) -> list[str]:
 def warn_of_other_language(
     shards: Sequence[Path], language: str | list[str] | None, engine: Engine
 ) -> None:
-    """Warn where a clear majority of the text is in one language that the recipe does not name.
+    """Warn if a clear majority of the text is in one language that the recipe does not name.
 
-    py3langid looks at 100 places of the text, which hashes choose. At each it is given ten
-    sentences that follow one another, since one alone is often too short to tell. Where two
-    thirds of the places are in one other language, that is a clear majority.
+    py3langid looks at 100 places of the text, chosen by hashes: at ten consecutive sentences each,
+    since one alone is often too short. Two thirds of the places are a clear majority.
 
     Args:
         shards: The kept sentences: files with columns `text` and `key`.
-        language: The recipe's; None is English. Nothing is said of `multilingual` text, nor
-            where a language is named that py3langid does not know.
+        language: The recipe's; None is English. There is no warning for `multilingual` text, or if
+            py3langid does not know a language.
         engine: What reads the shards.
     """
     tags = languages_of(language)
     known = {label for label, _ in rank("")}
-    accepted = {"zxx"}  # which stands for no language at all, such as numbers
+    accepted = {"zxx"}  # no language, such as numbers
     for tag in tags or ["en"]:
         name = "en" if tag == "code" else primary_of(tag)
         labels = known & next((group for group in _ALIKE if name in group), {name})

@@ -1,6 +1,6 @@
-"""Word counts to a vocabulary: the V most frequent words, and the student's tokenizer.
+"""Make a vocabulary from word counts: the V most frequent words, and the student's tokenizer.
 
-The files of counts may hold many millions of words; only summaries of them come together.
+The files of counts may hold many millions of words; only their summaries are merged.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from st_static.model.tokenizer import (
 )
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
-# Words that are kept beyond V. Arrow fills up the last 64 bytes of a column with what follows in
-# memory, if anything does: so it always does, in whatever order the words came together.
+# Words that are kept beyond V. Arrow pads the last 64 bytes of a column with what follows in
+# memory, if anything does: with these it always does, in whatever order the words were merged.
 _SPARE = 64
 
 
 class Summary(NamedTuple):
-    """What the driver learns of the words of one file.
+    """A summary of the words of one file.
 
     Attributes:
-        n_words: How many different ones there are.
+        n_words: The number of different words.
         frequent: The most frequent that may be in the vocabulary, V and some: columns `text` and
             `count`, the most frequent first, equals in alphabetical order.
-        characters: What `single_characters` gives.
+        characters: The result of `single_characters`.
     """
 
     n_words: int
@@ -55,7 +55,7 @@ def write_vocabulary(
     config: VocabularyConfig,
     engine: Engine,
 ) -> Figures:
-    """The stage: count words, choose the vocabulary, and make the student's tokenizer.
+    """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
 
     Args:
         folder: Where the stage's files go.
@@ -115,7 +115,7 @@ def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
 
 
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
-    """Choose the most frequent of different words with their counts.
+    """Choose the most frequent words.
 
     Returns:
         Columns `text` and `count`, at most `size` rows, the most frequent word first, equals in
@@ -126,7 +126,7 @@ def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
 
 
 def _eligible(counts: pa.Table, config: VocabularyConfig, size: int) -> pa.Table:
-    """The most frequent words that have enough occurrences, and a meaning to the student."""
+    """Choose the most frequent words of enough occurrences that the student can have."""
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
     spoken = [
         len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
@@ -140,13 +140,13 @@ def choose_words(
 ) -> pa.Table:
     """Keep the V most frequent words with at least `min_count` occurrences.
 
-    Words of punctuation only are left out, since their rows are zero, and those of more characters
-    than the tokenizer looks at.
+    Words of punctuation only are left out, since their rows are zero, and those that are too long
+    for the tokenizer.
 
     Args:
         counts: Columns `text` and `count`: all words, or the most frequent ones.
         config: Size and least count.
-        n_words: How many different words the corpus has; by default those in `counts`.
+        n_words: The number of different words in the corpus; by default those in `counts`.
 
     Returns:
         Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
@@ -175,9 +175,9 @@ def choose_words(
 
 
 def single_characters(words: Iterable[str]) -> list[str]:
-    """Every character seen, as the beginning of a word (`c`) or inside it (`##c`), sorted.
+    """List every character of words, as their beginning (`c`) or inside (`##c`), sorted.
 
-    A character that is missing from the tokenizer would send its whole word to [UNK].
+    If a character were missing from the tokenizer, its whole word would become [UNK].
     """
     first: set[str] = set()
     inner: set[str] = set()
@@ -189,7 +189,7 @@ def single_characters(words: Iterable[str]) -> list[str]:
 
 
 def _in_order(characters: set[str]) -> list[str]:
-    """Single characters as `single_characters` gives them: first those that begin a word."""
+    """Sort single characters: first those that begin a word."""
     return sorted(characters, key=lambda c: (c.startswith(CONTINUATION), c))
 
 
@@ -200,19 +200,19 @@ def choose_pieces(
     used_by: Callable[[Tokenizer], set[int]],
     config: VocabularyConfig,
 ) -> list[str]:
-    """What spells the words outside the vocabulary: the teacher's pieces and single characters.
+    """Choose the teacher's pieces and single characters that spell words outside the vocabulary.
 
-    Whatever is left out, a word that all pieces can spell never goes to [UNK]: each piece that is
-    missing is spelled by its characters.
+    A word that all pieces can spell never becomes [UNK]: each piece that is left out is spelled by
+    its characters.
 
     Args:
         words: The vocabulary.
         pieces: The teacher's pieces.
         characters: Those of the corpus: `single_characters`.
-        used_by: Which tokens a tokenizer spells the corpus's words with: `tokens_of`.
+        used_by: Finds the tokens that a tokenizer spells the corpus's words with: `tokens_of`.
         config: Which pieces are kept: all, those that the student uses to spell a word of the
-            corpus, or none. Where an unknown word becomes its prefix, single characters stand for
-            what follows.
+            corpus, or none. If an unknown word becomes its prefix, single characters spell the
+            rest.
 
     Returns:
         Pieces, then single characters.
@@ -233,14 +233,14 @@ def choose_pieces(
 
 
 def _spell_out(piece: str) -> list[str]:
-    """A piece as single characters: `##ed` as `##e` and `##d`, `un` as `u` and `##n`."""
+    """Spell a piece by single characters: `##ed` as `##e` and `##d`, `un` as `u` and `##n`."""
     text = piece.removeprefix(CONTINUATION)
     spelled = [CONTINUATION + character for character in text]
     return spelled if piece.startswith(CONTINUATION) else [text[0], *spelled[1:]]
 
 
 def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
-    """The ids that a tokenizer spells words with."""
+    """Find the ids that a tokenizer spells words with."""
     ids_of, used = FastTokenizer(tokenizer), set[int]()
     for start in range(0, len(words), ROWS_AT_A_TIME):
         part = words.slice(start, ROWS_AT_A_TIME).combine_chunks()
@@ -249,7 +249,7 @@ def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
 
 
 def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
-    """Leave a vocabulary, and the tokenizers of student and teacher, in the stage's folder."""
+    """Write a vocabulary, and the tokenizers of student and teacher, into the stage's folder."""
     write_table(folder / WORDS_FILE, words)
     student.save(str(folder / TOKENIZER_FILE))
     teacher.save(str(folder / TEACHER_TOKENIZER_FILE))

@@ -1,4 +1,4 @@
-"""Sentences to counts of their words.
+"""Count the words of sentences.
 
 Each shard's words are counted alone, then merged by ranges of a hash, so that no process holds the
 words of the whole corpus.
@@ -27,10 +27,10 @@ from st_static.tokens.ragged import offsets_of
 
 COUNTS_SCHEMA = pa.schema([("text", pa.string()), ("count", pa.int64())])
 ROWS_AT_A_TIME = 100_000
-# Of sentence shards, for each range: what is merged at a time is about a gigabyte. Of a small
-# corpus ranges are smaller, up to a number that gives some processors work.
+# Bytes of sentence shards for each range, which is merged in about a gigabyte of memory. A small
+# corpus has smaller ranges, so that several processors have work.
 _BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 64_000_000, 8
-# Bytes that are written meanwhile, as a share of the sentences; most are the shards' counts.
+# Bytes of temporary files, mostly the shards' counts, as a share of the sentences.
 _SHARE_OF_SENTENCES = 0.5
 
 
@@ -43,9 +43,8 @@ def count_words(
 
     Args:
         texts: The texts.
-        normalization: What becomes of them before they are split.
-        pattern: A regular expression; what stands between two spaces and does not match it anywhere
-            is left out.
+        normalization: The changes to them before they are split.
+        pattern: A regular expression; text between two spaces without a match is left out.
 
     Returns:
         Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
@@ -57,8 +56,7 @@ def count_words(
     array = texts.cast(pa.large_string()) if isinstance(texts, pa.Array) else arrow.strings(texts)
     end, space = arrow.strings(["", " "])
     _, data = arrow.bytes_of_strings(pc.binary_join_element_wise(array, end, space))
-    # Chunks between spaces, with the spaces at their ends: nothing is copied. Each distinct one is
-    # then split into words only once.
+    # Chunks end with a space, so that nothing is copied. Each distinct chunk is split only once.
     bounds = np.append(0, np.flatnonzero(data == ord(" ")) + 1)
     distinct, counts = arrow.strings_of_bytes(bounds, data).value_counts().flatten()
     chunks = pc.ascii_rtrim(distinct, " ").cast(pa.string())
@@ -81,14 +79,14 @@ def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
 
     for partial in partials:
         waiting.append(partial)
-        # Merging when as much waits as is merged keeps the work linear.
+        # Merging only once as much is waiting as is merged keeps the work linear.
         if sum(map(len, waiting)) > max(len(merged), ROWS_AT_A_TIME):
             merged, waiting = add_up(), []
     return add_up()
 
 
 def n_ranges_of(shards: Iterable[Path]) -> int:
-    """Give the number of ranges that words are merged in: it depends on the corpus alone."""
+    """Compute the number of ranges that words are merged in, from the corpus alone."""
     size = sum(shard.stat().st_size for shard in shards)
     small = min(_SMALL_RANGES, math.ceil(size / _BYTES_PER_SMALL_RANGE))
     return max(1, small, math.ceil(size / _BYTES_PER_RANGE))
@@ -102,14 +100,14 @@ def counted_words(
     normalization: Normalization,
     pattern: str | None = None,
 ) -> Iterator[list[Path]]:
-    """Count the words of all sentence shards, for as long as the block takes.
+    """Count the words of all sentence shards, in files that exist until the block ends.
 
     Args:
         shards: The sentence shards.
         engine: What runs the parts.
-        folder: Where the counts go; those that an interrupted run left are kept, and all are
-            removed when the block ends without an error.
-        normalization: What becomes of a text before it is split.
+        folder: Where the counts go; those of an interrupted run are kept, and all are removed when
+            the block ends without an error.
+        normalization: The changes to a text before it is split.
         pattern: As for `count_words`.
 
     Yields:
@@ -123,7 +121,7 @@ def counted_words(
     n_ranges = n_ranges_of(shards)
     words = [Task(s, folder / f"words-of-shard-{n:05d}.arrow") for n, s in enumerate(shards)]
     counts = [Task(n, folder / f"counts-of-range-{n:05d}.arrow") for n in range(n_ranges)]
-    if not all(task.file.exists() for task in counts):  # else a kill came while they were removed
+    if not all(task.file.exists() for task in counts):  # they exist if a kill came at the removal
         count = functools.partial(
             _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
         )
@@ -154,7 +152,7 @@ def _merge_range(task: Task[int], files: Sequence[Path]) -> None:
 
 
 def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
-    """`split_words` for many texts [B]: Arrow splits those of printable ASCII, most of English.
+    """Split many texts [B] as `split_words`; Arrow splits printable ASCII, so most of English.
 
     Args:
         texts: The texts.
@@ -177,10 +175,10 @@ def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> 
 
 
 def split_plain_words(texts: pa.Array, lowercase: bool = True) -> pa.ListArray:
-    """BERT's normaliser and pre-tokenizer for texts [B] of printable ASCII and spaces.
+    """Split texts [B] of printable ASCII and spaces as BERT's normaliser and pre-tokenizer do.
 
     Args:
-        texts: Texts with at least one character that is no space.
+        texts: Texts with at least one character other than a space.
         lowercase: Whether the normaliser lower-cases.
     """
     texts = pc.ascii_lower(texts) if lowercase else texts

@@ -1,4 +1,4 @@
-"""All analyses of one built model, and of transformers alone: tables and figures in a folder."""
+"""Run all analyses of a built model, or of transformers: tables and figures in a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the analyses read beside the model; one that lacks its input is left out.
+    """The inputs of analyses beside the model; an analysis without its input is left out.
 
     Attributes:
         teacher: The teacher, for its second-order collapse: a folder or Hub id.
@@ -34,8 +34,8 @@ class Inputs:
         data: Local copies of their datasets.
 
     Raises:
-        ValueError: A file, a task or a copy of its dataset is not there, the teacher cannot be had,
-            or comes without texts.
+        ValueError: A file, a task or a copy of its dataset is missing, or the teacher is not
+            available or comes without texts.
     """
 
     teacher: str | None = None
@@ -63,17 +63,17 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
     Args:
         model: The model.
-        output: Where to.
-        inputs: What the analyses read.
+        output: The folder to write.
+        inputs: The inputs of the analyses.
 
     Returns:
         The files written.
 
     Raises:
-        ValueError: A file holds something else, or the Hub gives no dataset of the tasks. Nothing
-            is written.
+        ValueError: A file is not as expected, or no dataset of the tasks is available. Nothing is
+            written.
     """
-    # Torch and mteb take seconds to load: not before the inputs are known to be good.
+    # torch and mteb take seconds to import: only after the inputs are checked.
     from st_static.evaluate.analysis import geometry, lengths, norms
     from st_static.evaluate.benchmark import require_any_dataset
 
@@ -110,13 +110,13 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
     Args:
         models: Folders or Hub ids.
         texts: A file of texts, one per line.
-        output: Where to.
+        output: The folder to write.
 
     Returns:
         The files written.
 
     Raises:
-        ValueError: There is no such file or model, the file holds something else, or a model is no
+        ValueError: There is no such file or model, the file is not as expected, or a model is not a
             transformer. Nothing is written.
     """
     _require(texts)
@@ -145,9 +145,9 @@ def _read(read: Callable[[Path], T], file: Path | None) -> T | None:
 def ablation(
     model: BuiltModel, tasks: Sequence[str], output: Path, data: Path | None
 ) -> pl.DataFrame:
-    """MTEB scores of the table after each stage, and with the PCA changed (paper section 4).
+    """Score the table on MTEB after each stage, and with the PCA changed (paper section 4).
 
-    Vectors are scaled, or not, as the exported model's are.
+    Vectors are scaled, or not, as in the exported model.
     """
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.evaluate.benchmark import run_tasks
@@ -156,7 +156,7 @@ def ablation(
     rows = []
     for name, table in ablation_tables(model).items():
         head = model.head_of(name)
-        # What determines the scores. Older results, by the table's hash alone, may be of others.
+        # The revision holds all that determines the scores.
         hasher = hashlib.sha256(np.asarray(table).tobytes())
         if head:
             hasher.update(head.first.tobytes() + head.second.tobytes())
@@ -179,7 +179,7 @@ def ablation(
 
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
-    """The word table after each stage, and after two other ways to reduce it."""
+    """Get the word table after each stage, and after two other reductions."""
     from st_static.distill.sentence_pca import SentencePCA
     from st_static.model.vectors import sentence_means
 

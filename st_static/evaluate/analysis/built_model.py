@@ -1,4 +1,4 @@
-"""A built model together with what its stages left: what all analyses read."""
+"""A built model with the results of its stages, which all analyses read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 
 class BuiltModel:
-    """A built model together with the stages that its recipe left.
+    """A built model with the results of its recipe's stages.
 
     Args:
         folder: The exported model.
@@ -78,11 +78,11 @@ class BuiltModel:
         return self.work.table(self._table_stages[-1])
 
     def head_of(self, stage: str) -> Head | None:
-        """The head behind a stage's table, if it has one."""
+        """Get the head behind a stage's table, if it has one."""
         return self.work.head(stage) if stage in self.work.hashes else None
 
     def text_vectors(self, ids: Ragged, stage: str | None = None) -> Floats:
-        """Vectors [B, D] of texts as token ids [B rows]: the model's, or those after a stage."""
+        """Encode texts, as token ids [B rows], into vectors [B, D]: the model's, or a stage's."""
         table = self.tables[stage] if stage else self.table
         means, head = sentence_means(table, ids), self.head_of(stage or self._table_stages[-1])
         return head(means) if head else means
@@ -92,7 +92,7 @@ class BuiltModel:
         return [stage for stage in _TABLES if stage in self.work.hashes]
 
     def rows_of_words(self, table: Floats) -> Floats:
-        """The rows of the vocabulary's words, the most frequent first, [V, D]."""
+        """Get the rows of the vocabulary's words, the most frequent first, [V, D]."""
         return table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
 
     @property

@@ -1,17 +1,16 @@
-"""Where a similarity comes from: the share of each pair of words in the cosine of two texts.
+"""Explain a similarity: by the share of each pair of words in the cosine of two texts.
 
-A text's vector E is the sum of its words' vectors, scaled. So the cosine of texts a and b is
+A text's vector E is the scaled sum of its words' vectors. So the cosine of texts a and b is exactly
 
     cos(a, b) = sum over words i of a and j of b of  w_i . w_j / (|E(a)| |E(b)|)
 
-exactly: it has no other parts. Of an ensemble it is the dot product, the mean of the members'
-cosines, that is explained so.
+For an ensemble, this explains the dot product, the mean of the members' cosines.
 
 A head adds B relu(A x) to the sum x. For one text, relu only decides which hidden units are on.
 With M, a diagonal of ones for these and zeros for the others, the text's vector is (I + B M A) x, a
-word's (I + B M A) w_i, and the formula above is exact again. But M is that of the text: beside
-other words a word has another vector. So it is also computed how much the cosine falls without
-each word.
+word's (I + B M A) w_i, and the formula above is exact again. But M depends on the text: beside
+other words, a word has another vector. So the fall of the cosine without each word is computed,
+too.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Word:
     """A word of a text, as the model sees it.
 
     Attributes:
-        text: As written.
-        pieces: The tokens that it became; those without a vector are left out, if any has one.
+        text: The word as written.
+        pieces: Its tokens; if any has a vector, those without are left out.
         ids: The rows that are added for it, [T].
         known: Whether any of them is not zero.
     """
@@ -54,7 +53,7 @@ class Word:
 
     @property
     def became(self) -> str:
-        """What it became, where that is not one token; else empty."""
+        """Its tokens, or why it has no vector; empty for a single token."""
         if not self.known:
             return "no vector" if is_punctuation(self.text) else "unknown: no vector"
         return " ".join(self.pieces) if len(self.ids) > 1 else ""
@@ -68,8 +67,8 @@ class Explanation:
         first: The words of the first text.
         second: The words of the second text.
         contributions: Each pair's share, [len(first), len(second)]; their sum is the cosine.
-        left_out: Of a model with a head, how much the cosine falls when a word is left out of its
-            text: of the first text's words, [len(first)], and of the second's; else None.
+        left_out: For a model with a head, how much the cosine falls without each word of the first
+            text, [len(first)], and of the second; else None.
     """
 
     first: list[Word]
@@ -83,7 +82,7 @@ class Explanation:
         return float(self.contributions.sum())
 
     def of_known_words(self) -> Explanation:
-        """The same without the words that have no vector, whose shares are zero."""
+        """Leave out the words without a vector, whose shares are zero."""
         rows = [i for i, word in enumerate(self.first) if word.known]
         columns = [j for j, word in enumerate(self.second) if word.known]
         return Explanation(
@@ -103,7 +102,7 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         second: Another.
 
     Raises:
-        ValueError: A text holds half of a surrogate pair, as which Python has bytes that are not
+        ValueError: A text holds a lone surrogate, which is how Python represents bytes that are not
             UTF-8.
 
     Example:
@@ -117,7 +116,7 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         not (is_broken(first) or is_broken(second)),
         "Expected two texts in UTF-8, but one holds bytes that are none.",
     )
-    # Behind a head, a dimension that is cut off has its part in the others.
+    # Behind a head, dimensions that are cut off contribute to the others.
     table = np.asarray(model.table)
     kept = table if model.head else table[:, : model.truncate_dim]
     words = [_split_into_words(model.tokenizer, kept, model.prompt + t) for t in (first, second)]
@@ -134,20 +133,17 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
 
 
 def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
-    """The words of a text with the tokens that each became; punctuation is a word, too.
-
-    Of a model of pieces, each piece is a word in scripts that are written without spaces.
-    """
+    """Split a text into words with their tokens; in scripts without spaces, a piece is a word."""
     with TellingPanics(tokenizer):
         encoding = tokenizer.encode(text, add_special_tokens=False)
-    # The beginning of a word alone has no text; nor has it a vector in a model of ours.
+    # A single mark of a word's beginning has no text, and in our models no vector.
     tokens = [
         i
         for i, (token, row) in enumerate(zip(encoding.tokens, encoding.ids, strict=True))
         if token != WORD_BEGIN or table[row].any()
     ]
     unspaced = has_unspaced(pa.array(encoding.tokens, pa.string())) & has_pieces(tokenizer)
-    # A token of no word, as of a tokenizer that does not split into words, is one by itself.
+    # A token without a word, from a tokenizer that does not split into words, is one by itself.
     keys = [
         -1 - i if word is None or unspaced[i] else word for i, word in enumerate(encoding.word_ids)
     ]
@@ -163,7 +159,7 @@ def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: s
 
 
 def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:
-    """What each word adds to its text's vector: scaled, so that it is the sum of them, [W, D]."""
+    """Scale words' vectors so that their sum is the text's vector, [W, D]."""
     if model.head:
         vectors = model.head(vectors, switched_by=vectors.sum(axis=0))
     segments = Scaling(model).segments if model.segments else [(slice(model.truncate_dim), 1.0)]
@@ -178,11 +174,11 @@ def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.floa
 def _left_out(
     vectors: Sequence[NDArray[np.float64]], head: Head, truncate_dim: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much the cosine of two texts falls without each word, for the words of each."""
+    """Compute how much the cosine of two texts falls without each word, for the words of each."""
     texts = []
     for of_words in vectors:
         whole = of_words.sum(axis=0)
         texts.append(unit_rows(head(np.vstack([whole, whole - of_words]))[:, :truncate_dim]))
     one, other = (text.astype(np.float64) for text in texts)
-    # From the cosine of the whole text to those of the text without each word.
+    # The cosine of the whole texts, minus those without each word.
     return one[0] @ other[0] - one[1:] @ other[0], one[0] @ other[0] - other[1:] @ one[0]

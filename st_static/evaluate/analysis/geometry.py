@@ -1,6 +1,6 @@
-"""How vectors lie: second-order collapse of words and tokens, alignment, and uniformity.
+"""Measure the geometry of vectors: second-order collapse, alignment, and uniformity.
 
-Second-order collapse by mean pooling (SOCM, Hara et al. 2026) tells what a mean cannot: it is
+Second-order collapse by mean pooling (SOCM, Hara et al. 2026) measures what a mean loses: it is
 large for two texts whose means agree while the spreads of their tokens differ.
 
 Each text's token vectors X [T, d] are divided by the norm of their mean. With the means mu and the
@@ -35,12 +35,12 @@ from st_static.evaluate.models import load_model
 from st_static.model.vectors import has_vector, unit_rows
 
 SOCM_TEXTS = 1000
-# d_Sigma is at most 1 where both covariances have at most this trace.
+# d_Sigma is at most 1 if both covariances have at most this trace.
 MAX_TRACE = 2.0
 
 
 def sample_texts(file: Path, n: int = SOCM_TEXTS, seed: int = 0) -> list[str]:
-    """At most `n` of a file's different lines, drawn at random; empty ones are left out."""
+    """Draw at most `n` of a file's different lines at random, without empty ones."""
     texts = file.read_text("utf-8").split("\n")
     lines = list(dict.fromkeys(line for line in texts if line.strip()))
     if len(lines) < 2:
@@ -55,20 +55,20 @@ def sample_texts(file: Path, n: int = SOCM_TEXTS, seed: int = 0) -> list[str]:
 def collapse(
     model: BuiltModel | None, transformers: Sequence[str], texts: Sequence[str]
 ) -> pl.DataFrame:
-    """Second-order collapse of a model's word vectors and of the tokens of transformers.
+    """Measure second-order collapse of a model's word vectors and of transformers' tokens.
 
     Args:
         model: The model, if any.
         transformers: Folders or Hub ids, such as a base and a fine-tuned one. One without a
-            sentence-transformers configuration is loaded with mean pooling, which is what the
-            measure is about.
-        texts: The same for all of them; each transformer cuts a text at its own longest length.
+            sentence-transformers configuration is loaded with mean pooling, the subject of the
+            measure.
+        texts: The texts for all of them; each transformer cuts them at its own maximum length.
 
     Returns:
         One row per model.
 
     Raises:
-        ValueError: A transformer cannot be had, or is none.
+        ValueError: A transformer is not available, or is none.
     """
     rows = [(model.name, mean_socm(word_vectors(model, texts)))] if model else []
     for name in transformers:
@@ -77,17 +77,17 @@ def collapse(
 
 
 def word_vectors(model: BuiltModel, texts: Sequence[str]) -> list[Floats]:
-    """The vectors of each text's words, without zero rows; texts without words are left out."""
+    """Get the vectors of each text's words, without zero rows and texts without words."""
     ids = model.tokenize(texts)
     words = ids.filter(has_vector(model.table)[ids.values])
     return [model.table[row] for row in np.split(words.values, words.offsets[1:-1]) if len(row)]
 
 
 def load_transformer(name: str) -> SentenceTransformer:
-    """Load a transformer, with mean pooling if it says nothing of how it pools.
+    """Load a transformer, with mean pooling unless its configuration has another.
 
     Raises:
-        ValueError: It cannot be had, is no transformer, or lacks weights.
+        ValueError: It is not available, is no transformer, or lacks weights.
     """
     model = load_model(name).sentence_transformer
     if model is None or not isinstance(model[0], Transformer):
@@ -100,8 +100,8 @@ def load_transformer(name: str) -> SentenceTransformer:
 
 
 def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floats]:
-    """The last layer's vectors of each text's tokens, special ones included, as it pools them."""
-    # `encode` cuts off padding behind a text, not before it, where decoders have it.
+    """Get the last layer's vectors of each text's tokens, including special ones."""
+    # `encode` cuts off padding behind a text, but not before it, where decoders put it.
     model.tokenizer.padding_side = "right"
     tokens = model.encode(
         list(texts), output_value="token_embeddings", convert_to_numpy=False, show_progress_bar=True
@@ -110,15 +110,15 @@ def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floa
 
 
 def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
-    """The mean second-order collapse x 100 over all pairs of texts.
+    """Compute the mean second-order collapse x 100 over all pairs of texts.
 
     Args:
         texts: Token vectors of each text, N times [T_i, d].
 
     Returns:
         `SOCM x 100`: 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
-        covariance has a trace above 2; how many `pairs` and `texts` there are; and how many of the
-        texts have such a trace, which count in the mean.
+        covariance has a trace above 2; the number of `pairs` and `texts`; and that of texts with
+        such a trace, which count in the mean.
 
     Raises:
         ValueError: There are fewer than two texts; or one has no tokens, values that are not
@@ -131,7 +131,7 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
     """
     if len(texts) < 2:
         raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
-    # By length, so that singular values of equally shaped matrices are computed in one call.
+    # Sorted by length, so that equally shaped matrices share a call for their singular values.
     moments = sorted(map(_moments, texts), key=lambda moments: len(moments[1]))
     if len({len(mean) for mean, _ in moments}) > 1:
         raise ValueError("Expected token vectors of the same dimension in all texts.")
@@ -142,7 +142,7 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
     stacked = np.concatenate([centred for _, centred in moments])
     total = 0.0
     for i in tqdm(range(len(moments) - 1), desc="pairs", unit="text", disable=None):
-        # The sums of the singular values with each later text, texts of one length at a time.
+        # Sum the singular values with each later text, texts of one length at a time.
         products = stacked[starts[i + 1] :] @ stacked[starts[i] : starts[i + 1]].T
         sizes, counts = np.unique(lengths[i + 1 :], return_counts=True)
         blocks = np.split(products, np.cumsum(sizes * counts)[:-1])
@@ -163,7 +163,7 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
 
 
 def _moments(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A text's mean, scaled to length 1, and the centred tokens C, of which S = C^T C, [T, d]."""
+    """Compute a text's mean at length 1, and the centred tokens C, [T, d], with S = C^T C."""
     tokens = np.asarray(vectors, dtype=np.float64)
     if tokens.ndim != 2 or not len(tokens):
         raise ValueError(
@@ -179,7 +179,7 @@ def _moments(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
-    """Two texts per line, with a tab between them; at least two of the first ones differ."""
+    """Read two texts per line, separated by a tab; at least two of the first ones differ."""
     pairs = []
     for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
         first, tab, second = line.partition("\t")
@@ -192,16 +192,16 @@ def read_pairs(file: Path) -> list[tuple[str, str]]:
 
 
 def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Alignment of paraphrases and uniformity of random pairs after each stage.
+    """Measure alignment of paraphrases and uniformity of random pairs after each stage.
 
-    Both are those of Wang and Isola (2020), on the unit sphere: the mean squared distance of
-    paraphrases, and the logarithm of the mean of exp(-2 |x - y|^2) over random pairs. Of both,
-    smaller is better.
+    Both are as in Wang and Isola (2020), on the unit sphere: the mean squared distance of
+    paraphrases, and the logarithm of the mean of exp(-2 |x - y|^2) over random pairs. Smaller is
+    better for both.
     """
     first, second = zip(*pairs, strict=True)
     ids = model.tokenize(first), model.tokenize(second)
-    # A text may begin several pairs: the same one twice would be no random pair. Each text is
-    # paired with its neighbour in a random circle; a circle of two is one pair.
+    # A text may begin several pairs, and a random pair must not be the same text twice. So each
+    # text is paired with its neighbour in a random circle; a circle of two is one pair.
     distinct = np.unique(first, return_index=True)[1]
     circle = np.random.default_rng(0).permutation(distinct)
     circle, neighbours = (

@@ -1,4 +1,4 @@
-"""Teacher agreement by sentence length: where a bag of words stops being enough."""
+"""Measure teacher agreement by sentence length: where a bag of words stops being enough."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from st_static.distill.agreement import Target, teacher_agreement
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.figures import OURS, new_axes, save_both
 
-# Teacher tokens of a sentence, without special ones: from, to.
+# Ranges of a sentence's teacher tokens, without special ones.
 BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
 _FEWEST = 10
 
 
 def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
-    """Teacher agreement on held-out sentences, by their length."""
+    """Measure teacher agreement on held-out sentences, by their length."""
     work = model.work
     rows = np.flatnonzero(work.is_held_out)
     student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
@@ -35,12 +35,12 @@ def agreement_by_length(
     lengths: NDArray[np.integer],
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Teacher agreement within each range of lengths.
+    """Measure teacher agreement within each range of lengths.
 
     Args:
-        student: The student's vectors of sentences that it was not trained on, [H, D].
-        teacher: The teacher's, [H, d].
-        lengths: Their tokens, [H].
+        student: The student's vectors of held-out sentences, [H, D].
+        teacher: The teacher's vectors, [H, d].
+        lengths: The sentences' tokens, [H].
         seed: Seed of the random pairs.
 
     Returns:
@@ -58,7 +58,7 @@ def agreement_by_length(
 
 
 def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
-    """Teacher agreement by sentence length, one bar per range."""
+    """Draw teacher agreement by sentence length, one bar per range."""
     figure, axes = new_axes()
     draw_ranges(axes, agreement.to_dicts())
     axes.set_title("Teacher agreement by sentence length", fontsize=11)
@@ -69,7 +69,7 @@ def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[st
     """Draw a bar for each range of lengths that has an agreement.
 
     Args:
-        axes: Where to.
+        axes: The axes to draw on.
         agreement: The rows of `agreement_by_length`.
 
     Returns:

@@ -1,7 +1,7 @@
-"""How long word vectors are after each stage (paper §4): a long one weighs more in a mean.
+"""Measure norms of word vectors after each stage (paper §4): a long one weighs more in a mean.
 
-Of a tagged text's words, those whose vectors are long or short, or grow or shrink, are counted by
-part of speech.
+The words of a tagged text whose vectors are long or short, or grow or shrink, are counted by part
+of speech.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from st_static.evaluate.tables import write_table
 
 _GROUPS = 40  # points of a curve
 _CHANGED = 20  # words at each end, without parts of speech
-_TAGGED = 100  # the same, with parts of speech
+_TAGGED = 100  # words at each end, with parts of speech
 _MOST_FREQUENT = 10_000  # words of a tagged text
 _TAGS_IN_FIGURE = 12
 _ENDS = (("largest", "grow most", MORE, -0.2), ("smallest", "shrink most", LESS, 0.2))
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
-    """The norm of every word's vector after each stage.
+    """Compute the norm of every word's vector after each stage.
 
     Args:
         words: The vocabulary, the most frequent word first, [V].
@@ -73,7 +73,7 @@ def write_norms(norms: pl.DataFrame, output: Path) -> list[Path]:
 
 
 def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
-    """How each word's norm changes from a stage to the next: the ratio of after and before.
+    """Compute the ratio of each word's norm after a step between stages to that before.
 
     A stage may scale all norms, so each is divided by the mean of its stage over words that had a
     norm before.
@@ -83,8 +83,7 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
         stages: The stages, in order.
 
     Returns:
-        A column for each step, such as `extraction to pca`; null for words whose norm is zero
-        before.
+        A column for each step, such as `extraction to pca`; null for words whose norm was zero.
     """
     changes = {}
     for before, after in itertools.pairwise(stages):
@@ -97,9 +96,10 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
 
 
 def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
-    """The words with the `n` largest and the `n` smallest values of a column, largest first.
+    """Find the words with the `n` largest and the `n` smallest values of a column, largest first.
 
-    Of fewer than twice `n` words, half are at each end. Words without a value are left out.
+    If there are fewer than twice `n` words, half are at each end. Words without a value are left
+    out.
 
     Returns:
         The column `end` ("largest", "smallest"), then those of `words`.
@@ -111,14 +111,14 @@ def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
 
 
 def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Spearman correlation x 100 of frequency rank and each column; positive: rare words have more.
+    """Correlate frequency rank and each column, by Spearman x 100; positive: rare words have more.
 
     Args:
         words: Columns `rank` and those named.
         columns: Norms after stages, or changes of norms.
 
     Returns:
-        Columns `norm`, `words` (how many have a value) and `Spearman with rank x 100`.
+        Columns `norm`, `words` (the number with a value) and `Spearman with rank x 100`.
     """
     rows = []
     for column in columns:
@@ -129,7 +129,7 @@ def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.Dat
 
 
 def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[Path]:
-    """Norm against frequency rank, one line per stage: the median of groups of like rank."""
+    """Draw norm against frequency rank, one line per stage: medians of groups of similar rank."""
     figure, axes = new_axes()
     edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
     # The last stage is the model.
@@ -148,14 +148,14 @@ def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[
 
 
 def read_tagged(file: Path) -> pl.DataFrame:
-    """Words with their part of speech, from `word/TAG` tokens (Brown format).
+    """Read words with their part of speech, from `word/TAG` tokens (Brown format).
 
-    Words are lower-cased; tokens without a letter or digit are no words. Of a tag only the part
-    before the first `-` or `+` counts: title words and contractions are not parts of speech of
-    their own.
+    Words are lower-cased; tokens without a letter or digit are not words. Only the part of a tag
+    before the first `-` or `+` counts: title words and contractions are not separate parts of
+    speech.
 
     Args:
-        file: Text, also .xz.
+        file: Text, optionally .xz.
 
     Returns:
         Columns `word`, `tag` (the word's most frequent one) and `rank`, the most frequent first.
@@ -190,7 +190,7 @@ def tagged_norms(
     Args:
         norms: From `word_norms`.
         tagged: From `read_tagged`.
-        among: How many of the text's most frequent words; those without a vector are left out.
+        among: The number of the text's most frequent words; those without a vector are left out.
 
     Returns:
         Columns `word`, `tag`, `rank` (in the tagged text), the norm after each stage, and the
@@ -237,11 +237,11 @@ def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Pat
 
 
 def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
-    """How many of the words at each end have a part of speech.
+    """Count the words at each end by part of speech.
 
     Args:
         extreme: The words at the ends, with columns `norm`, `end` and `tag`.
-        words: All words with their `tag`, from which the others were taken.
+        words: All words with their `tag`.
 
     Returns:
         Columns `norm`, `end`, `tag`, `words`, the largest first; and `expected`, the number in a
@@ -258,7 +258,7 @@ def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path) -> list[Path]:
-    """Words that grow and shrink most from a stage to the next, by the most frequent tags there."""
+    """Draw the words that grow and shrink most between stages, by their most frequent tags."""
     figure, panels = new_panels(len(steps))
     for axes, step in zip(panels, steps, strict=True):
         of_step = counts.filter(norm=step)

@@ -1,4 +1,4 @@
-"""Encoders of other projects, and floors, which `st_static.evaluate.models` loads by name."""
+"""Encoders of other projects, and baselines, which `st_static.evaluate.models` loads by name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def package_of_peer(kind: str, package: str) -> Iterator[None]:
-    """Say what to install if an import inside does not find a package that no extra brings.
+    """Say what to install if an import in the block misses a package that is in no extra.
 
     Args:
-        kind: The peer's, as in `KIND:…`.
+        kind: The kind of the peer, as in `KIND:…`.
         package: Its name on PyPI.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Peers that need the package gensim: Sent2Vec's files, and Paragraph Vectors."""
+"""Peers that need the package gensim: Sent2Vec, and Paragraph Vectors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sent2Vec:
     """Sent2Vec (Pagliardini et al. 2018): the mean over a text's words and word n-grams.
 
     Attributes:
-        words: The words, with the whole table's first V rows.
+        words: The words of the table's first V rows.
         table: Vectors of the words and of the buckets of n-grams, [V + buckets, D].
         n: Longest n-gram, in words.
     """
@@ -57,9 +57,9 @@ class Sent2Vec:
     n: int
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
-        """Rows of each text's known words and of their n-grams, [B rows].
+        """Find the rows of each text's known words and of their n-grams, [B rows].
 
-        Words are found as `st_static.model.word_tokenizer` says; unknown ones are left out before
+        Words are found as in `st_static.model.word_tokenizer`; unknown ones are left out before
         n-grams are formed.
         """
         words = self.words.tokenize(texts)
@@ -81,7 +81,7 @@ class Sent2Vec:
 
 
 class _WholeReader(io.BufferedReader):
-    """Raises at the end of the file, where gensim would read on for ever."""
+    """Raises at the end of the file, where gensim would loop for ever."""
 
     def read(self, size: int | None = -1) -> bytes:
         """Read `size` bytes; EOFError if there are fewer."""
@@ -98,11 +98,11 @@ def read_sent2vec(file: Path) -> Sent2Vec:
     word and, after them, a row for each bucket that n-grams of words are hashed into.
 
     Raises:
-        ValueError: The file is missing or no model of Sent2Vec, or gensim is not installed.
+        ValueError: The file is missing or not a model of Sent2Vec, or gensim is not installed.
     """
     with package_of_peer("sent2vec", "gensim"):
         from gensim import models
-    # gensim's public loader drops words that it counts zero times, which would shift rows.
+    # gensim's public loader drops words with a count of zero, which would shift rows.
     reader = private_name(models, "_fasttext_bin", "gensim 4.4")
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected a binary model of Sent2Vec.")
@@ -147,7 +147,7 @@ class ParagraphVectors:
             from gensim.models import doc2vec
         is_dm = architecture == "dm"
         self._update = doc2vec.train_document_dm if is_dm else doc2vec.train_document_dbow
-        # What gensim computes in: a sum of errors; of DM, also the mean of the inputs.
+        # gensim's buffers: a sum of errors and, for DM, the mean of the inputs.
         self._n_buffers = 2 if is_dm else 1
         words = split_all_words(pa.array(texts, pa.string()), Normalization())
         # Several workers would change the vectors from run to run.
@@ -170,19 +170,19 @@ class ParagraphVectors:
         return int(self.model.vector_size)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts [B] to vectors [B, D]; zero for a text without a known word.
+        """Encode texts [B] into vectors [B, D]; zero for a text without a known word.
 
-        gensim's `infer_vector` begins at random numbers that differ from one Python process to the
-        next, and in each call. Here a text begins at zero and always draws the same words.
+        gensim's `infer_vector` starts from random numbers that differ between Python processes and
+        calls. Here a text starts from zero and always draws the same words.
         """
         words = split_all_words(pa.array(texts, pa.string()), Normalization())
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         lock = np.ones(1, dtype=np.float32)
         for row, text in enumerate(words.to_pylist()):
             self.model.random.seed(_SEED)
-            # gensim computes in these; what it makes itself, it frees too early.
+            # gensim computes in these buffers, as it frees its own too early.
             buffers = [np.zeros(self.dimension, dtype=np.float32) for _ in range(self._n_buffers)]
-            # Only the text's own row is trained: the network stays as it is.
+            # Only the text's own row is trained: the network stays unchanged.
             for rate in np.linspace(self.model.alpha, self.model.min_alpha, _EPOCHS_OF_NEW_TEXT):
                 self._update(
                     self.model,

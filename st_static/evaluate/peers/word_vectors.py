@@ -1,4 +1,4 @@
-"""Text vectors made of word vectors: SIF's weights, and floors with random weights."""
+"""Make text vectors from word vectors: by SIF, and by baselines with random weights."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class SmoothInverseFrequency:
 
     Args:
         vectors: Word vectors.
-        counts: How often each word occurs in a corpus; at least one does.
-        texts: A sample of the corpus with some of the words, from which the common direction is
-            taken.
+        counts: The count of each word in a corpus; at least one is positive.
+        texts: A sample of the corpus with some of the words, for the common direction.
         a: The weight's parameter.
     """
 
@@ -47,7 +46,7 @@ class SmoothInverseFrequency:
         self.common = np.linalg.svd(means, full_matrices=False)[2][0]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts [B] to vectors [B, D]."""
+        """Encode texts [B] into vectors [B, D]."""
         means = sentence_means(self.table, self.vectors.tokenize(texts))
         vectors: NDArray[np.float32] = means - np.outer(means @ self.common, self.common)
         return vectors
@@ -82,7 +81,7 @@ class RandomProjection:
         object.__setattr__(self, "projection", matrix.astype(np.float32))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts [B] to vectors [B, D]; zero for a text without a known word."""
+        """Encode texts [B] into vectors [B, D]; zero for a text without a known word."""
         table = self.vectors.table
         words = _known_words(table, self.vectors.tokenize(texts))
         if self.pooling == "max":
@@ -106,7 +105,7 @@ class RandomRecurrentEncoder:
 
     Args:
         tokenize: Texts [B] to rows of the table, [B rows].
-        table: Word vectors, [V, d]; a row of zeros is that of an unknown word, which is left out.
+        table: Word vectors, [V, d]; rows of zeros are unknown words, which are left out.
         network: A bidirectional network from d to H dimensions in each direction.
         pooling: How the states of both directions are pooled over a text's words.
     """
@@ -123,7 +122,7 @@ class RandomRecurrentEncoder:
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts [B] to vectors [B, 2 H]; zero for a text without a known word."""
+        """Encode texts [B] into vectors [B, 2 H]; zero for a text without a known word."""
         words = _known_words(self.table, self.tokenize(texts))
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         # Batches of similar lengths, the longest first; texts without words keep their zeros.
@@ -135,7 +134,7 @@ class RandomRecurrentEncoder:
             batch = words.take(rows)
             known = self.table[batch.values].astype(np.float32)
             sequences = [torch.from_numpy(text) for text in np.split(known, batch.offsets[1:-1])]
-            # Packed, so that the way back begins at each text's own last word.
+            # Packed, so that the backward pass begins at each text's own last word.
             states = self.network(pack_sequence(sequences, enforce_sorted=False))[0]
             padding = -torch.inf if self.pooling == "max" else 0.0
             padded, lengths = pad_packed_sequence(states, batch_first=True, padding_value=padding)
@@ -150,9 +149,9 @@ def _known_words(table: NDArray[np.float32], ids: Ragged) -> Ragged:
 
 
 def random_lstm(d: int, hidden: int = 2048, seed: int = 0) -> nn.LSTM:
-    """A bidirectional LSTM as it is before training.
+    """Make an untrained bidirectional LSTM.
 
-    As in the paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], which is what torch does.
+    As in the paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], torch's default.
 
     Args:
         d: Dimension of the word vectors.
@@ -172,11 +171,11 @@ def echo_state_network(
     sparsity: float = 0.5,
     spectral_radius: float = 0.7,
 ) -> nn.RNN:
-    """A bidirectional echo state network: h_t = tanh(W_in x_t + W h_{t-1}), without biases.
+    """Make a bidirectional echo state network: h_t = tanh(W_in x_t + W h_{t-1}), without biases.
 
-    The defaults are those of the command that the paper's authors print, whose radius of 1 becomes
-    about 0.7 when half of the recurrent weights are set to 0 after it. They tune ReLU or no
-    activation by task; tanh is that of Jaeger (2001).
+    The defaults are those of the authors' printed command, whose radius of 1 becomes about 0.7 when
+    half of the recurrent weights are set to 0 afterwards. They tune ReLU or no activation by task;
+    tanh is from Jaeger (2001).
 
     Args:
         d: Dimension of the word vectors.

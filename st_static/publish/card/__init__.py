@@ -1,1 +1,1 @@
-"""Finding out what a model's card says, and writing it; `st_static/card` words it."""
+"""Gather the facts of a model's card, and write it; `st_static/card` renders it."""

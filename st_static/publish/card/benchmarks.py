@@ -1,4 +1,4 @@
-"""Which of mteb's benchmarks a model is compared on, by its languages, and with whom."""
+"""Choose mteb's benchmark and peers for a model, by its languages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_LANGUAGE = {
 }
 # Two small tasks of their benchmarks, to score a new model on in a minute.
 _SMALL_TASKS = {"en": ("STS12", "STS13"), "ja": ("JSTS", "JSICK")}
-# Static models with published scores of them.
+# Static models with published scores on benchmarks.
 _PEERS = {
     ENGLISH: ("minishlab/potion-base-8M",),
     "MTEB(eng, v2)": ("minishlab/potion-base-8M",),
@@ -23,7 +23,7 @@ _PEERS = {
 
 
 def benchmark_of(languages: Sequence[str]) -> str:
-    """The benchmark of a model's language; of several languages, mteb's multilingual one.
+    """Choose the benchmark of a model's language; for several languages, the multilingual one.
 
     Args:
         languages: Codes without script and region; none is English, and so is source code.
@@ -37,7 +37,7 @@ def benchmark_of(languages: Sequence[str]) -> str:
 
 
 def options_to_score(languages: Sequence[str]) -> list[str]:
-    """What `st-static evaluate` may be told for a new model.
+    """Suggest options of `st-static evaluate` for a new model.
 
     Args:
         languages: Codes without script and region; none is English.
@@ -60,5 +60,5 @@ def options_to_score(languages: Sequence[str]) -> list[str]:
 
 
 def usual_peers(benchmark: str) -> tuple[str, ...]:
-    """Models whose published scores on a benchmark stand on a card, unless it is told otherwise."""
+    """Name the models whose published scores on a benchmark are on a card by default."""
     return _PEERS.get(benchmark, ())

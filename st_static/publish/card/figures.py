@@ -1,4 +1,4 @@
-"""Figures of a model card, in the style of `st_static.evaluate.figures`."""
+"""Draw the figures of a model card, in the style of `st_static.evaluate.figures`."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from st_static.evaluate.figures import (
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_MODEL = 30  # of a label beside a point
+_LONGEST_MODEL = 30  # characters of a label beside a point
 _TEACHER_MARK = " (teacher)"
-_DOT = 6.0  # its diameter, in points
-_LANE = 0.08  # inches of height that a model's dot takes
+_DOT = 6.0  # diameter in points
+_LANE = 0.08  # height of a model's dot in inches
 _FILLED = {"1 of 10 tasks": 0.1, "half of the tasks": 0.5, "all tasks of the type": 1.0}
-_SHAPES = "oDsP"  # of dots, where more models than colours are compared
+_SHAPES = "oDsP"  # of dots, for more models than colours
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Scores by task type, a dot for each model; returns the alt text.
+    """Draw scores by task type, a dot for each model; return the alt text.
 
-    A dot is filled by the share of the type's tasks that its mean is over, so that one task of
-    eleven does not look as solid as all of them.
+    A dot is filled by the share of the type's tasks in its mean, so that one task of eleven does
+    not look as solid as all of them.
     """
     rows, headings = facts.scores["rows"], facts.scores["columns"][2:]
-    looks, lanes = _looks(facts), max(3, len(rows) + 1)  # 3 have room for a heading
+    styles, lanes = _styles(facts), max(3, len(rows) + 1)  # 3 have room for a heading
     figure, axes = new_axes()
     figure.set_figheight(1.2 + _LANE * (lanes * len(headings) + len(rows)))
     for group, heading in enumerate(headings):
@@ -54,7 +54,7 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
             axes.axhspan(group * lanes, (group + 1) * lanes, color="#f3f3f3", zorder=0)
         for lane, row in enumerate(rows):
             place = (group + 0.5) * lanes + lane - (len(rows) - 1) / 2
-            for dot in _dot(looks[row["model"]], share_of_tasks(heading)):
+            for dot in _dot(styles[row["model"]], share_of_tasks(heading)):
                 axes.plot(row[heading], place, **dot)
     axes.set_yticks([(group + 0.5) * lanes for group in range(len(headings))], headings)
     axes.set(ylim=(len(headings) * lanes, 0), xlabel="score x 100")
@@ -71,7 +71,7 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
 
 
 def share_of_tasks(heading: str) -> float:
-    """The share of the tasks that a mean is over, by its heading.
+    """Parse the share of the tasks in a mean from its heading.
 
     Example:
         >>> share_of_tasks("STS (3/10)"), share_of_tasks("STS"), share_of_tasks("Avg (56)")
@@ -81,17 +81,17 @@ def share_of_tasks(heading: str) -> float:
     return int(partly[1]) / int(partly[2]) if partly else 1.0
 
 
-def _dot(look: dict[str, Any], share: float) -> list[dict[str, Any]]:
-    """How a dot is plotted: a ring, and in it a disk of a share of its area."""
+def _dot(style: dict[str, Any], share: float) -> list[dict[str, Any]]:
+    """Make the plot arguments of a dot: a ring, and in it a disk of a share of its area."""
     ring = {"markersize": _DOT, "markerfacecolor": "white", "markeredgewidth": 1.2}
     disk = {"markersize": _DOT * share**0.5, "markeredgewidth": 0}
-    return [{**look, **part, "linestyle": "none"} for part in (ring, disk)]
+    return [{**style, **part, "linestyle": "none"} for part in (ring, disk)]
 
 
 def _explain_dots(figure: Figure, facts: CardFacts) -> None:
-    """Legends of the models above the axes, and of how dots are filled below them."""
+    """Draw legends: of the models above the axes, and of the filling of dots below them."""
     mark = {str(facts.teacher_id): _TEACHER_MARK}
-    of_models = {f"{m}{mark.get(m, '')}": _dot(look, 1) for m, look in _looks(facts).items()}
+    of_models = {f"{m}{mark.get(m, '')}": _dot(style, 1) for m, style in _styles(facts).items()}
     gray = {"color": "#555555", "marker": "o"}
     of_shares = {name: _dot(gray, share) for name, share in _FILLED.items()}
     for dots, place, columns in (
@@ -103,12 +103,12 @@ def _explain_dots(figure: Figure, facts: CardFacts) -> None:
 
 
 def draw_speed(facts: CardFacts, file: Path) -> str:
-    """Quality against sentences per second, on a log axis; returns the alt text."""
+    """Draw quality against sentences per second, on a log axis; return the alt text."""
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     speeds = [entry for entry in facts.speed if entry.model in quality]
     labels = {model: _model_label(model, facts) for model in quality}
-    colors = {model: look["color"] for model, look in _looks(facts).items()}
+    colors = {model: style["color"] for model, style in _styles(facts).items()}
     figure, axes = new_axes()
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
     draw_quality_and_speed(axes, speeds, quality, labels, colors)
@@ -118,13 +118,13 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
 
 
 def _model_label(model: str, facts: CardFacts) -> str:
-    """What is written beside a model's first point."""
+    """Make the label of a model's first point."""
     short = model.rpartition("/")[2] if len(model) > _LONGEST_MODEL else model
     return short + _TEACHER_MARK if model == facts.teacher_id else short
 
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
-    """Teacher agreement by sentence length; returns the alt text."""
+    """Draw teacher agreement by sentence length; return the alt text."""
     figure, axes = new_axes()
     drawn = draw_ranges(axes, facts.lengths)
     save(figure, file)
@@ -133,7 +133,7 @@ def draw_lengths(facts: CardFacts, file: Path) -> str:
 
 
 def draw_variances(facts: CardFacts, file: Path) -> str:
-    """Variance along the sentence PCA's components, the dropped ones marked; returns the alt."""
+    """Draw variance along the sentence PCA's components, dropped ones marked; return the alt."""
     variances = np.array(facts.variances)
     dropped = len(variances) - facts.dimension
     shares = 100 * variances / variances.sum()
@@ -156,9 +156,9 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
 
 
 def draw_distillation(facts: CardFacts, file: Path) -> str:
-    """Teacher agreement over the steps of the distillation; returns the alt text."""
+    """Draw teacher agreement over the steps of the distillation; return the alt text."""
     stages = facts.record["stages"]
-    # The training starts from the table of the stage before.
+    # The training starts from the table of the PCA.
     start, stage = stages["pca"]["teacher_agreement"], stages["distillation"]
     kept, end = stage["best_step"], stage["teacher_agreement"]
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
@@ -177,7 +177,7 @@ def draw_distillation(facts: CardFacts, file: Path) -> str:
     )
 
 
-# Name of the file, title, function, and whether the facts have what it draws.
+# File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
 ] = (
@@ -194,7 +194,7 @@ FIGURES: tuple[
         "distillation",
         "Teacher agreement during the distillation",
         draw_distillation,
-        # Older builds recorded none; one point is no curve.
+        # One point is not a curve.
         lambda facts: len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1,
     ),
 )
@@ -208,8 +208,8 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
 
     Args:
         facts: The facts.
-        explanation: What the heat map shows.
-        folder: Where to.
+        explanation: The content of the heat map.
+        folder: The folder of the files.
 
     Returns:
         The figures that were drawn.
@@ -230,7 +230,7 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
 
 
 def _can_be_shown(explanation: Explanation) -> bool:
-    """Whether both texts have words, and fonts for them; a card is better without boxes."""
+    """Tell whether both texts have words, and fonts for them, so that there are no boxes."""
     if not explanation.contributions.size:
         return False
     words = "".join(word.text for word in explanation.first + explanation.second)
@@ -255,8 +255,8 @@ def _words(explanation: Explanation) -> str:
     )
 
 
-def _looks(facts: CardFacts) -> dict[str, dict[str, Any]]:
-    """A colour and a shape for each model of the scores; colours are the same in every figure."""
+def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:
+    """Choose a colour and a shape for each model of the scores, the same in every figure."""
     own = {facts.name: OURS, str(facts.teacher_id): TEACHER}
     rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in PEERS)
     return {

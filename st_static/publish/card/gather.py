@@ -1,5 +1,4 @@
-"""Gathering what a card says: from the model and its record, mteb's results, the recipe's stages,
-and from measuring here."""
+"""Gather a card's facts: from the model, its record, results and stages, and by measuring."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ from st_static.publish.card.results import read_entries, score_table
 
 
 def gather(folder: ModelFolder, plan: CardPlan) -> CardFacts:
-    """Gather what a card says of a model.
+    """Gather a card's facts about a model.
 
     Args:
         folder: The model.
-        plan: What is known of it before the work.
+        plan: The plan of the card.
 
     Raises:
         ValueError: Results are broken, or the stages are not in the work directory.
@@ -62,7 +61,7 @@ def gather(folder: ModelFolder, plan: CardPlan) -> CardFacts:
     if (folder.path / PCA_FILE).is_file():
         variances = SentencePCA.load(folder.path / PCA_FILE).explained_variance_.tolist()
     onnx = [dtype for dtype, name in ONNX_FILE_OF_DTYPE.items() if (folder.path / name).is_file()]
-    # As sentence-transformers holds it, which carries the vector past a head in its layers.
+    # As in sentence-transformers, where layers carry the vector past a head.
     layers = [layer.weight for layer in model.head.as_dense()] if model.head else []
     return CardFacts(
         **facts,

@@ -1,4 +1,4 @@
-"""What a card is made from, checked by the file system alone: before mteb and torch are loaded."""
+"""Check the inputs of a card by the file system alone, before mteb and torch are loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 
 logger = logging.getLogger(__name__)
 
-# What makes a text; its contents may change from one build to the next. With how it is said.
+# The sources of a text, whose contents may change between builds, with their wording.
 _SOURCES = {
     "files": "the files",
     "docstrings": "docstrings of",
@@ -32,14 +32,14 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class CardInputs:
-    """What a card is made from, beside the model.
+    """The inputs of a card beside the model.
 
     Attributes:
         results: Folders of the model's results, `results/<org__name>/<revision>`.
-        peers: Folders of other models' results; the teacher's are known by its name. The model's
-            own are left out.
-        published: Models whose published scores stand beside them; null for the usual ones.
-        benchmark: Its tasks are compared; empty for the benchmark of the model's languages.
+        peers: Folders of other models' results, including the teacher's. The model's own are left
+            out.
+        published: Models whose published scores are compared; null for the usual ones.
+        benchmark: The benchmark to compare on; empty for that of the model's languages.
         work_dir: The recipe's stages, for build times and agreement by sentence length.
         peer_models: Models whose speed is measured beside this one's, as for `evaluate`.
         hub_id: Where the model will be published.
@@ -56,14 +56,14 @@ class CardInputs:
 
 @dataclass(frozen=True)
 class CardPlan:
-    """Which card is to be written where; all of it has been checked.
+    """The checked plan of a card.
 
     Attributes:
-        inputs: What it is made from; results are those of this very model.
-        record: Of the model's build.
+        inputs: Its inputs; results are those of this very model.
+        record: The record of the model's build.
         name: The model's name.
-        places: Files of the card: in the model's folder and, if asked for, among other cards.
-        notes: What a person wrote into them.
+        places: Files of the card: in the model's folder and, if requested, among other cards.
+        notes: The notes that a person wrote into them.
     """
 
     inputs: CardInputs
@@ -74,7 +74,7 @@ class CardPlan:
 
 
 def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
-    """Check what can be known before the work; for the arguments see `write_card`.
+    """Check the inputs of a card before the work; for the arguments see `write_card`.
 
     Raises:
         ValueError: Something is missing or of another model, or another card would be lost.
@@ -108,7 +108,7 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
     """Check that a folder of cards holds no other model's card of that name.
 
     A model that was built again, from newer contents of the same text or with other settings, is
-    the same one, and so is what goes to the same place on the Hub.
+    the same one, and so is one with the same id on the Hub.
 
     Args:
         cards: The folder.
@@ -117,7 +117,7 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
         hub_id: Where it will be published, if that is known.
 
     Raises:
-        ValueError: It does, or it cannot be told whose card it is.
+        ValueError: It does, or the card's model is unknown.
     """
     card, facts = cards / f"{name}.md", cards / f"{name}.json"
     if not facts.is_file() and not card.is_file():
@@ -133,7 +133,7 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
     if hub_id_there and hub_id_there == hub_id:
         return
     here = _identity(record)
-    # A teacher may have got its name on the Hub since.
+    # The teacher may have been put on the Hub in the meantime.
     keys = [key for key in here | there if not set(here.get(key, ())) & set(there.get(key, ()))]
     if "kind" in keys:
         differs = [f"that of {there['kind'][0]}, not of {here['kind'][0]}"]
@@ -146,7 +146,7 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
 
 
 def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
-    """By what a model is known, each with its names: one in common is enough."""
+    """List a model's identifying properties, each with its names: one in common is enough."""
     if "ensemble" in record:
         made = record["ensemble"]
         members = ", ".join(member["name"] for member in made["members"])
@@ -171,15 +171,15 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def name_of(folder: Path, hub_id: str | None) -> str:
-    """A model's name: that under which it will be published, else its folder's."""
+    """Return a model's name: that in its Hub id, else its folder's."""
     return hub_id.rpartition("/")[2] if hub_id else folder.resolve().name
 
 
 def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
-    """Those folders of results that were measured on the very model; the others are left out.
+    """Choose the folders of results that were measured on this very model.
 
     Raises:
-        ValueError: There are no folders, one is not there, or all are of other models or builds.
+        ValueError: There are no folders, one is missing, or all are of other models or builds.
     """
     if not folders:
         raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
@@ -212,5 +212,5 @@ def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
 
 
 def _is_of_revision(folder: Path, revision: str) -> bool:
-    """Whether a folder has results of a revision, on the Hub's datasets or on local copies."""
+    """Tell whether a folder has results of a revision, on the Hub's datasets or local copies."""
     return folder.resolve().name in (revision, f"{revision}-{LOCAL_REVISION}")

@@ -1,4 +1,4 @@
-"""What is measured while a card is written: speed, and cosines that show a model's limits."""
+"""Measure for a card: speed, and cosines that show a model's limits."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ from st_static.model.vectors import unit_rows
 
 logger = logging.getLogger(__name__)
 
-# What a teacher consists of, besides its transformer.
-_MODULES = ("pooling", "normalize")
-# Texts at a time: a transformer pads them to the longest.
+# Texts at a time: small for a transformer, which pads them to the longest.
 _STATIC_BATCH, _BATCH = 1024, 32
 
 
@@ -51,15 +49,14 @@ class _Contender(NamedTuple):
 
 
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
-    """The teacher, to measure beside the student; None where it cannot be had.
+    """Load the teacher, to measure beside the student; None if it is not available.
 
-    A record is not a consent to run code: a teacher that brings its own is left out.
+    A record is not consent to run code: a teacher with its own code is left out.
     """
     try:
-        # The checksum tells a folder from others of its name.
-        known: dict[str, Any] = {
-            key: config.get(key) for key in ("model", "sha256", "revision", *_MODULES)
-        }
+        # The checksum identifies a folder among others of its name.
+        keys = ("model", "sha256", "revision", "pooling")
+        known: dict[str, Any] = {key: config.get(key) for key in keys}
         model = load_modules(TeacherConfig(**known))
     except ValueError as error:
         logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
@@ -69,14 +66,14 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
 
 
 def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tuple[str, list[str]]:
-    """Text in a model's languages: for English what is everywhere, else of the model's corpus.
+    """Find text in a model's languages: for English the standard library's, else the corpus.
 
     Args:
         languages: The model's; none is English.
-        built: The model with its stages, if they are there.
+        built: The model with its stages, if they exist.
 
     Returns:
-        What it is: `stdlib`, `corpus`, or nothing without text in the languages; and sentences.
+        The source, `stdlib`, `corpus`, or empty without text in the languages; and sentences.
     """
     if not is_english(languages) and built is not None:
         return "corpus", fair_sample(built.held_out_texts)
@@ -98,21 +95,21 @@ def measure_speeds(
     peers: Sequence[str],
     texts: list[str],
 ) -> list[MeasuredSpeed]:
-    """How fast a model encodes with each library that is here, beside its teacher and peers.
+    """Measure a model's speed with each installed library, beside its teacher and peers.
 
     Args:
-        folder: The model.
-        model: The model, read.
+        folder: The model's folder.
+        model: The model.
         name: Its name.
-        teacher: Its teacher, if it can be had.
+        teacher: Its teacher, if it is available.
         peers: Names of other models, as for `load_model`.
-        texts: What they encode; without any, nothing is measured.
+        texts: The texts; without any, nothing is measured.
     """
     if not texts:
         return []
 
     def new_encoder() -> EncodeTexts:
-        """An encoder to which all texts are new: those of users are."""
+        """Make an encoder without cached texts, as users have it."""
         encoder = FastEncoder(model)
         encoder.tokenize.prepare()  # a part of loading, which is not measured
         return encoder.encode
@@ -123,7 +120,7 @@ def measure_speeds(
         others.append((name, MODEL2VEC, load_model(f"model2vec:{folder}")))
     for spec in peers:
         peer = load_model(spec)
-        # The vectors of others than these two libraries are read and added up here.
+        # Vectors from other sources are added up by st_static.
         library = MODEL2VEC if spec.startswith("model2vec:") else "st_static"
         library = SENTENCE_TRANSFORMERS if peer.sentence_transformer is not None else library
         others.append((peer.name.removeprefix("local/"), library, peer))
@@ -132,7 +129,7 @@ def measure_speeds(
     for who, library, other in others:
         makers[_Contender(who, library)] = functools.partial(_quiet, other)
     speeds: list[MeasuredSpeed] = []
-    for _ in range(2):  # once more if something else kept the machine busy
+    for _ in range(2):  # a second time if the machine was busy
         measured = sentences_per_second(makers, texts)
         speeds = [MeasuredSpeed(*who, round(speed)) for who, speed in measured.items()]
         if is_believable(speeds, name):
@@ -146,7 +143,7 @@ def measure_speeds(
 
 
 def _quiet(model: EvaluatedModel) -> EncodeTexts:
-    """A model's encoder without a progress bar, with batches that suit it."""
+    """Make a model's encoder without a progress bar, with suitable batches."""
     transformer = model.sentence_transformer
     if transformer is None:
         return model.encode
@@ -168,12 +165,12 @@ def _has_package(name: str) -> bool:
 def measure_limits(
     limits: Sequence[Limit], encoder: FastEncoder, teacher: EvaluatedModel | None
 ) -> list[MeasuredLimit]:
-    """The cosines of the sentences that show a model's limits.
+    """Compute the cosines of the sentences that show a model's limits.
 
     Args:
         limits: The sentences.
         encoder: The model.
-        teacher: Its teacher, if it can be had.
+        teacher: Its teacher, if it is available.
     """
     ours = _cosines(limits, encoder.encode)
     theirs = [None] * len(limits) if teacher is None else _cosines(limits, _quiet(teacher))
@@ -184,7 +181,7 @@ def measure_limits(
 
 
 def _cosines(limits: Sequence[Limit], encode: EncodeTexts) -> list[float]:
-    """The cosine of the two texts of each limit, with four digits."""
+    """Compute the cosine of the two texts of each limit, with four digits."""
     first = unit_rows(encode([limit.first for limit in limits]))
     second = unit_rows(encode([limit.second for limit in limits]))
     return [float(np.round(float(cosine), 4)) for cosine in (first * second).sum(axis=1)]

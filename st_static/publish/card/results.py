@@ -1,4 +1,4 @@
-"""mteb's results of a model as a card has them: one by one, and in a table beside other models."""
+"""Read mteb's results for a card: one by one, and in a table beside other models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from st_static.publish.card.inputs import CardInputs
 def read_entries(
     folders: Sequence[Path], benchmark: str, languages: Sequence[str]
 ) -> list[ResultEntry]:
-    """What mteb wrote of a model, one entry per task, split and subset.
+    """Read mteb's results of a model, one entry per task, split and subset.
 
     Args:
         folders: The results.
@@ -67,7 +67,7 @@ def read_entries(
 
 
 def official_results(folder: Path) -> dict[str, str]:
-    """mteb's own YAML of each result on the Hub's datasets, for `.eval_results/`.
+    """Make mteb's own YAML of each result on the Hub's datasets, for `.eval_results/`.
 
     Results on local copies are left out: the Hub would show them on the datasets' leaderboards.
     """
@@ -84,11 +84,11 @@ def official_results(folder: Path) -> dict[str, str]:
 def score_table(
     name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
 ) -> dict[str, Any]:
-    """A model's scores beside those of its teacher and of peers.
+    """Compare a model's scores with those of its teacher and of peers.
 
     Args:
         name: The model.
-        teacher_id: Its teacher; what was published of it is in the table.
+        teacher_id: Its teacher, whose published scores are in the table.
         inputs: Names the results of the model and of peers, and the benchmark.
         languages: The model's, see `counted_parts`.
 
@@ -111,7 +111,7 @@ def score_table(
     homes = {folder.resolve().parent for folder in inputs.results}
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
     models = [replace(own, name=name, revision=""), *peers]
-    # Published scores: of the models named, and of the teacher if there are any.
+    # Published scores of the named models, and of the teacher if there are any.
     available = {model for benchmark, model in read_published() if benchmark == inputs.benchmark}
     known = [teacher_id] if teacher_id is not None and teacher_id in available else []
     wanted = dict.fromkeys([*known, *(inputs.published or ())])

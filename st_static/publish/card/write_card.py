@@ -1,4 +1,4 @@
-"""Writing a model's card: into the model's folder and, if asked for, beside other cards."""
+"""Write a model's card: into the model's folder and, if requested, beside other cards."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FIGURE_LINK = re.compile(rf"\]\(({FIGURES_FOLDER}/[^/)]+/({'|'.join(FIGURE_FILE
 def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> list[Path]:
     """Write a model's card, its figures and its results.
 
-    What a person wrote between the card's markers stays, and so do files that no card came with.
+    The notes between the card's markers stay, and so do files that do not belong to a card.
 
     Args:
         folder: The model: gets `README.md`, `figures/` and `.eval_results/`.
-        inputs: What the card is made from.
+        inputs: The inputs of the card.
         cards: Folder of all cards, if there is one: gets the same card as `NAME.md`, its facts as
             `NAME.json` and the figures.
 
@@ -43,15 +43,15 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
         The files written.
 
     Raises:
-        ValueError: Something the card is made from is missing or of another model, the card that
-            is there has no markers or is another model's, a result would overwrite a file that
-            came from elsewhere, or the new card would not be valid.
+        ValueError: An input is missing or of another model, the existing card has no markers or is
+            another model's, a result would overwrite a foreign file, or the new card would not be
+            valid.
     """
     plan = plan_card(folder, inputs, cards)
     results, left_behind = _results(folder, plan.inputs.results)
     opened = ModelFolder(folder)
     facts = gather(opened, plan)
-    with temporary_folder() as temporary:  # nothing is replaced before all is well
+    with temporary_folder() as temporary:  # nothing is replaced before the card is valid
         if facts.kind == "recipe":
             pair = examples_for(languages_of_record(facts.record)).heat_map
             facts = replace(facts, figures=draw_all(facts, explain(opened.model, *pair), temporary))
@@ -75,11 +75,7 @@ def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> l
 
 
 def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], set[Path]]:
-    """The files of `.eval_results/` with their texts, and those of the former card that go.
-
-    Raises:
-        ValueError: A file of the same name came from elsewhere.
-    """
+    """Make the texts of the files of `.eval_results/`, and list those of the old card to remove."""
     texts = {
         folder / RESULTS_FOLDER / file: text
         for home in results
@@ -96,18 +92,7 @@ def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], se
 
 
 def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Path]:
-    """Put a card's figures in place of the former card's, also of those under another name.
-
-    Other files, and those that a person's notes show, stay.
-
-    Args:
-        card: The card.
-        name: The model's name: figures go to `figures/NAME/` beside the card.
-        figures: The new figures.
-
-    Returns:
-        Where they are now.
-    """
+    """Replace the old card's figures by new ones in `figures/NAME/`; those in notes stay."""
     home = card.parent / FIGURES_FOLDER / name
     text = read_card(card) if card.is_file() else ""
     notes = notes_of(text) if text else ""

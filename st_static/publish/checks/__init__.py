@@ -1,4 +1,4 @@
-"""Checks of a folder before it is published.
+"""Check a folder before it is published.
 
-In comes a folder; out comes a list of all problems, each with what to do about it.
+In comes a folder; out comes a list of all problems, each with its remedy.
 """

@@ -1,4 +1,4 @@
-"""Checking a card: what the Hub would refuse or ignore in it, and whether it is of its model."""
+"""Check a card for what the Hub would refuse or ignore, and that it matches its model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _LICENSES = """
     llama3.3 llama4 grok2-community gemma unknown other
 """
 _DATASET = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as the Hub takes it
-# A link to a file of the repository, and what an example in the card loads.
+_LANGUAGE_CODE = re.compile("[a-z]{2,3}|code|multilingual")  # as on the Hub
+# A link to a file of the repository, and the model that an example in the card loads.
 _LINK = re.compile(r"(?![\w+.-]+:|[#/])[^\s#]+")
 _LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
 _DTYPE = re.compile(r"""dtype: ["'](\w+)["']""")
@@ -47,7 +47,7 @@ _DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written b
 _AGAIN = "Write it again: st-static card."
 
 
-# -- what the Hub takes ----------------------------------------------------------------
+# -- what the Hub accepts --------------------------------------------------------------
 
 
 class _Named(Struct):
@@ -90,13 +90,13 @@ class _Header(Struct, rename={"models": "model-index"}):
 
 
 def check_card(text: str) -> list[str]:
-    """Find what is wrong with the card of a sentence-transformers model.
+    """Find the problems of a sentence-transformers model's card.
 
     Args:
         text: The card: YAML between two lines of `---`, then Markdown.
 
     Returns:
-        The problems, each a sentence; none for a card that the Hub takes as it is meant.
+        The problems, each a sentence; none for a card that the Hub reads as intended.
     """
     try:
         data = header_of(text)
@@ -109,13 +109,13 @@ def check_card(text: str) -> list[str]:
         problems += _check_values(msgspec.convert(data, _Header))
     except msgspec.ValidationError as error:
         problems.append(f"The card's YAML is not as the Hub expects it: {misfit(error)}.")
-    # Split, for a regular expression would look for the end of each beginning in all that follows.
+    # By splitting: a regular expression would search all of the rest for each image's end.
     parts = [part.partition("\n")[0].partition("](") for part in text.split("![")[1:]]
     alts = [alt for alt, end, _ in parts if end]
     problems += [f"Image {i} has no alt text." for i, alt in enumerate(alts, 1) if not alt.strip()]
     if not problems:
         try:
-            # As ModelCard, whose own search for the YAML takes minutes in many empty lines.
+            # Not by ModelCard, whose search for the YAML takes minutes in many empty lines.
             ModelCardData(**data)
         except (ValueError, TypeError, KeyError) as error:
             problems.append(f"huggingface_hub cannot read the card: {error}.")
@@ -146,7 +146,7 @@ def _check_values(header: _Header) -> Iterator[str]:
         for dataset in datasets:
             if not _DATASET.fullmatch(dataset.type):
                 yield f"The model-index names a dataset that is no id of the Hub: {dataset.type!r}."
-        # Two results of the same would contradict each other.
+        # Two results of the same dataset would contradict each other.
         names = [(d.name, d.type, d.config, d.split, d.revision) for d in datasets]
         keys = Counter(" ".join(str(part) for part in name if part) for name in names)
         for key, count in keys.items():
@@ -158,7 +158,7 @@ def _check_values(header: _Header) -> Iterator[str]:
 
 
 def card_yaml(text: str) -> dict[str, Any]:
-    """Parse a card's YAML; empty if it has none that can be read."""
+    """Parse a card's YAML; empty if it has none or is broken."""
     try:
         return header_of(text) or {}
     except ValueError:
@@ -166,7 +166,7 @@ def card_yaml(text: str) -> dict[str, Any]:
 
 
 def dataset_names(text: str) -> set[str]:
-    """Find what the results of a card's model-index call their datasets."""
+    """Find the names of datasets in the results of a card's model-index."""
     try:
         models = msgspec.convert(card_yaml(text), _Header).models
     except msgspec.ValidationError:
@@ -175,7 +175,7 @@ def dataset_names(text: str) -> set[str]:
 
 
 def check_licence(data: dict[str, Any]) -> Iterator[str]:
-    """Say what is wrong with the licence in a card's YAML."""
+    """Find problems of the licence in a card's YAML."""
     licence = data.get("license")
     if licence not in _LICENSES.split():
         yield (
@@ -187,7 +187,7 @@ def check_licence(data: dict[str, Any]) -> Iterator[str]:
 
 
 def check_results_file(path: Path) -> list[str]:
-    """Say what is wrong with a file of `.eval_results/`.
+    """Find problems of a file of `.eval_results/`.
 
     Args:
         path: The YAML file, a list of entries.
@@ -214,7 +214,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Say what a card and a record leave open, forbid, or state that is not so of their model.
+    """Find what a card and a record leave open, forbid, or state wrongly about their model.
 
     Args:
         folder: The model.
@@ -223,19 +223,19 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
     try:
         card = folder.card
     except ValueError:
-        card = ""  # which is said elsewhere
+        card = ""  # reported elsewhere
     if card:
         yield from _check_references(card, {file.path for file in folder.files})
         yield from _check_model_of(card, folder, repo_id)
     try:
         record = folder.record
         if not ("recipe" in record or "conversion" in record):
-            return  # of an ensemble
-        problems, stated = _said_by(record)
+            return  # an ensemble
+        problems, stated = _statements_of(record)
     except ValueError as error:
         yield str(error)
         return
-    except (AttributeError, KeyError, TypeError):  # of somebody's own
+    except (AttributeError, KeyError, TypeError):  # not a record of ours
         return
     yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
     source, again = ("the recipe", "build") if "recipe" in record else (RECORD_FILE, "convert")
@@ -250,7 +250,7 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
 
 
 def _check_references(card: str, names: set[str]) -> Iterator[str]:
-    """Say what the card names that is not there, and which figures it does not name."""
+    """Find files that the card names but are missing, and figures that it does not name."""
     links = map(_LINK.match, _calls(card, "]("))
     linked = {unquote(link[0]) for link in links if link}
     for link in sorted(linked - names):
@@ -265,13 +265,13 @@ def _check_references(card: str, names: set[str]) -> Iterator[str]:
 
 
 def _calls(card: str, beginning: str) -> list[str]:
-    """Find the text from each beginning to the bracket that closes it, in one pass."""
+    """Find the text from each beginning to its closing bracket, in one pass."""
     parts = [part.partition(")") for part in card.split(beginning)[1:]]
     return [inside for inside, closing, _ in parts if closing]
 
 
 def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Say what a card states that is not so: name, build, dimension, speeds; and missing terms."""
+    """Find wrong statements of a card on name, build, dimension and speeds; and missing terms."""
     data = card_yaml(card)
     if repo_id is not None:
         change = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
@@ -286,7 +286,7 @@ def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iter
                 f"{change}"
             )
     written_for, dimension = marked(card), folder.dimension
-    # Without a table, which is said elsewhere, to hash what is there may take long.
+    # Not without a table, which is reported elsewhere: hashing other files may take long.
     if dimension is not None and written_for and written_for != folder.fingerprint:
         yield (
             f"{CARD_FILE} was written for another build: weights, tokenizer or {RECORD_FILE} have "
@@ -314,8 +314,8 @@ def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iter
 # -- the record ------------------------------------------------------------------------
 
 
-def _said_by(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
-    """Find what a record leaves open, and the language, license and base_model that it states."""
+def _statements_of(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
+    """Find a record's problems, and the language, license and base_model that it states."""
     if "conversion" in record:
         facts = record["conversion"]
         problems, license_id = [], facts["license"]
@@ -334,7 +334,7 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     """Find what a recipe leaves open, or forbids, about the text and the teacher of its model.
 
     Args:
-        recipe: As the model's record has it.
+        recipe: The recipe in the model's record.
 
     Returns:
         All problems, each a sentence or two that name the options to build again with.

@@ -1,4 +1,4 @@
-"""Checking a model's folder before others get it."""
+"""Check a model's folder before it is published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from st_static.publish.checks.card import check_card, check_card_of_model, check
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 
-# The paths of what export and the card write.
+# The paths that export and the card write.
 _EXPECTED = re.compile(
     "|".join(
         [
@@ -44,17 +44,17 @@ _EXPECTED = re.compile(
     )
 )
 _EXPECTED_OF_ENSEMBLES = re.compile("|".join(map(re.escape, CODE_FILES)))
-# Beside them, where a repository may bring modules and code of its own.
+# Further paths, if a repository may have its own modules and code.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _BINARY = (".safetensors", ".onnx", ".png")
-# Larger files cannot be downloaded over HTTP; and the Hub asks for fewer entries in a folder.
+# The Hub's limit for downloads over HTTP, and its recommended limit of entries in a folder.
 _MAX_BYTES = 50_000_000_000
-# The tokenizers of the largest vocabularies have a tenth of it.
+# Ten times the tokenizers of the largest vocabularies.
 _MAX_TEXT_BYTES = 1_000_000_000
 _MAX_ENTRIES = 10_000
 _BUILT_IN = "sentence_transformers."
 _BEHIND_A_TABLE = {"Normalize", "SegmentNormalize", "Dense"}
-# Patterns of secrets, as their providers describe them.
+# Patterns of secrets, from their providers' documentation.
 _SECRETS = {
     kind: re.compile(pattern)
     for kind, pattern in {
@@ -67,7 +67,7 @@ _SECRETS = {
         "a private key": rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
     }.items()
 }
-# Texts as they come, and worse.
+# Texts as users have them, and worse.
 _ODD_TEXTS = [
     *("", " ", "\n", "\t \r\n", "\x00", "\x07", "\x85", "\xa0", "\u200b", "\u2028", "\ufeff"),
     *(
@@ -99,35 +99,34 @@ _ODD_TEXTS = [
 
 
 class UnfitFolderError(ValueError):
-    """A folder that is not fit to be published; says all that is wrong with it, one line each."""
+    """The folder is not fit to be published; the message lists all problems, one line each."""
 
 
 def check_folder(
     folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
 ) -> list[ModelFile]:
-    """Check that a model's folder is whole and fit for others.
+    """Check that a model's folder is complete and fit for others.
 
-    Looked at are: which files there are and how large; whether tables are finite and have a row
-    for each token; whether ONNX files are of this model; whether the model consists of
-    sentence-transformers' own modules; the card and its results; and whether a text holds what
-    looks like a secret.
+    It checks the names and sizes of files; that tables are finite and have a row for each token;
+    that ONNX files match the model; that the model consists of sentence-transformers' own modules;
+    the card and its results; and that texts hold nothing that looks like a secret.
 
     Args:
         folder: The model.
-        allow_remote_code: Whether the model may bring modules of its own, which run only for
-            users who trust them.
-        repo_id: Where it will be: what the card must say to load.
+        allow_remote_code: Whether the model may have its own modules, which run only for users who
+            trust them.
+        repo_id: Where it will be published; the card must load it from there.
 
     Returns:
         The files, sorted by path.
 
     Raises:
         ValueError: Something in the folder is neither a file nor a folder.
-        UnfitFolderError: Something is wrong with it.
+        UnfitFolderError: It has problems.
     """
     too_large = list(_check_sizes(folder))
     problems = [*_check_names(folder, allow_remote_code), *too_large]
-    if not too_large:  # else reading them would take long
+    if not too_large:  # otherwise reading them would take long
         problems += [
             *_check_modules(folder, allow_remote_code),
             *_check_weights(folder),
@@ -149,7 +148,7 @@ def is_written_here(path: str) -> bool:
 
 
 def _static_files(folder: ModelFolder) -> set[str]:
-    """The files without which there is no static model."""
+    """List the files that a static model needs."""
     home = folder.home.relative_to(folder.path)
     return {CONFIG_FILE, *((home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE))}
 
@@ -190,7 +189,7 @@ def _check_sizes(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
-    """Say what is wrong with the list of modules, and which of them bring code of their own."""
+    """Find problems of the list of modules, and modules with their own code."""
     if not (folder.path / MODULES_FILE).is_file():
         return
     try:
@@ -210,7 +209,7 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
 
 
 def _check_weights(folder: ModelFolder) -> Iterator[str]:
-    """Say what is wrong with tables, and with what must fit the model's own."""
+    """Find problems of tables, and of files that must fit the model's own."""
     names = [file.path for file in folder.files]
     is_whole = set(names).issuperset(_static_files(folder))
     for name in names:
@@ -227,7 +226,7 @@ def _check_weights(folder: ModelFolder) -> Iterator[str]:
             yield str(error)
     try:
         kinds = [module.kind for module in read_module_list(folder.path)]
-    except (OSError, ValueError):  # which is said elsewhere
+    except (OSError, ValueError):  # reported elsewhere
         return
     is_static = kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:])
     if not (is_whole and is_static):
@@ -251,7 +250,7 @@ def _check_weights(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
-    """Say on which text the tokenizer breaks down, or has other tokens in FastEncoder."""
+    """Find a text on which the tokenizer fails, or has other tokens in FastEncoder."""
     tokenizer = folder.model.tokenizer
     encode = FastTokenizer(tokenizer)
     for text in _ODD_TEXTS:
@@ -260,7 +259,7 @@ def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
             with TellingPanics(tokenizer):
                 expected = tokenizer.encode(text, add_special_tokens=False).ids
             found = encode([text]).values.tolist()
-        except Exception as error:  # what tokenizers raises
+        except Exception as error:  # tokenizers raises no subclass
             yield f"tokenizer.json: on the text {shown}: {error}"
             return
         if found != expected:
@@ -269,7 +268,7 @@ def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_client_config(folder: ModelFolder) -> Iterator[str]:
-    """Say where config.json, which clients go by, is not of the table and the modules."""
+    """Find where config.json, which clients read, does not match the table and the modules."""
     is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
     if not config.is_file():
         if is_plain:
@@ -296,7 +295,7 @@ def _check_client_config(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_onnx_files(folder: ModelFolder) -> Iterator[str]:
-    """Compare ONNX files with what would be written now."""
+    """Compare ONNX files with those that would be written now."""
     names = {file.path for file in folder.files}
     if names.isdisjoint(ONNX_FILES):
         return
@@ -308,12 +307,12 @@ def _check_onnx_files(folder: ModelFolder) -> Iterator[str]:
             yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
     except DependencyError as error:
         yield str(error)
-    except ValueError:  # no static model: what is wrong with it is said elsewhere
+    except ValueError:  # not a static model, which is reported elsewhere
         return
 
 
 def _check_texts(folder: ModelFolder) -> Iterator[str]:
-    """Say what is wrong with card and results, and which texts hold secrets, which are not told."""
+    """Find problems of card and results, and lines with secrets, without repeating them."""
     for name in (file.path for file in folder.files):
         path = folder.path / name
         if name == CARD_FILE:

@@ -1,1 +1,1 @@
-"""From a folder to the Hub: one commit, which is then loaded as every user would load it."""
+"""Upload a folder to the Hub in one commit, and load it as every user would."""

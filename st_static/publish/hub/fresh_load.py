@@ -1,4 +1,4 @@
-"""Vectors as a user gets them: a new process, sentence-transformers alone, nothing downloaded."""
+"""Encode as a new user would: in a new process, with sentence-transformers alone."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _N_TOKENS = 256
 
 
 def sample_texts(folder: ModelFolder) -> list[str]:
-    """Texts to compare vectors with: a few sentences, and tokens from all over the vocabulary.
+    """Choose texts to compare vectors of: a few sentences, and tokens from all the vocabulary.
 
     Args:
-        folder: The model; its tokens are taken from tokenizer.json, where there is one.
+        folder: The model; its tokens are taken from tokenizer.json, if there is one.
     """
     from tokenizers import Tokenizer
 
@@ -54,11 +54,11 @@ def load_fresh(
 
     Args:
         model: A folder, or an id on the Hub.
-        texts: What to encode, [B].
+        texts: The texts, [B].
         revision: Commit on the Hub.
         token: The Hub's token.
         trust_remote_code: Whether the model's own code may run.
-        cache_folder: Where the model is looked for and downloaded to; by default an empty cache.
+        cache_folder: The cache of downloads; by default an empty one.
 
     Returns:
         Vectors [B, D].
@@ -78,9 +78,9 @@ def load_fresh(
         environment = {**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         environment |= {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
         if Path(model).is_dir() and not trust_remote_code:
-            environment["HF_HUB_OFFLINE"] = "1"  # only code of its own asks the Hub for a folder
-        # -P, since the program's folder holds modules that are none for everybody. The token
-        # goes through stdin: arguments can be read by all.
+            environment["HF_HUB_OFFLINE"] = "1"  # a folder needs the Hub only for its own code
+        # -P, to keep the program's folder off the path. The token goes through stdin, since other
+        # users can read arguments.
         process = subprocess.run(
             [sys.executable, "-P", load_alone.__file__],
             input=json.dumps(request),

@@ -1,6 +1,6 @@
-"""A program that loads a model with sentence-transformers alone, and writes its vectors.
+"""Load a model with sentence-transformers alone, and write its vectors.
 
-It is run as a file, in a process of its own in which `st_static` cannot be imported: what loads
+This program is run as a file, in its own process that cannot import `st_static`: a model that loads
 here loads for everybody who has sentence-transformers. The request comes as JSON on stdin.
 """
 
@@ -15,7 +15,7 @@ class _WithoutOurs:
     """Hides st_static from `import`."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Refuse st_static, and leave everything else to the others."""
+        """Refuse st_static, and leave other modules to other finders."""
         if name.partition(".")[0] == "st_static":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

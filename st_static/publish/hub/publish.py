@@ -1,4 +1,4 @@
-"""Publishing a model's folder on the Hugging Face Hub, and with it a page on which it runs."""
+"""Publish a model's folder on the Hugging Face Hub, and with it a demo page."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from st_static.publish.hub.repository import LOGIN, MAIN, Repository
 logger = logging.getLogger(__name__)
 
 _FOLDERS_OF_DEMOS = ("js/", "model/", "vendor/")
-"""Folders of a Space in which all files are the demo's; another version may have others."""
+"""Folders of a Space that hold only files of the demo, of any version."""
 _NEW_SPACE = {".gitattributes", "README.md", "index.html", "style.css"}
-"""What the Hub may put into a new Space."""
+"""Files that the Hub may put into a new Space."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What was published, or would have been.
+    """A published model or demo, or a dry run.
 
     Attributes:
         repo_id: ORG/NAME.
         files: The model's files.
         url: Address of the repository, or of the pull request; None after a dry run.
         commit: The commit that holds the files; None after a dry run.
-        is_new: Whether that commit was made now; it is not if the repository held the same files.
-        tag: The tag that holds them, too, if one was asked for.
+        is_new: Whether that commit was made now; otherwise the repository held the same files.
+        tag: The tag of the commit, if one was requested.
     """
 
     repo_id: str
@@ -64,25 +64,25 @@ def publish(
 ) -> Published:
     """Upload a model in one commit, and check that others can load it.
 
-    The folder is checked first. Afterwards exactly the new commit is downloaded, and its files are
-    compared with the folder's; a new process loads them with sentence-transformers alone, and its
-    vectors are compared with the folder's, too.
+    The folder is checked first. Afterwards the new commit is downloaded, and its files are compared
+    with the folder's; a new process loads them with sentence-transformers alone, and its vectors
+    are compared with the folder's, too.
 
     Args:
         folder: The model, with its card.
-        repo_id: ORG/NAME; created if it is not there.
-        private: Whether a repository that is created is private.
-        revision: Branch to upload to; created if it is not there. By default main.
+        repo_id: ORG/NAME; created if it does not exist.
+        private: Whether a created repository is private.
+        revision: Branch to upload to; created if it does not exist. By default main.
         create_pr: Whether to open a pull request instead.
         tag: Tag for the commit, set when everything else has succeeded.
         dry_run: Whether to stop before the first request to the Hub.
-        allow_remote_code: Whether the model may bring modules of its own. They are run here.
+        allow_remote_code: Whether the model may have its own modules, which are then run here.
         token: The Hub's token; by default HF_TOKEN, or the one that was logged in with.
 
     Raises:
-        ValueError: The folder is not fit, the request cannot be, or the published model has other
+        ValueError: The folder is not fit, the request is invalid, or the published model has other
             content, does not load or gives other vectors.
-        OSError: The Hub cannot be reached, or does not take the model.
+        OSError: The Hub cannot be reached, or refuses the model.
         TypeError: An argument is of the wrong kind.
     """
     model = ModelFolder.local(folder)
@@ -101,9 +101,10 @@ def publish(
     logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
     try:
         with temporary_folder() as cache:
-            repository.check_served(model.path, [file.path for file in files], done.commit, cache)
-            served = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
-        check_equal(vectors, served, repo_id)
+            paths = [file.path for file in files]
+            repository.check_published(model.path, paths, done.commit, cache)
+            published = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
+        check_equal(vectors, published, repo_id)
     except ValueError as error:
         raise ValueError(
             f"{error} The files were uploaded, but do not rely on them. Publish again to check "
@@ -123,13 +124,13 @@ def publish_with_demo(
     allow_remote_code: bool = False,
     token: str | None = None,
 ) -> tuple[Published, Published]:
-    """Publish a model, and then, as the Space ORG/NAME-demo, a page on which it runs.
+    """Publish a model, and then its demo page as the Space ORG/NAME-demo.
 
-    The model's card gets a line that links to the page, in the folder, too, unless it has it.
+    A link to the page is added to the model's card, also in the folder, unless it is there.
     For the arguments and errors see `publish`.
 
     Returns:
-        What was published of the model, and of its demo.
+        The published model and the published demo.
 
     Raises:
         ValueError: The model cannot run in a browser, or the Space holds something else; nothing
@@ -158,7 +159,7 @@ def publish_with_demo(
                     f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without "
                     "--demo. Nothing was uploaded."
                 )
-            # Behind the user's notes, or at the card's end.
+            # Add the link behind the user's notes, or at the card's end.
             card = read_bounded(folder / CARD_FILE).decode()
             if f"({space.url})" not in card:
                 line = (
@@ -207,17 +208,17 @@ def check_request(
 
 
 def find_token(token: str | None = None) -> str:
-    """The token, which must be one that can be sent.
+    """Find the token, and check that it can be sent.
 
     Raises:
-        ValueError: There is none, or it cannot be one; does not repeat it.
+        ValueError: There is none, or it is invalid; the message does not repeat it.
     """
-    if token is not None and not isinstance(token, str):  # whose value is not for messages
+    if token is not None and not isinstance(token, str):  # without its value in the message
         raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
     token = token or get_token()
     if not token:
         raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {LOGIN}")
-    # Libraries below repeat a header that cannot be sent in their messages.
+    # Libraries would repeat a header that cannot be sent in their messages.
     if set(token) - set(string.ascii_letters + string.digits + string.punctuation):
         raise ValueError(
             f"The token holds characters that no token has: white space, or letters beyond a-z. "

@@ -1,11 +1,11 @@
-"""A repository on the Hub, of a model or its demo: changed in one commit, whatever goes wrong.
+"""Change a repository on the Hub, of a model or its demo, in one commit, whatever goes wrong.
 
 huggingface_hub compares files by their hashes, sends large ones once, and refuses a commit whose
-parent is no longer the end of its branch. What it does not do is done here. It does not ask again
-where the Hub is out of order or the answer to a commit was lost; then all is looked at anew, since
-the commit may be there. It opens a second pull request where the answer to the first was lost. It
-does not remove what an earlier version of the model had. And it downloads files without comparing
-their content with what was sent.
+parent is no longer the end of its branch. This module does what it does not do. It does not retry
+if the Hub fails or the answer to a commit was lost; here, everything is then looked at anew, since
+the commit may exist. It opens a second pull request if the answer to the first was lost. It does
+not remove files of an earlier version of the model. And it downloads files without comparing their
+content with the uploaded one.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LOGIN = (
     "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write "
     "(https://huggingface.co/settings/tokens)."
 )
-# As huggingface_hub does where it retries by itself.
+# Seconds between retries, as in huggingface_hub.
 _WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
-# Somebody else's commit (409, 412) is built on.
+# After another user's commit (409, 412), a retry builds on it.
 _PASSING = {408, 409, 412, 429, 500, 502, 503, 504}
 
 
@@ -52,7 +52,7 @@ class Upload(NamedTuple):
     Attributes:
         commit: Its id.
         url: Address of the repository, or of the pull request.
-        is_new: Whether it was made now; it is not if the files were there already.
+        is_new: Whether it was made now; otherwise the files were there already.
     """
 
     commit: str
@@ -66,8 +66,8 @@ class Repository:
     Args:
         repo_id: ORG/NAME.
         token: The Hub's token.
-        kind: What it is a repository of.
-        is_own: Whether a path in it is one that st_static writes, which it may delete.
+        kind: The kind of repository.
+        is_own: Tells whether st_static writes a path in it, and so may delete it.
     """
 
     def __init__(
@@ -96,29 +96,29 @@ class Repository:
         create_pr: bool = False,
         tag: str | None = None,
     ) -> Upload:
-        """Make a branch hold a folder's files, in one commit; none if it holds them already.
+        """Upload a folder's files to a branch in one commit, unless it holds them already.
 
-        Files that st_static does not write stay as they are, `.gitattributes` for one.
+        Files that st_static does not write, such as `.gitattributes`, stay unchanged.
 
         Args:
             folder: The model, or the page.
             message: The title of the commit or pull request.
-            private: Whether a repository that is created is private.
-            branch: The branch; created at the end of main where there is none.
-            create_pr: Whether to open a pull request that makes the branch hold them instead.
+            private: Whether a created repository is private.
+            branch: The branch; created at the end of main if it does not exist.
+            create_pr: Whether to open a pull request to the branch instead.
             tag: A tag that must be free, or at the same files.
 
         Raises:
-            ValueError: The token may not write, the repository is public and was to be private, or
-                the tag is at other files.
-            OSError: The Hub does not take the files.
+            ValueError: The token may not write, an existing repository is public instead of
+                private, or the tag is at other files.
+            OSError: The Hub refuses the files.
         """
-        known: set[str] = set()  # the commits that were there before
+        known: set[str] = set()  # the commits before this upload
 
         def attempt() -> Upload:
-            """Look at all of it, and do what is left to do."""
+            """Inspect the repository, and do what is left to do."""
             repo_id, kind, api = self.repo_id, self._kind, self._api
-            # None is the visibility that the organisation has chosen.
+            # None is the organisation's default visibility.
             sdk, visibility = ("static" if kind == "space" else None), (private or None)
             api.create_repo(
                 repo_id, private=visibility, repo_type=kind, exist_ok=True, space_sdk=sdk
@@ -165,12 +165,12 @@ class Repository:
             )
             return Upload(done.oid, done.pr_url or self.url, True)
 
-        return self._asked(attempt)
+        return self._with_retries(attempt)
 
     def _changes(
         self, folder: Path, commit: str
     ) -> list[CommitOperationAdd | CommitOperationDelete]:
-        """What makes a commit's files those of the folder."""
+        """Find the operations that turn a commit's files into the folder's."""
         found = self._api.verify_repo_checksums(
             self.repo_id, repo_type=self._kind, revision=commit, local_dir=folder
         )
@@ -181,20 +181,20 @@ class Repository:
             *(CommitOperationDelete(path, is_folder=False) for path in stale),
         ]
 
-    def check_served(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:
-        """Download a commit's files, and check that their content is what was sent.
+    def check_published(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:
+        """Download a commit's files, and check that their content is that of the folder.
 
         Args:
             folder: The model, or the page.
             files: Paths of its files.
             commit: The commit that holds them.
-            cache: Where they are downloaded to, as the Hub's cache; none of them may be there.
+            cache: An empty cache for the download.
 
         Raises:
             ValueError: A file has other content than in the folder.
-            OSError: The Hub does not give one.
+            OSError: A file cannot be downloaded.
         """
-        snapshot = self._asked(
+        snapshot = self._with_retries(
             lambda: self._api.snapshot_download(
                 self.repo_id,
                 repo_type=self._kind,
@@ -212,19 +212,19 @@ class Repository:
 
     def tag(self, name: str, commit: str) -> None:
         """Tag a commit."""
-        self._asked(
+        self._with_retries(
             lambda: self._api.create_tag(
                 self.repo_id, tag=name, revision=commit, repo_type=self._kind, exist_ok=True
             )
         )
 
     def is_private(self) -> bool:
-        """Whether only its members see it."""
-        info = self._asked(lambda: self._api.repo_info(self.repo_id, repo_type=self._kind))
+        """Tell whether only its members can see it."""
+        info = self._with_retries(lambda: self._api.repo_info(self.repo_id, repo_type=self._kind))
         return bool(info.private)
 
     def files(self) -> set[str]:
-        """The paths of the files on main; none where there is no repository."""
+        """List the paths of the files on main; none if there is no repository."""
 
         def listed() -> set[str]:
             try:
@@ -232,39 +232,31 @@ class Repository:
             except RepositoryNotFoundError:
                 return set()
 
-        return self._asked(listed)
+        return self._with_retries(listed)
 
     def download(self, path: str, cache: Path) -> Path:
-        """Download a file of main into a folder, as the Hub's cache."""
-        file: str = self._asked(
+        """Download a file of main into a cache folder."""
+        file: str = self._with_retries(
             lambda: self._api.hf_hub_download(
                 self.repo_id, path, repo_type=self._kind, cache_dir=cache
             )
         )
         return Path(file)
 
-    def _asked(self, call: Callable[[], Result]) -> Result:
-        """Call, and call again after an error that may pass.
-
-        Args:
-            call: Asks the Hub; harmless where it was done before and only the answer got lost.
-
-        Raises:
-            ValueError: The token may not do what is asked, or HF_HUB_OFFLINE is set.
-            OSError: The error does not pass, or comes a sixth time.
-        """
+    def _with_retries(self, call: Callable[[], Result]) -> Result:
+        """Call an idempotent function that asks the Hub, and again after a passing error."""
         for wait in (*_WAITS, None):
             try:
                 return call()
             except OfflineModeIsEnabled as error:
                 raise ValueError("HF_HUB_OFFLINE is set. Unset it to publish.") from error
-            except RuntimeError as error:  # about a large file, after several tries
+            except RuntimeError as error:  # for a large file, after several tries
                 cause = client_error(error.__cause__) if error.__cause__ else None
                 said = symptom(cause) if cause else f"did not get a file ({error})"
                 raise self._failed(said) from error
             except Exception as error:
-                # Some answers are read before their status is looked at, and a server before the
-                # Hub that is out of order answers with HTML.
+                # Some answers are parsed before their status is checked, and a broken proxy of the
+                # Hub answers with HTML.
                 is_page = isinstance(error, json.JSONDecodeError)
                 cause = error if is_page else client_error(error)
                 if cause is None:
@@ -296,7 +288,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _seconds_asked_for(error: Exception, otherwise: float) -> float:
-    """The seconds that the Hub asks to wait, if it does."""
+    """Return the seconds that the Hub asks to wait, if it does."""
     if not isinstance(error, HfHubHTTPError):
         return otherwise
     limit = parse_ratelimit_headers(error.response.headers)
