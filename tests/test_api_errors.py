@@ -36,7 +36,6 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.checks.folder import check_folder
 from st_static.publish.hub.publish import check_request, find_token, publish
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
@@ -377,7 +376,6 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (lambda x: publish(x.folder, "org/name", tag=3), TypeError, "Expected a tag as a str, but got"),
     (lambda x: check_request("org/name", revision=3), TypeError, "Expected a branch as a str, but"),
     (lambda x: find_token(3), TypeError, "Expected the token as a str, but its type is int."),
-    (lambda x: check_folder(None), TypeError, "Expected the model's folder, as a str or Path, but"),
 ]
 
 

@@ -385,7 +385,7 @@ def test_a_dataset_is_streamed(hub) -> None:
     assert list(Corpus(config)) == DOCUMENTS[:2]
     [(args, kwargs)] = hub[1]
     assert args == ("org/web", "sample")
-    assert kwargs == {"split": "train", "streaming": True}
+    assert kwargs == {"split": "train", "revision": None, "streaming": True}
 
 
 def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,4 +433,4 @@ def test_files_take_the_place_of_a_dataset(tmp_path: Path, hub) -> None:
 def test_identity_of_a_dataset_holds_its_revision() -> None:
     pinned = identity(dataset="org/web", revision="abc")
     assert pinned != identity(dataset="org/web")
-    assert pinned["dataset"] == ["org/web", None, "train", "abc"]
+    assert pinned["dataset"] == ["org/web", None, "abc"]
