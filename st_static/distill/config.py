@@ -97,6 +97,13 @@ class TeacherConfig:
             "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
             f"commit hash of 40 digits, but it is {self.revision!r}.",
         )
+        for text, values in (self.expect or {}).items():
+            rows: list[Any] = [v for v in values if isinstance(v, list)] or [values]
+            require(
+                all(any(number is not None for number in row) for row in rows),
+                "teacher.expect maps a text to numbers, or to a list of numbers for each of its "
+                f"tokens, but for {text!r} it has {values!r}.",
+            )
         return self
 
 

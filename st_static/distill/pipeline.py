@@ -50,6 +50,7 @@ from st_static.distill.stages import (
     read_sentence_vectors,
     require_disk,
     run_stage,
+    stage_folder,
     stage_record,
     write_student,
 )
@@ -154,6 +155,9 @@ class _Build:
         self.engine = engine.engine
         self.stages: list[BuiltStage] = []
         self.corpus = Corpus(config.corpus)
+        # Texts that no stage will read again need not be available.
+        if self.corpus.is_dataset and not self._has_sentences():
+            self.corpus.require_dataset()
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
         n_components, n_remove = config.pca.n_components, config.pca.n_remove
@@ -168,11 +172,7 @@ class _Build:
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
         config, teacher = self.config, self.teacher
-        key = asdict(config.sentences) | {
-            "corpus": self.corpus.identity(self.engine),
-            "languages": None if is_english(self.languages) else self.languages,
-        }
-        self._stage("sentences", key, self._sentences)
+        self._stage("sentences", self._sentences_key(), self._sentences)
         self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
         key = asdict(config.selection)
         if config.selection.passages:  # which are as long as the teacher reads behind its prompt
@@ -207,12 +207,28 @@ class _Build:
 
     def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
         """Run a stage unless it is complete; its key is what determines it beside earlier ones."""
-        previous = next(reversed(self.work.hashes.values()), None)
-        key = {**key, "format": _FORMAT, "previous": previous}
+        key = self._whole_key(key)
         folder = run_stage(self.work.path, name, key, compute)
         self.work.hashes[name] = digest(key)
         record = stage_record(folder)
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
+
+    def _whole_key(self, key: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **key,
+            "format": _FORMAT,
+            "previous": next(reversed(self.work.hashes.values()), None),
+        }
+
+    def _has_sentences(self) -> bool:
+        key = self._whole_key(self._sentences_key())
+        return stage_folder(self.work.path, "sentences", key).is_dir()
+
+    def _sentences_key(self) -> dict[str, Any]:
+        return asdict(self.config.sentences) | {
+            "corpus": self.corpus.identity(self.engine),
+            "languages": None if is_english(self.languages) else self.languages,
+        }
 
     def _sentences(self, folder: Path) -> Figures:
         config, languages = self.config, self.languages

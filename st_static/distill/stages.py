@@ -68,6 +68,11 @@ def digest(key: Any) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
+    """Name the folder of a complete stage; see `run_stage` for the arguments."""
+    return work_dir / f"{name}-{digest(key)}"
+
+
 def run_stage(
     work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
 ) -> Path:
@@ -83,7 +88,7 @@ def run_stage(
     Returns:
         The stage's folder.
     """
-    folder = work_dir / f"{name}-{digest(key)}"
+    folder = stage_folder(work_dir, name, key)
     if folder.is_dir():
         logger.info("%s: complete in %s", name, folder)
         return folder

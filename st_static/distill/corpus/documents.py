@@ -90,6 +90,19 @@ class Corpus:
             some = ", ".join(self.config.patterns)
             raise ValueError(f"corpus.files: there is no text in {some}. Check the path.")
 
+    @property
+    def is_dataset(self) -> bool:
+        """Whether the text is a dataset."""
+        return not self.files and not self.config.docstrings
+
+    def require_dataset(self) -> None:
+        """Make sure that the Hub or the cache has the dataset.
+
+        Raises:
+            ValueError: Neither has it.
+        """
+        _ = self._dataset_copy
+
     @functools.cached_property
     def _dataset_copy(self) -> Path | None:
         """The dataset's copy in the cache, if the Hub is not to be asked."""
