@@ -114,8 +114,8 @@ def test_accents_go_in_english_only_and_what_a_recipe_says_holds() -> None:
     assert english == Normalization(nfkc=False, lowercase=True, strip_accents=True)
     german = VocabularyConfig().with_defaults_of(["de"]).normalization
     assert german == Normalization(nfkc=True, lowercase=True, strip_accents=False)
-    stated = VocabularyConfig(nfkc=False, lowercase=False, strip_accents=True)
-    assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, False, True)
+    stated = VocabularyConfig(nfkc=False, strip_accents=True)
+    assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, True, True)
     assert BuildConfig(language="ja").vocabulary.nfkc is None  # as the recipe has it
 
 
