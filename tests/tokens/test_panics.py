@@ -19,6 +19,7 @@ from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
+from st_static.model.model_folder import ModelFolder
 from st_static.publish.checks.folder import UnfitFolderError, check_folder
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
@@ -131,20 +132,20 @@ def test_a_truncation_that_panics_is_refused_as_it_is_read(tmp_path: Path) -> No
     with pytest.raises(ValueError, match=says):
         FastEncoder.from_pretrained(folder)
     with pytest.raises(UnfitFolderError, match=says):
-        check_folder(folder)
+        check_folder(ModelFolder(folder))
 
 
 def test_what_panics_is_not_published(broken: Path) -> None:
     with pytest.raises(UnfitFolderError, match=r"\n- tokenizer\.json: on the text .* broke down"):
-        check_folder(broken)
+        check_folder(ModelFolder(broken))
 
 
 def test_other_tokens_than_the_tokenizers_are_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_model(tmp_path / "model")
-    check_folder(folder)
+    check_folder(ModelFolder(folder))
     own = FastTokenizer.__call__
     monkeypatch.setattr(FastTokenizer, "__call__", lambda self, texts: own(self, [*texts, "rows"]))
     with pytest.raises(UnfitFolderError, match=r"has other tokens in FastEncoder"):
-        check_folder(folder)
+        check_folder(ModelFolder(folder))
