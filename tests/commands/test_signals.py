@@ -66,6 +66,11 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
+def hear_hang_ups() -> None:
+    """Undo what a test run under nohup would hand down."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def start(
     home: Path, command: str, before: Callable[[], object] | None = None
 ) -> subprocess.Popen[str]:
@@ -74,7 +79,7 @@ def start(
         [sys.executable, "-c", PROGRAM, *command.split()],
         cwd=home,
         env={**os.environ, "TMPDIR": str(home.parent / "temporary")},
-        preexec_fn=before,
+        preexec_fn=before or hear_hang_ups,
         stderr=subprocess.PIPE,
         text=True,
     )
