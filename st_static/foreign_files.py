@@ -34,15 +34,13 @@ Shape = TypeVar("Shape")
 
 
 def check_regular(file: Path) -> int:
-    """Check, before opening it, that a file is a regular one: a pipe would wait for its writer.
+    """Check, before opening it, that a file is a regular one, and return its size in bytes.
 
-    A sparse file takes hardly any disk space, but would fill the memory with zeros.
-
-    Returns:
-        Its size in bytes.
+    A pipe would wait for its writer. A sparse file takes hardly any disk space, but would fill the
+    memory with zeros: it must not have more than a gigabyte that was never written.
 
     Raises:
-        ValueError: It is not, or more than a gigabyte of it was never written.
+        ValueError: It is another file.
         FileNotFoundError: It is not there.
     """
     about = file.stat()
@@ -76,12 +74,7 @@ def _bytes_in_holes(file: Path, size: int) -> int:
 
 
 def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file.
-
-    Raises:
-        ValueError: It is no regular file, or has more than `most` bytes.
-        FileNotFoundError: It is not there.
-    """
+    """Read a regular file of at most `most` bytes; errors as of `check_regular`."""
     size = check_regular(file)
     if size > most:
         raise ValueError(
@@ -92,12 +85,7 @@ def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
-    """Read a JSON file of a declared shape.
-
-    Args:
-        file: The file.
-        shape: Its msgspec type.
-        most: The most bytes that it may have.
+    """Read a JSON file of a declared msgspec type.
 
     Raises:
         ValueError: It has another shape (the message names the key), or is no JSON; or as

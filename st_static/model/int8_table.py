@@ -116,10 +116,7 @@ class Int8Table:
 
     @classmethod
     def of(
-        cls,
-        rows: Callable[[slice], NDArray[Any]],
-        shape: Sequence[int],
-        widths: Sequence[int] = (),
+        cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
     ) -> Int8Table:
         """Round a table, some of its rows at a time.
 

@@ -59,12 +59,8 @@ _KINDS: dict[str, dict[str, Any]] = {
             "form": Literal["exact", "calibrated", "distilled"],
             "members": [_MEMBER],
             "head_units?": int,
-            "agreement?": {
-                "random_pairs": int,
-                "fused_agreement": float,
-                "model_agreement": float,
-            },
-        },
+            "agreement?": {"random_pairs": int, "fused_agreement": float, "model_agreement": float},
+        }
     },
     "conversion": {
         "conversion": {
@@ -81,7 +77,7 @@ _KINDS: dict[str, dict[str, Any]] = {
             "teacher": _TEXT,
             "license": _TEXT,
             "languages": list[str],
-        },
+        }
     },
 }
 

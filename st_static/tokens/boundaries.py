@@ -45,15 +45,10 @@ AFTER_PUNCTUATION = re.compile(rb" |(?<=\xe3\x80[\x81\x82])(?:[\xe4-\xe9]|\xe3\x
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The places at which a tokenizer's texts can be cut.
+    """The places at which a tokenizer's texts can be cut."""
 
-    Attributes:
-        border: Finds the places, each before the bytes that it matches; None if there are none.
-        kept_whole: A text that contains one of these strings must stay whole.
-    """
-
-    border: re.Pattern[bytes] | None
-    kept_whole: tuple[str, ...] = ()
+    border: re.Pattern[bytes] | None  # its matches begin at the places
+    kept_whole: tuple[str, ...] = ()  # a text that contains one of these must stay whole
 
 
 def boundaries_of(description: Part) -> Boundaries:
@@ -70,7 +65,9 @@ def boundaries_of(description: Part) -> Boundaries:
     for token in description["added_tokens"]:
         content = token["content"]
         spacious = " " in content or token["lstrip"] or token["rstrip"]
-        if token["normalized"] and (spacious or not _stays_visible(content, kinds)):
+        stays_visible = all("!" <= character <= "~" for character in content)
+        stays_visible &= kinds.isdisjoint(["Precompiled", "Replace"])
+        if token["normalized"] and (spacious or not stays_visible):
             return nowhere
         if spacious:
             kept_whole.append(content)
@@ -86,12 +83,6 @@ def _keeps_places(normalizer: Part) -> bool:
     return all(len(s) == 1 and unicodedata.category(s)[0] in "LNPS" for s in strings)
 
 
-def _stays_visible(content: str, normalizers: set[str]) -> bool:
-    """Check that an added token has no white space after normalisation."""
-    visible = all("!" <= character <= "~" for character in content)
-    return visible and normalizers.isdisjoint(["Precompiled", "Replace"])
-
-
 def flat(part: Part | None, members: str) -> list[Part]:
     """A part of a tokenizer, or the members of a sequence of them."""
     if part is None:
@@ -104,17 +95,15 @@ def flat(part: Part | None, members: str) -> list[Part]:
 def _border_of(pre_tokenizers: list[Part]) -> re.Pattern[bytes] | None:
     """The places at which the pre-tokenizers allow a cut."""
     kinds = [part["type"] for part in pre_tokenizers]
-    if any(kind in _SPACE_SPLITTERS for kind in kinds):
-        first = min(i for i, kind in enumerate(kinds) if kind in _SPACE_SPLITTERS)
+    first = next((i for i, kind in enumerate(kinds) if kind in _SPACE_SPLITTERS), None)
+    if first is not None:
         before, after = pre_tokenizers[:first], pre_tokenizers[first + 1 :]
         if all(map(_splits_inside, before)) and all(map(_works_without_spaces, after)):
             return _AT_SPACES
     if kinds == ["Metaspace"] and pre_tokenizers[0].get("split", True):
         return _BEFORE_SPACES
-    if kinds and kinds[-1] == "ByteLevel" and pre_tokenizers[-1].get("use_regex", True):
-        others = pre_tokenizers[:-1]
-        if all(part["type"] == "Digits" for part in others):
-            return _BEFORE_SPACES
+    if kinds[-1:] == ["ByteLevel"] and pre_tokenizers[-1].get("use_regex", True):
+        return _BEFORE_SPACES if {*kinds[:-1]} <= {"Digits"} else None
     return None
 
 

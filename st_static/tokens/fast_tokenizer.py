@@ -72,14 +72,9 @@ else:
 class FastTokenizer:
     """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
 
-    It may be used by several threads at a time.
-
-    Args:
-        tokenizer: Any `tokenizers.Tokenizer`, without padding. It is not to be changed later.
-
-    Attributes:
-        tokenizer: The same.
-        max_tokens: The number of tokens to which it truncates a text; None if it does not.
+    It may be used by several threads at a time. The tokenizer is any `tokenizers.Tokenizer` without
+    padding, which is not changed later. `max_tokens` is the number to which it truncates a text, if
+    it does.
 
     Example:
         >>> from st_static.model.tokenizer import build_tokenizer
@@ -119,11 +114,13 @@ class FastTokenizer:
 
     @_made_once
     def _unigram(self) -> UnigramTokenizer | None:
-        from st_static.tokens.unigram import unigram_tokenizer
+        from st_static.tokens.unigram import UnigramTokenizer
+        from st_static.tokens.unigram_cuts import unigram_cuts
 
         if not self._truncates_right:
             return None
-        return unigram_tokenizer(self._untruncated, self._description)
+        cuts = unigram_cuts(self._untruncated, self._description)
+        return cuts and UnigramTokenizer(self._untruncated, self._description, cuts)
 
     @_made_once
     def _boundaries(self) -> Boundaries:
@@ -136,13 +133,7 @@ class FastTokenizer:
         return found
 
     def __call__(self, texts: Sequence[str] | pa.Array) -> Ragged:
-        """Encode texts.
-
-        Args:
-            texts: A list of str, or an Arrow string array without nulls, [B].
-
-        Returns:
-            Token ids, [B rows].
+        """Encode texts [B], a list of str or an Arrow string array without nulls, as ids, [B rows].
 
         Raises:
             TypeError: A text is no str; names its position.
@@ -199,8 +190,7 @@ class FastTokenizer:
     def ids_of(self, text: str) -> Ids:
         """The ids of one text, [T], without loading what only pays for many.
 
-        Raises:
-            UnicodeEncodeError: It is not valid Unicode.
+        A text that is not valid Unicode is a UnicodeEncodeError.
         """
         if self.max_tokens is None and (native := self._native_for((text,))):
             return native.encode(text)
@@ -211,11 +201,7 @@ class FastTokenizer:
         return ids
 
     def in_parts(self, texts: pa.Array) -> Iterator[Ragged]:
-        """Encode large_string texts [B], some at a time, and long texts piece by piece.
-
-        Yields:
-            Token ids of texts and pieces, [P rows].
-        """
+        """Encode large_string texts [B], some at a time, and long ones piece by piece, [P rows]."""
         from st_static.texts import arrow
 
         offsets, data = arrow.bytes_of_strings(texts)

@@ -1,11 +1,9 @@
 """Panics of the library tokenizers, told as other errors are.
 
 Its code in Rust panics where it meets what it cannot do. In Python that is a BaseException, which
-passes all handlers of errors.
-
-Before that, Rust writes two or three lines of its own to the process's standard error. Nothing in
-Python can turn them off, and a redirection of the file descriptor would lose what other libraries
-say as they end the process.
+passes all handlers of errors. Before that, Rust writes two or three lines of its own to standard
+error; a redirection of the file descriptor would lose what other libraries say as they end the
+process.
 """
 
 from __future__ import annotations
@@ -20,11 +18,7 @@ _NAME = "of_model"
 
 
 class TellingPanics:
-    """A block in which a panic becomes a ValueError of one sentence that names the tokenizer.
-
-    Args:
-        of: The tokenizer, or the model that it is of.
-    """
+    """A block in which a panic becomes a ValueError that names the tokenizer, or its model."""
 
     def __init__(self, of: Tokenizer | str) -> None:
         self._of = of

@@ -13,15 +13,10 @@ _COLUMNS = 4
 
 
 class Ragged(NamedTuple):
-    """Rows of different lengths: row i is `values[offsets[i] : offsets[i + 1]]`.
+    """Rows of different lengths: row i is `values[offsets[i] : offsets[i + 1]]`."""
 
-    Attributes:
-        values: All rows one after the other, [T].
-        offsets: Row boundaries, [B + 1], starting at 0 and ending at T.
-    """
-
-    values: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    values: NDArray[np.int32]  # all rows one after the other, [T]
+    offsets: NDArray[np.int64]  # row boundaries, [B + 1], starting at 0 and ending at T
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -61,8 +56,7 @@ class Ragged(NamedTuple):
     def cut(self, longest: int) -> tuple[Ragged, NDArray[np.int64]]:
         """Cut rows into pieces of at most `longest` values, without copying them.
 
-        Returns:
-            The pieces, at least one of each row; and the row that each is from, [pieces].
+        Returns the pieces, at least one of each row, and the row that each is from, [pieces].
         """
         n_pieces = np.maximum(1, -(-self.lengths // longest))
         row = np.repeat(np.arange(len(n_pieces)), n_pieces)

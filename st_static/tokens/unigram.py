@@ -1,8 +1,7 @@
 """Token ids of Unigram tokenizers: each distinct part of a word is split into pieces once.
 
-In running text parts of words repeat. So texts are cut where that is exact (`unigram_cuts`), each
-distinct part is split by the search of `unigram_viterbi`, and its ids are copied to every place
-where it stands.
+Texts are cut where that is exact (`unigram_cuts`), each distinct part is split by the search of
+`unigram_viterbi`, and its ids are copied to every place where it stands.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from st_static.texts import arrow
 from st_static.tokens.boundaries import Part, flat
 from st_static.tokens.panics import encode_batch
 from st_static.tokens.ragged import Ragged, concatenate, interleave, offsets_of, ragged_of
-from st_static.tokens.unigram_cuts import UnigramCuts, unigram_cuts
+from st_static.tokens.unigram_cuts import UnigramCuts
 from st_static.tokens.unigram_viterbi import UnigramViterbi
 
 # With fewer parts the library is as fast, and with longer ones its model is: the search takes a
@@ -27,28 +26,8 @@ _LONGEST = 40
 _FEW_BYTES = 4_000
 
 
-def unigram_tokenizer(tokenizer: Tokenizer, description: Part) -> UnigramTokenizer | None:
-    """Encodes texts as a tokenizer does; None if its texts cannot be cut inside of words.
-
-    Args:
-        tokenizer: The tokenizer.
-        description: The parsed content of its tokenizer.json.
-    """
-    cuts = unigram_cuts(tokenizer, description)
-    return None if cuts is None else UnigramTokenizer(tokenizer, description, cuts)
-
-
 class UnigramTokenizer:
-    """Encodes texts as one tokenizer does; it may be used by several threads at a time.
-
-    Args:
-        tokenizer: The tokenizer.
-        description: The parsed content of its tokenizer.json.
-        cuts: What cuts its texts.
-
-    Attributes:
-        splits_punctuation: Whether a punctuation character is a word.
-    """
+    """Encodes texts as one tokenizer does; it may be used by several threads at a time."""
 
     def __init__(self, tokenizer: Tokenizer, description: Part, cuts: UnigramCuts) -> None:
         model = description["model"]
@@ -64,15 +43,13 @@ class UnigramTokenizer:
         """The ids of texts [B], of few or many bytes, [B rows]."""
         texts = texts.cast(pa.large_string())
         if texts.nbytes > self._cuts.longest or texts.nbytes < _FEW_BYTES:
-            return self._encode_whole(texts.to_pylist())
+            return encode_batch(self._tokenizer, texts.to_pylist())
         has_added = arrow.contain_any(texts, self._added)
-        if has_added.any():
-            rows = [
-                self._encode_cut(texts.filter(arrow.of_mask(~has_added))),
-                self._encode_whole(texts.filter(arrow.of_mask(has_added)).to_pylist()),
-            ]
-            return interleave(has_added, rows)
-        return self._encode_cut(texts)
+        if not has_added.any():
+            return self._encode_cut(texts)
+        without = self._encode_cut(texts.filter(arrow.of_mask(~has_added)))
+        whole = texts.filter(arrow.of_mask(has_added)).to_pylist()
+        return interleave(has_added, [without, encode_batch(self._tokenizer, whole)])
 
     def _encode_cut(self, texts: pa.Array) -> Ragged:
         """The ids of texts without added tokens."""
@@ -87,17 +64,15 @@ class UnigramTokenizer:
         ids = self._encode_parts(distinct, np.arange(len(distinct)) >= n_words).take(which)
         return Ragged(ids.values, ids.offsets[offsets])
 
-    def _encode_whole(self, texts: list[str]) -> Ragged:
-        return encode_batch(self._tokenizer, texts)
-
     def _encode_parts(self, parts: pa.Array, inside: NDArray[np.bool_]) -> Ragged:
         """The ids of distinct parts [P], which begin words or are inside of them."""
         left, ids = self._search(parts, inside)
         if not left.any():
             return ids
-        words = self._encode_whole(parts.filter(arrow.of_mask(left & ~inside)).to_pylist())
-        insides = self._encode_inside(parts.filter(arrow.of_mask(left & inside)).to_pylist())
-        return interleave(left, [ids, concatenate([words, insides])])
+        words = parts.filter(arrow.of_mask(left & ~inside)).to_pylist()
+        insides = parts.filter(arrow.of_mask(left & inside)).to_pylist()
+        groups = [encode_batch(self._tokenizer, words), self._encode_inside(insides)]
+        return interleave(left, [ids, concatenate(groups)])
 
     def _search(
         self, parts: pa.Array, inside: NDArray[np.bool_]

@@ -61,15 +61,7 @@ _LETTER = "\U0010fffd"
 
 
 def unigram_cuts(tokenizer: Tokenizer, description: Part) -> UnigramCuts | None:
-    """Make the object that cuts a tokenizer's texts inside of words.
-
-    Args:
-        tokenizer: The tokenizer.
-        description: The parsed content of its tokenizer.json.
-
-    Returns:
-        None if no such cut is surely exact.
-    """
+    """Make what cuts a tokenizer's texts inside of words; None if no cut is surely exact."""
     model = description["model"]
     if (
         model["type"] != "Unigram"
@@ -120,22 +112,18 @@ def _acts_on_characters(description: Part) -> bool:
 
 
 class UnigramCuts:
-    """Cuts texts for one tokenizer, for which `unigram_cuts` says that it can be done.
-
-    Attributes:
-        longest: Texts of more bytes than this must not be cut here.
-        splits_punctuation: Whether a punctuation character is a word.
-    """
+    """Cuts texts for one tokenizer, for which `unigram_cuts` says that it can be done."""
 
     def __init__(self, tokenizer: Tokenizer, description: Part) -> None:
         model = description["model"]
         pieces = [piece for piece, _ in model["vocab"]]
+        # Texts of more bytes than this must not be cut here.
         self.longest = exact_characters([score for _, score in model["vocab"]])
         self._normalizers = list(_each(tokenizer.normalizer))
         self._pre_tokenizer = tokenizer.pre_tokenizer
         parts = flat(description["pre_tokenizer"], "pretokenizers")
         self._drops_spaces, self._mark = len(parts) > 1, parts[-1]["replacement"]
-        self.splits_punctuation = len(parts) > 2
+        self.splits_punctuation = len(parts) > 2  # a punctuation character is a word
         # Two tokens that are spelled as the unknown one would become one, too.
         unknown = "" if model["unk_id"] is None else pieces[model["unk_id"]]
         self._known = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
@@ -146,23 +134,40 @@ class UnigramCuts:
         self._held = _Held(pieces, self._mark)
 
     def cut(self, texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.int64]]:
-        """Cut texts into parts.
+        """Cut large_string texts [B] into parts.
 
-        Args:
-            texts: large_string texts, [B].
-
-        Returns:
-            The parts of all texts one after the other, [P], without those of white space that
-            give no token; which of them begin inside of a word, [P]; where each text's parts
-            begin, [B + 1].
+        Returns the parts of all texts one after the other, [P], without those of white space that
+        give no token; which of them begin inside of a word, [P]; where each text's parts begin,
+        [B + 1].
         """
         offsets, data = arrow.bytes_of_strings(texts)
         places = np.flatnonzero(arrow.begin_characters(data))
         characters = np.minimum(arrow.code_points(data), _N_CHARACTERS)
-        kinds = self._kinds_of(characters)
-        is_start = self._word_starts(kinds)
+        kinds = np.take(self._kinds, characters)
+        if not kinds.all():
+            self._learn(np.unique(characters[kinds == _UNSEEN]).tolist())
+            kinds = np.take(self._kinds, characters)
+        kinds[:-1][kinds[1:] == _OPAQUE] = _OPAQUE
+        opaque = kinds == _OPAQUE
+        # The characters at which a word begins for sure.
+        border = kinds == _SPACE
+        if self._drops_spaces:
+            border |= kinds == _PUNCTUATION
+            begins = border[1:] | border[:-1]
+        else:  # the first of several spaces, as they may become one
+            begins = border[1:] & ~border[:-1]
+        is_start = np.zeros(len(kinds), np.bool_)
+        is_start[1:] = begins & ~opaque[1:] & ~opaque[:-1]
         is_start[np.searchsorted(places, offsets[:-1][np.diff(offsets) > 0])] = True
-        is_inside = self._inside_words(characters, kinds, is_start)
+        # Those at which a piece begins for sure, but no word.
+        held = self._held.over_borders([np.take(table, characters) for table in self._hashes])
+        known = kinds == _PIECE
+        is_inside = np.zeros(len(kinds), np.bool_)
+        is_inside[1:] = known[1:] & known[:-1] & ~held & ~is_start[1:]
+        if opaque.any():  # where a word ends is not known around it
+            starts = np.flatnonzero(is_start)
+            lengths = np.diff(starts, append=len(kinds))
+            is_inside &= ~np.repeat(np.logical_or.reduceat(opaque, starts), lengths)
         cuts = np.flatnonzero(is_start | is_inside)
         begins = places[cuts]
         parts = arrow.strings_of_bytes(np.append(begins, len(data)), data)
@@ -177,61 +182,19 @@ class UnigramCuts:
     ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
         """Normalise characters [N] that were in texts.
 
-        Returns:
-            The code points of what they become, 0 where that is not surely one character inside of
-            a word; which characters are words of their own.
+        Returns the code points of what they become, 0 where that is not surely one character inside
+        of a word; and which characters are words of their own.
         """
         characters = np.minimum(characters, _N_CHARACTERS)
         return np.take(self._points, characters), np.take(self._kinds, characters) == _PUNCTUATION
-
-    def _kinds_of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """The kind of each character of a text, [N]."""
-        kinds = np.take(self._kinds, characters)
-        if not kinds.all():
-            self._learn(np.unique(characters[kinds == _UNSEEN]).tolist())
-            kinds = np.take(self._kinds, characters)
-        opaque = kinds == _OPAQUE
-        if opaque.any():
-            kinds[:-1][opaque[1:]] = _OPAQUE
-        return kinds
-
-    def _word_starts(self, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """The characters [N] at which a word begins for sure."""
-        border = kinds == _SPACE
-        if self._drops_spaces:
-            border |= kinds == _PUNCTUATION
-            begins = border[1:] | border[:-1]
-        else:  # the first of several spaces, as they may become one
-            begins = border[1:] & ~border[:-1]
-        clear = kinds != _OPAQUE
-        return np.concatenate([[False], begins & clear[1:] & clear[:-1]])[: len(kinds)]
-
-    def _inside_words(
-        self,
-        characters: NDArray[np.uint32],
-        kinds: NDArray[np.uint8],
-        is_start: NDArray[np.bool_],
-    ) -> NDArray[np.bool_]:
-        """The characters [N] at which a piece begins for sure, but no word."""
-        held = self._held.over_borders([np.take(table, characters) for table in self._hashes])
-        known = kinds == _PIECE
-        is_inside = np.zeros(len(kinds), np.bool_)
-        is_inside[1:] = known[1:] & known[:-1] & ~held & ~is_start[1:]
-        opaque = kinds == _OPAQUE
-        if opaque.any():  # where a word ends is not known around it
-            starts = np.flatnonzero(is_start)
-            lengths = np.diff(starts, append=len(kinds))
-            is_inside &= ~np.repeat(np.logical_or.reduceat(opaque, starts), lengths)
-        return is_inside
 
     def _learn(self, characters: list[int]) -> None:
         """Find the kinds of characters, and the hashes of what they become."""
         becomes = {character: self._becomes(chr(character)) for character in characters}
         visible = [character for character in characters if becomes[character]]
         self._hashes[:, visible] = self._held.hashes([becomes[c] for c in visible])
-        for (character, text), words in zip(
-            becomes.items(), self._split_framed(becomes.values()), strict=True
-        ):
+        split = self._split_framed(becomes.values())
+        for (character, text), words in zip(becomes.items(), split, strict=True):
             kind = self._kind_of(text, words)
             if kind in (_PUNCTUATION, _UNKNOWN, _PIECE) and len(text) == 1:
                 self._points[character] = ord(text)
@@ -318,8 +281,7 @@ class _Held:
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
         """Find the borders that a piece may span, before each character but the first, [N - 1].
 
-        Args:
-            hashes: First, second and third ones of each character, [N].
+        Takes the first, second and third hash of each character, [N].
         """
         first, second, third = hashes
         pairs = first[:-1] ^ second[1:]

@@ -43,9 +43,7 @@ _ROOT = _UNKNOWN = 0
 class UnigramViterbi:
     """Splits strings into pieces, as the tokenizers library does with the same model.
 
-    Args:
-        vocabulary: Pieces and their scores, of which all sums are exact.
-        unknown_id: The id of unknown characters; None if they are an error.
+    All sums of the scores must be exact. Without an `unknown_id`, unknown characters are an error.
     """
 
     def __init__(self, vocabulary: list[tuple[str, float]], unknown_id: int | None) -> None:
@@ -90,33 +88,30 @@ class UnigramViterbi:
     def encode(
         self, points: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[Ragged, NDArray[np.bool_]]:
-        """Split strings, which are normalised.
+        """Split P normalised strings, each of at least one character.
 
-        Args:
-            points: The code points of all strings one after the other, [N].
-            lengths: How many each string has, at least one, [P].
-
-        Returns:
-            The ids of each string, [P rows]; which strings must be left to the library, [P].
+        Takes the code points of all strings one after the other, [N], and how many each has, [P].
+        Returns the ids of each string, [P rows], and which strings must be left to the library,
+        [P]: those with unknown characters in a row, or with any if they are an error.
         """
         offsets = offsets_of(lengths)
         found, start = [], 0
         while start < len(lengths):
             end = np.searchsorted(offsets, offsets[start] + _CHARACTERS_AT_A_TIME, side="right")
             end = max(start + 1, int(end) - 1)
-            some = points[offsets[start] : offsets[end]]
-            found.append(self._encode_some(some, lengths[start:end]))
+            columns = _Columns.of(lengths[start:end])
+            edges = self._edges(columns, points[offsets[start] : offsets[end]])
+            is_end, nodes = (at[columns.places] for at in self._best_pieces(columns, edges))
+            bounds = offsets_of(is_end)[offsets[start : end + 1] - offsets[start]]
+            found.append(Ragged(self._ids[nodes[is_end]], bounds))
             start = end
         ids = concatenate(found)
-        return ids, self._left(ids)
-
-    def _encode_some(self, points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> Ragged:
-        columns = _Columns.of(lengths)
-        edges = self._edges(columns, points)
-        is_end, nodes = self._best_pieces(columns, edges)
-        is_end, nodes = is_end[columns.places], nodes[columns.places]
-        bounds = offsets_of(is_end)[offsets_of(lengths)]
-        return Ragged(self._ids[nodes[is_end]], bounds)
+        unknown = ids.values == (-1 if self._unknown_id is None else self._unknown_id)
+        if self._unknown_id is not None:  # one alone is like a piece
+            unknown[1:] &= unknown[:-1]
+            unknown[ids.offsets[:-1]] = False
+        counts = offsets_of(unknown)
+        return ids, counts[ids.offsets[1:]] > counts[ids.offsets[:-1]]
 
     def _edges(self, columns: _Columns, points: NDArray[np.uint32]) -> _Edges:
         """The places of pieces and unknown characters in strings of these characters [N]."""
@@ -164,21 +159,11 @@ class UnigramViterbi:
             places = places[places < n]
         return is_end, nodes[chosen]
 
-    def _left(self, ids: Ragged) -> NDArray[np.bool_]:
-        """The strings with unknown characters in a row, or any if they are an error, [P]."""
-        unknown = ids.values == (-1 if self._unknown_id is None else self._unknown_id)
-        if self._unknown_id is not None:
-            unknown[1:] &= unknown[:-1]
-            unknown[ids.offsets[:-1]] = False
-        counts = offsets_of(unknown)
-        return counts[ids.offsets[1:]] > counts[ids.offsets[:-1]]
-
 
 class _Children:
     """A hash table of the nodes of a trie, by the node before and the character between.
 
-    Args:
-        keys: A key of each node but the root, in their order, see `_child_keys`.
+    It is made of the key of each node but the root, in their order, see `_child_keys`.
     """
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
@@ -210,35 +195,21 @@ class _Children:
 
 
 class _Edges(NamedTuple):
-    """Pieces in strings, from one place of a character to another, [E].
+    """Pieces in strings, from one place of a character to another, [E]."""
 
-    Attributes:
-        starts: The places of their first characters.
-        ends: The places of their last ones.
-        nodes: Which pieces.
-    """
-
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    nodes: NDArray[np.int64]
+    starts: NDArray[np.int64]  # the places of their first characters
+    ends: NDArray[np.int64]  # the places of their last ones
+    nodes: NDArray[np.int64]  # which pieces
 
 
 class _Columns(NamedTuple):
-    """The places in columns of the N characters of strings.
+    """The places in columns of the N characters of P strings."""
 
-    Attributes:
-        places: The place of each character, [N].
-        last: The place of each string's last character, [P].
-        steps: The number of the column that each place is in, [N].
-        next: The place of the next character, N after the last one and after N, [N + 1].
-        previous: The place of the one before, N before the first one, [N].
-    """
-
-    places: NDArray[np.int64]
-    last: NDArray[np.int64]
-    steps: NDArray[np.uint16]
-    next: NDArray[np.int64]
-    previous: NDArray[np.int64]
+    places: NDArray[np.int64]  # of each character, [N]
+    last: NDArray[np.int64]  # of each string's last character, [P]
+    steps: NDArray[np.uint16]  # the number of the column that each place is in, [N]
+    next: NDArray[np.int64]  # of the next character, N after the last one and after N, [N + 1]
+    previous: NDArray[np.int64]  # of the one before, N before the first one, [N]
 
     @staticmethod
     def of(lengths: NDArray[np.int64]) -> _Columns:

@@ -66,10 +66,8 @@ class NativeWordPiece:
     """nanotoken's tokenizer of a WordPiece tokenizer; `native_wordpiece` makes it.
 
     It may be used by several threads at a time, and works in the thread that calls it. After a fork
-    beside other threads, which may have held its locks, the child loads it anew.
-
-    Args:
-        tokenizer: The tokenizer, which nanotoken supports.
+    beside other threads, which may have held its locks, the child loads it anew. Texts that are not
+    valid Unicode are a UnicodeEncodeError.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -86,20 +84,12 @@ class NativeWordPiece:
         return self._backend
 
     def encode(self, text: str) -> NDArray[np.uint32]:
-        """The ids of a text, [T].
-
-        Raises:
-            UnicodeEncodeError: It is not valid Unicode.
-        """
+        """The ids of a text, [T]."""
         ids: NDArray[np.uint32] = (self._backend or self._load()).encode(text, False)
         return ids
 
     def encode_many(self, texts: list[str]) -> Ragged:
-        """The ids of texts, [B rows].
-
-        Raises:
-            UnicodeEncodeError: One is not valid Unicode.
-        """
+        """The ids of texts, [B rows]."""
         # nanotoken's own threads would not survive a fork, and nobody could say how many.
         ids, offsets = self._load().encode_batch(texts, add_special_tokens=False, parallel=False)
         return Ragged(ids.view(np.int32), offsets)
@@ -129,12 +119,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 def native_wordpiece(tokenizer: Tokenizer) -> NativeWordPiece | None:
     """Load a tokenizer into nanotoken, and prove that it gives the same ids.
 
-    Args:
-        tokenizer: Any tokenizer, without padding and truncation.
-
-    Returns:
-        None if it is no WordPiece tokenizer that nanotoken supports, if nanotoken is not installed,
-        or, with a warning, if an id differs.
+    None if it is no WordPiece tokenizer that nanotoken supports, if nanotoken is not installed, or,
+    with a warning, if an id differs.
     """
     if not isinstance(tokenizer.model, models.WordPiece):
         return None

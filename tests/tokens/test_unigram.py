@@ -5,6 +5,7 @@ from test_unigram_cuts import CONFIGURATIONS, build
 
 from st_static.tokens import unigram
 from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.panics import encode_batch
 
 PIECES = dict.fromkeys(
     [*"日本語の行くab▁。.々株式会社", "日本", "の本", "行く", "く行く", "▁aa", "▁日本"], -2.0
@@ -21,16 +22,15 @@ def left(monkeypatch):
         tokenizer = build(PIECES, CONFIGURATIONS[configuration])
         encoder, found = FastTokenizer(tokenizer), []
         encode_inside = encoder._unigram._encode_inside
-        encode_words = encoder._unigram._encode_whole
         monkeypatch.setattr(
             encoder._unigram,
             "_encode_inside",
             lambda parts: found.extend(f"-{part}" for part in parts) or encode_inside(parts),
         )
         monkeypatch.setattr(
-            encoder._unigram,
-            "_encode_whole",
-            lambda words: found.extend(words) or encode_words(words),
+            unigram,
+            "encode_batch",
+            lambda tokenizer, words: found.extend(words) or encode_batch(tokenizer, words),
         )
         ids = encoder(texts).values.tolist()
         assert ids == [i for text in texts for i in tokenizer.encode(text).ids]
