@@ -26,9 +26,8 @@ _BEGINNING = re.compile(r"\s*---[ \t]*\n(.*)^(?=\w)", re.DOTALL | re.MULTILINE)
 def read_card(file: Path) -> str:
     """Read the text of a card.
 
-    Raises:
-        ValueError: It is too large, not a regular file, or not UTF-8.
-        FileNotFoundError: It is missing.
+    A FileNotFoundError if it is missing; a ValueError if it is too large, not a regular file, or
+    not UTF-8.
     """
     try:
         text = read_bounded(file, _MOST_BYTES).decode()
@@ -41,11 +40,7 @@ def read_card(file: Path) -> str:
 
 
 def header_of(card: str) -> dict[str, Any] | None:
-    """Parse a card's YAML; None if it has none.
-
-    Raises:
-        ValueError: It cannot be read.
-    """
+    """Parse a card's YAML; None if it has none, a ValueError if it cannot be read."""
     found = _HEADER.match(card)
     return _mapping(found[1]) if found else None
 
@@ -70,8 +65,7 @@ def stated_in_header(file: Path) -> dict[str, Any]:
 def read_yaml(text: str) -> Any:
     """Parse plain and shallow YAML, in time and memory proportional to its length.
 
-    Raises:
-        ValueError: It is not such YAML.
+    Other YAML is a ValueError.
     """
     import yaml  # encoding does not need it
 
@@ -118,11 +112,7 @@ def notes_of(card: str) -> str:
 
 
 def read_notes(path: Path) -> str:
-    """Read the notes of a card in a file.
-
-    Raises:
-        ValueError: As `notes_of`; it names the file.
-    """
+    """Read the notes of a card in a file; as `notes_of`, whose errors get the file's name."""
     card = read_card(path)
     try:
         return notes_of(card)

@@ -64,12 +64,8 @@ def write_client_files(
 ) -> None:
     """Write config.json and tokenizer_config.json, unless they exist.
 
-    Args:
-        folder: The model's folder.
-        tokenizer: The student's tokenizer.
-        dimension: Dimension of the vectors.
-        normalize: Whether they are scaled to length 1; None if the table is not the whole model,
-            so that only clients of ONNX files can use it.
+    `normalize` is None if the table is not the whole model, so that only clients of ONNX files can
+    use it.
     """
     if normalize is None:
         config: dict[str, Any] = {"model_type": "st_static", "architectures": ["StaticModel"]}
@@ -122,11 +118,7 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
 
 
 def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
-    """Check that ONNX files can be written into a folder, if they are wanted.
-
-    Args:
-        folder: The model's folder, which need not exist.
-        onnx: Whether they are wanted; "int8" includes the quantised one.
+    """Check that ONNX files can be written into a folder, which need not exist, if they are wanted.
 
     Raises:
         ValueError: A package is missing, a file of the user is in the way, or `onnx` is invalid.

@@ -42,17 +42,14 @@ _OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
 
 
 def check_output(folder: Path, with_card: bool = False) -> None:
-    """Check that a model may be written into a folder: new, empty, or a model of st_static.
+    """Check that a model, and perhaps a card, may be written into a folder; change nothing.
 
-    To be called before hours of work; nothing is changed.
-
-    Args:
-        folder: The folder.
-        with_card: Whether a card will be written, too.
+    To be called before hours of work.
 
     Raises:
-        ValueError: The folder holds something else, or is the current folder; a file of the user
-            is in the way; or the existing card has no markers around the user's notes.
+        ValueError: The folder is neither new, empty, nor a model of st_static, or is the current
+            folder; a file of the user is in the way; or the existing card has no markers around
+            the user's notes.
     """
     there = check_output_folder(folder, RECORD_FILE, "a model of st_static")
     if there is None:

@@ -13,15 +13,10 @@ from st_static.model.vectors import in_format
 
 
 class DenseLayer(NamedTuple):
-    """A `Dense` module of sentence-transformers without a bias.
+    """A `Dense` module of sentence-transformers without a bias."""
 
-    Attributes:
-        weight: [outputs, inputs].
-        activation: The class of its activation function, as the module's configuration names it.
-    """
-
-    weight: NDArray[Any]
-    activation: str
+    weight: NDArray[Any]  # [outputs, inputs]
+    activation: str  # the class of its activation function, as the module's configuration names it
 
 
 _RELU = "torch.nn.modules.activation.ReLU"
@@ -32,19 +27,12 @@ _IDENTITY = "torch.nn.modules.linear.Identity"
 class Head:
     """Adds to the mean of word vectors a term that depends on their combination.
 
-    With x the mean, A the first layer and B the second::
+    With x the mean, A [H, D] the first layer and B [D, H] the second::
 
         z = x + B relu(A x)
 
     Without biases, the length of x changes only that of z, and a text without a known word keeps
-    its vector of zeros.
-
-    Attributes:
-        first: A, [H, D].
-        second: B, [D, H].
-
-    Raises:
-        ValueError: The layers do not fit each other.
+    its vector of zeros. Layers that do not fit each other are a ValueError.
 
     Example:
         >>> head = Head(first=np.ones((1, 2)), second=np.ones((2, 1)))
@@ -75,12 +63,10 @@ class Head:
     def __call__(
         self, vectors: NDArray[np.floating], switched_by: NDArray[np.floating] | None = None
     ) -> NDArray[Any]:
-        """Compute z of means x, [B, D] -> [B, D].
+        """Compute z of means x, [B, D] -> [B, D]; float64 stays what it is.
 
-        Args:
-            vectors: Means x, [B, D]; float64 stays what it is.
-            switched_by: A vector [D] that switches the hidden units on instead of each row, so that
-                the z of its parts add up to its own.
+        A vector [D] as `switched_by` switches the hidden units on instead of each row, so that the
+        z of its parts add up to its own.
         """
         x = np.asarray(vectors)
         x = x.astype(np.result_type(x, np.float32), copy=False)
@@ -107,11 +93,7 @@ class Head:
 
     @classmethod
     def of_dense(cls, layers: Sequence[DenseLayer]) -> Head:
-        """Find the head that `as_dense` wrote as these two layers.
-
-        Raises:
-            ValueError: They are not of this form.
-        """
+        """Find the head that `as_dense` wrote as these two layers; a ValueError if none did."""
         (first, _), (second, _) = layers
         units = len(first) - 2 * len(second)
         if units > 0:

@@ -30,17 +30,11 @@ blocks of texts would have a text in several parts.
 
 
 class QuantizedTable(NamedTuple):
-    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`.
+    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`."""
 
-    Attributes:
-        rows: [V, D], int8.
-        scales: [V, L], float32; 0 for a segment of zeros.
-        segments: The dimensions of each segment, L of them.
-    """
-
-    rows: NDArray[np.int8]
-    scales: NDArray[np.float32]
-    segments: list[slice]
+    rows: NDArray[np.int8]  # [V, D]
+    scales: NDArray[np.float32]  # [V, L], 0 for a segment of zeros
+    segments: list[slice]  # the dimensions of each, [L]
 
     def restored(self) -> NDArray[np.float32]:
         """Convert the table back to float32, [V, D]."""
@@ -64,17 +58,12 @@ def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
 
 
 def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
-    """Round each segment of each row to multiples of 1/127 of its largest number.
+    """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest number.
 
-    The error of a number is at most half of that, and segments of zeros stay zeros.
-
-    Args:
-        table: [V, D], float.
-        widths: Number of dimensions of each segment, [L], in a fused ensemble: its members differ
-            in length, and the short ones would be rounded away. By default a row is one segment.
-
-    Raises:
-        ValueError: It holds numbers that are not finite.
+    The error of a number is at most half of that, and segments of zeros stay zeros. Without
+    `widths` [L], a row is one segment. The members of a fused ensemble differ in length, and the
+    short ones would be rounded away: each is a segment. Numbers that are not finite are a
+    ValueError.
     """
     segments = dimensions_of(widths, table.shape[1])
     rows = np.empty(table.shape, np.int8)
@@ -101,12 +90,9 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
 class Int8Table:
     """A table [V, D] of int8 rows, each with its own scale, in about a quarter of the memory.
 
-    `np.asarray` converts it to an array of float32.
-
-    Attributes:
-        packed: For each segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8,
-            as torch's kernel reads it: a row's numbers plus 128, then its scale s and the bias
-            -128 s in float32.
+    `np.asarray` converts it to an array of float32. It is packed as torch's kernel reads it: for
+    each segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8, with a row's
+    numbers plus 128, then its scale s and the bias -128 s in float32.
     """
 
     dtype = np.dtype(np.float32)
@@ -118,12 +104,7 @@ class Int8Table:
     def of(
         cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
     ) -> Int8Table:
-        """Round a table, some of its rows at a time.
-
-        Args:
-            rows: Gets rows of the table, which need not be in memory as a whole.
-            shape: Its shape, V and D.
-            widths: Dimensions of each segment, which has its own scales, see `quantize_rows`.
+        """Round a table [V, D], of which `rows` gets some; for `widths` see `quantize_rows`.
 
         Raises:
             ValueError: It has another number of dimensions, or holds numbers that are not finite,

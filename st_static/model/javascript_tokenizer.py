@@ -23,28 +23,10 @@ _Part = dict[str, Any]
 
 _MODELS = ("WordPiece", "Unigram", "BPE", "WordLevel")
 # Without Precompiled: the library replaces it by NFKC, which is not quite the same.
-_NORMALIZERS = (
-    "BertNormalizer",
-    "Lowercase",
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "Prepend",
-    "Replace",
-    "Strip",
-    "StripAccents",
-)
-_PRE_TOKENIZERS = (
-    "BertPreTokenizer",
-    "ByteLevel",
-    "Digits",
-    "Metaspace",
-    "Punctuation",
-    "Split",
-    "Whitespace",
-    "WhitespaceSplit",
-)
+_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Prepend", "Replace")
+_NORMALIZERS += ("Strip", "StripAccents")
+_PRE_TOKENIZERS = ("BertPreTokenizer", "ByteLevel", "Digits", "Metaspace", "Punctuation", "Split")
+_PRE_TOKENIZERS += ("Whitespace", "WhitespaceSplit")
 # The behaviors of Split, and whether its pattern is inverted.
 _SPLITS = (("Isolated", False), ("Removed", True), ("Removed", False))
 _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
@@ -57,33 +39,22 @@ _BY_WHITE_SPACE = ("BertPreTokenizer", "ByteLevel", "WhitespaceSplit")
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Check that a tokenizer gives the same tokens to clients of ONNX files.
-
-    Raises:
-        ValueError: It does not; names the step that is the reason.
-    """
+    """Check that clients of ONNX files get the same tokens; an error names the step at fault."""
     description = json.loads(tokenizer.to_str())
-    for reason in (*_problems(description), *_problems_as_it_is(description)):
+    reasons = [*_problems(description), *_problems_as_it_is(description)]
+    if tokenizer.num_special_tokens_to_add(is_pair=False):
+        reasons.append(
+            "its post-processor adds special tokens, which clients count and the model does not"
+        )
+    for reason in reasons:
         raise ValueError(
             f"The model's tokenizer cannot be run beside an ONNX file: {reason}. Use the model "
             "with st_static or sentence-transformers, or build one with another tokenizer."
         )
-    if tokenizer.num_special_tokens_to_add(is_pair=False):
-        raise ValueError(
-            "The model's tokenizer cannot be run beside an ONNX file: its post-processor adds "
-            "special tokens, which clients count and the model does not. Build one without."
-        )
 
 
 def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
-    """Check that JavaScript gives the token ids that Python gives.
-
-    Args:
-        tokenizer: Without padding.
-
-    Raises:
-        ValueError: It does not, or may not; names the part of the tokenizer that is the reason.
-    """
+    """Check that JavaScript gives Python's token ids, without padding; an error names the part."""
     for problem in _problems(json.loads(tokenizer.to_str())):
         raise ValueError(
             f"The model's tokenizer does not run in JavaScript: {problem}. Expected the models "
@@ -96,23 +67,17 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
 def javascript_description(tokenizer: Tokenizer) -> dict[str, Any]:
     """Write a tokenizer.json for JavaScript alone, without special tokens and decoding.
 
-    Raises:
-        ValueError: As `check_javascript_tokenizer`.
+    Errors are those of `check_javascript_tokenizer`.
     """
     check_javascript_tokenizer(tokenizer)
     description: _Part = json.loads(tokenizer.to_str())
-    normalizers, pre_tokenizers = _steps(description)
-    normalizers = [part for one in normalizers for part in _as_normalizers(one)]
-    pre_tokenizers = [part for one in pre_tokenizers for part in _as_pre_tokenizers(one)]
-    return {
-        **description,
-        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
-        "pre_tokenizer": (
-            {"type": "Sequence", "pretokenizers": pre_tokenizers} if pre_tokenizers else None
-        ),
-        "post_processor": None,
-        "decoder": None,
-    }
+    steps = _steps(description)
+    description |= dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
+    if normalizers := [part for one in steps[0] for part in _as_normalizers(one)]:
+        description["normalizer"] = {"type": "Sequence", "normalizers": normalizers}
+    if splits := [part for one in steps[1] for part in _as_pre_tokenizers(one)]:
+        description["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": splits}
+    return description
 
 
 def _steps(description: _Part) -> tuple[list[_Part], list[_Part]]:
@@ -177,13 +142,9 @@ def _is_same_for_pieces(part: _Part, model: _Part) -> bool:
     if part["type"] == "Metaspace":
         return not any(part["replacement"] in piece[1:] for piece in pieces)
     if part["type"] == "Punctuation" and part["behavior"] == "Isolated":
-        return not any(_is_punctuation(piece.removeprefix("▁")) for piece in pieces)
+        split = pre_tokenizers.Punctuation("removed").pre_tokenize_str
+        return all(split(piece) for piece in (p.removeprefix("▁") for p in pieces) if piece)
     return False
-
-
-def _is_punctuation(text: str) -> bool:
-    """Tell whether a text is punctuation for the pre-tokenizer Punctuation."""
-    return bool(text) and not pre_tokenizers.Punctuation("removed").pre_tokenize_str(text)
 
 
 def _as_normalizers(part: _Part) -> Iterator[_Part]:

@@ -62,12 +62,7 @@ class _TokenizerFile(Struct):
 
 
 class ModelFile(NamedTuple):
-    """A file of a folder.
-
-    Attributes:
-        path: Inside the folder, with slashes.
-        size: In bytes.
-    """
+    """A file of a folder: its path inside, with slashes, and its size in bytes."""
 
     path: str
     size: int
@@ -76,14 +71,8 @@ class ModelFile(NamedTuple):
 class ModelFolder:
     """A folder with a static model; each of its files is read when it is first needed.
 
-    Args:
-        path: The folder.
-        hub_id: The model's id on the Hub, if the folder is a download.
-
-    Attributes:
-        path: The folder.
-        hub_id: The id on the Hub; None if the folder is not a download.
-        name: The id on the Hub, or else the folder's name.
+    If it is a download, it has the model's id on the Hub, which is then its name. Files that are
+    not as expected are a ValueError.
     """
 
     def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
@@ -93,11 +82,7 @@ class ModelFolder:
 
     @classmethod
     def local(cls, path: str | Path) -> ModelFolder:
-        """Open an existing folder that the user names.
-
-        Raises:
-            ValueError: It does not exist.
-        """
+        """Open an existing folder that the user names; a ValueError if there is none."""
         path = as_path(path, "the model's folder")
         if not path.is_dir():
             raise ValueError(f"There is no folder {path}. Build a model first: st-static build.")
@@ -135,8 +120,7 @@ class ModelFolder:
     def files(self) -> list[ModelFile]:
         """All files, including those in subfolders, sorted by path.
 
-        Raises:
-            ValueError: Something is neither a file nor a folder.
+        A ValueError if something is neither a file nor a folder.
         """
         files = sorted(path for path in self.path.rglob("*") if not path.is_dir())
         return [ModelFile(f.relative_to(self.path).as_posix(), check_regular(f)) for f in files]
@@ -169,20 +153,12 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> Modules:
-        """The modules, which process the mean.
-
-        Raises:
-            ValueError: It is no static model, or a file is not as expected.
-        """
+        """The modules, which process the mean; a ValueError if it is no static model."""
         return read_modules(self.path)
 
     @cached_property
     def config(self) -> ModelConfig:
-        """The model's prompts, similarity and dimensions, if it states any.
-
-        Raises:
-            ValueError: The file is not as expected.
-        """
+        """The model's prompts, similarity and dimensions, if it states any."""
         return read_config(self.path)
 
     @cached_property
@@ -201,19 +177,14 @@ class ModelFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """The stated part of the record of how the model was made; empty without one.
-
-        Raises:
-            ValueError: The record is not as expected.
-        """
+        """The stated part of the record of how the model was made; empty without one."""
         file = self.path / RECORD_FILE
         return read_object(file, STATED) if file.exists() else {}
 
     def whole_record(self) -> dict[str, Any]:
         """Read the record with all that a card needs, of a build, an ensemble or a conversion.
 
-        Raises:
-            ValueError: It is not a model that st_static built, or its record is not as expected.
+        A ValueError if st_static did not build the model.
         """
         file = self.path / RECORD_FILE
         if not file.exists():
@@ -230,11 +201,7 @@ class ModelFolder:
 
     @property
     def card(self) -> str:
-        """The text of the card; empty without one.
-
-        Raises:
-            ValueError: It cannot be read.
-        """
+        """The text of the card; empty without one."""
         file = self.path / CARD_FILE
         return read_card(file) if file.is_file() else ""
 
@@ -263,11 +230,7 @@ class ModelFolder:
 
     @property
     def tokenizer_file(self) -> Path:
-        """The tokenizer's file, checked before anything large is read.
-
-        Raises:
-            ValueError: It is missing, so this is not a static model.
-        """
+        """The tokenizer's file, without which it is no static model."""
         file = self.modules.home / TOKENIZER_FILE
         if not file.exists():
             raise ValueError(f"{self._shown} is no static model: there is no {file}.")

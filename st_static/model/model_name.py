@@ -33,12 +33,7 @@ _LISTS = ("modules.json", "config.json")
 
 @dataclass(frozen=True)
 class ModelName:
-    """A model's name in its two parts.
-
-    Attributes:
-        kind: The part before the colon; empty for a plain folder or Hub id.
-        rest: The part after it; without a kind, the whole name.
-    """
+    """A model's name: the part before a colon, empty for a folder or Hub id, and the rest."""
 
     kind: str
     rest: str
@@ -60,23 +55,15 @@ class ModelName:
         return self.kind in _FOLDER_OR_ID_KINDS
 
     def folder_or_id(self) -> str:
-        """Return the folder or Hub id that it names.
-
-        Raises:
-            ValueError: It is a folder of a package that is missing.
-        """
+        """Return the folder or Hub id that it names; a ValueError if its package is missing."""
         if self.kind == PACKAGE:
             return _folder_in_package(self.rest)
         return self.rest or f"{self.kind}:"
 
     def require(self) -> None:
-        """Check that the model is available, without loading it.
+        """Check that the model is available, without loading it; a ValueError if it is not.
 
         Kinds of peers that only `st_static.evaluate` knows are checked by its `require_named`.
-
-        Raises:
-            ValueError: There is no such folder or file, or neither the Hub nor the cache has the
-                model.
         """
         if self.kind == "wordllama":
             _wordllama_weights(self.rest)
@@ -115,29 +102,20 @@ def read_named(name: str) -> StaticModel:
 def locate(name: str) -> str:
     """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
 
-    Raises:
-        ValueError: The package is not installed, or has no such folder.
+    A ValueError if the package is not installed, or has no such folder.
     """
     parsed = ModelName.parse(name)
     return parsed.folder_or_id() if parsed.kind == PACKAGE else name
 
 
 def require_file(file: str) -> None:
-    """Check that the file in a model's name exists.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Check that the file in a model's name exists."""
     if not Path(file).is_file():
         raise ValueError(f"There is no file {file!r}.")
 
 
 def require_modules(name: str) -> None:
-    """Check that a folder holds a model for sentence-transformers; ids are not checked.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Check that a folder holds a model for sentence-transformers; ids are not checked."""
     folder = Path(name)
     if folder.is_dir() and not any((folder / file).is_file() for file in _LISTS):
         raise no_model(name)
@@ -155,9 +133,6 @@ def read_wordllama(dimension: str) -> StaticModel:
     """Read the token vectors inside the package `wordllama`.
 
     Its own loader looks for the tokenizer in the wrong folder, and so would download it.
-
-    Raises:
-        ValueError: The package is not installed, or has no such dimension.
     """
     weights = _wordllama_weights(dimension)
     table = load_file(weights)["embedding.weight"].astype(np.float32)

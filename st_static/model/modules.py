@@ -118,28 +118,16 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Modules:
-    """The modules of a static model, by what they do.
-
-    Attributes:
-        home: Folder of the table and the tokenizer.
-        normalize: Whether vectors are scaled to length 1 at the end.
-        segments: The separately scaled dimensions of a fused ensemble.
-        head: The head behind the mean, if there is one.
-    """
+    """The modules of a static model, by what they do; `home` has the table and the tokenizer."""
 
     home: Path
-    normalize: bool = True
+    normalize: bool = True  # whether vectors are scaled to length 1 at the end
     segments: tuple[Segment, ...] = ()
     head: Head | None = None
 
 
 def read_module_list(folder: Path) -> list[ModuleEntry]:
-    """Read the list of a folder's modules.
-
-    Raises:
-        ValueError: It is no such list, or a path in it leaves the folder.
-        FileNotFoundError: It is missing.
-    """
+    """Read the list of a folder's modules, whose paths must not leave the folder."""
     file = folder / MODULES_FILE
     modules = read_as(file, list[ModuleEntry])
     for number, module in enumerate(modules):
@@ -153,11 +141,7 @@ def read_module_list(folder: Path) -> list[ModuleEntry]:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read the configuration of a folder's model, if there is one.
-
-    Raises:
-        ValueError: The file is not as expected.
-    """
+    """Read the configuration of a folder's model, if there is one."""
     file = folder / CONFIG_FILE
     return read_as(file, ModelConfig) if file.exists() else ModelConfig()
 
@@ -165,11 +149,8 @@ def read_config(folder: Path) -> ModelConfig:
 def check_for_others(model: str) -> None:
     """Check a model's files before another library loads it, whose errors do not name them.
 
-    Args:
-        model: A folder; for an id on the Hub, nothing is checked.
-
-    Raises:
-        ValueError: A file is no regular file, or is JSON of another shape than expected.
+    A file that is no regular one, or is JSON of another shape than expected, is a ValueError. For
+    an id on the Hub, nothing is checked.
     """
     folder = Path(model)
     places = {folder}
@@ -185,11 +166,7 @@ def check_for_others(model: str) -> None:
 
 
 def read_modules(folder: Path) -> Modules:
-    """Read a folder's modules.
-
-    Raises:
-        ValueError: They are not those of a static model, or a file of them is not as expected.
-    """
+    """Read a folder's modules; a ValueError if they are not those of a static model."""
     if not (folder / MODULES_FILE).exists():  # a model for Model2Vec only
         file = folder / CLIENT_CONFIG
         config = read_as(file, Model2VecConfig) if file.exists() else Model2VecConfig()
@@ -237,13 +214,9 @@ def _read_dense(folder: Path) -> DenseLayer:
 def write_modules(
     folder: Path, normalize: bool, segments: Sequence[Segment], head: Head | None
 ) -> Path:
-    """Write the list of modules, and the files of all but the table's.
+    """Write the list of modules and the files of all but the table's; return the table's folder.
 
-    Returns:
-        The folder for the table and the tokenizer.
-
-    Raises:
-        ValueError: A fused ensemble, which has segments, cannot have a head.
+    A fused ensemble, which has segments, cannot have a head.
     """
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")

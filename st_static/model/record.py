@@ -12,32 +12,26 @@ import msgspec
 
 _TEXT = str | None
 _TEXTS = str | list[str] | None
+
+
+def _all(kind: Any, keys: str) -> dict[str, Any]:
+    return dict.fromkeys(keys.split(), kind)
+
+
+_MEMBER = {"name": str, "width": int, "weight": float, "license": _TEXT}
+_MEMBER |= {"languages?": list[str] | None}
 # A "?" marks a key that even the records of new builds may leave out.
-_MEMBER = {
-    "name": str,
-    "width": int,
-    "weight": float,
-    "license": _TEXT,
-    "languages?": list[str] | None,
-}
 _KINDS: dict[str, dict[str, Any]] = {
     "recipe": {
         "recipe": {
             "teacher": {
                 "model": str,
-                "revision": _TEXT,
-                "sha256": _TEXT,
-                "hub_id?": _TEXT,
-                "description?": _TEXT,
-                "license?": _TEXT,
+                **_all(_TEXT, "revision sha256 hub_id? description? license?"),
             },
             "corpus": {
-                "files": _TEXTS,
+                **_all(_TEXTS, "files dataset_config"),
+                **_all(_TEXT, "dataset description? license?"),
                 "docstrings": list[str] | None,
-                "dataset": _TEXT,
-                "dataset_config": _TEXTS,
-                "description?": _TEXT,
-                "license?": _TEXT,
                 "redistributable?": bool,
             },
             "selection": {"sentences_per_word": int},
@@ -47,8 +41,8 @@ _KINDS: dict[str, dict[str, Any]] = {
             "pairs?": dict[str, Any] | None,
         },
         "stages": {
-            "sentences": {"hash": str, "kept": int, "bytes": int},
-            "vocabulary": {"hash": str, "words": int, "tokens": int, "smallest_count": int},
+            "sentences": {"hash": str, **_all(int, "kept bytes")},
+            "vocabulary": {"hash": str, **_all(int, "words tokens smallest_count")},
             "selection": {"hash": str, "sentences": int},
             "pca": {"hash": str, "removed": int},
         },
@@ -59,23 +53,16 @@ _KINDS: dict[str, dict[str, Any]] = {
             "form": Literal["exact", "calibrated", "distilled"],
             "members": [_MEMBER],
             "head_units?": int,
-            "agreement?": {"random_pairs": int, "fused_agreement": float, "model_agreement": float},
+            "agreement?": {"random_pairs": int, **_all(float, "fused_agreement model_agreement")},
         }
     },
     "conversion": {
         "conversion": {
-            "file": str,
+            **_all(str, "file dtype"),
             "limit": int | None,
-            "dtype": str,
-            "words": int,
-            "dimension": int,
-            "punctuation": int,
-            "lowercase": bool,
-            "strip_accents": bool,
-            "spellings": int,
-            "never_found": int,
-            "teacher": _TEXT,
-            "license": _TEXT,
+            **_all(int, "words dimension punctuation spellings never_found"),
+            **_all(bool, "lowercase strip_accents"),
+            **_all(_TEXT, "teacher license"),
             "languages": list[str],
         }
     },

@@ -24,11 +24,8 @@ def check_output_folder(
 ) -> Path | None:
     """Check that something of ours may be written into a folder: new, empty, or of the same kind.
 
-    Args:
-        folder: The folder.
-        record: A file that only folders of this kind have.
-        kind: The kind in words: `a model of st_static`.
-        is_record: Tells whether a path is such a file, if others write files of its name, too.
+    Only folders of this `kind`, `a model of st_static`, have a file called `record` for which
+    `is_record` is true: others write files of some names, too.
 
     Returns:
         The present path of the folder to replace; None if there is nothing to replace.
@@ -72,16 +69,10 @@ def present(folder: Path) -> Path:
 def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
     """Give an empty folder for the files of a model, and put it in the place of `folder`.
 
-    Files of the old folder that are not the model's own are in the new one, too. Killed at any
-    moment, this leaves the old model or the new one, and all other files; a later call resumes.
-
-    Args:
-        folder: The model's final folder; a link to a folder stays one.
-        is_own: Tells which paths in a folder, with slashes, are the model's own files and folders,
-            in any form.
-
-    Raises:
-        OSError: The disk is full; names the folder.
+    Files of the old folder that are not the model's own are in the new one, too; `is_own` tells
+    which paths in a folder are, with slashes and in any form of a model. Killed at any moment, this
+    leaves the old model or the new one, and all other files; a later call resumes. A link to a
+    folder stays one. A full disk is an OSError that names the folder.
     """
     folder = folder.resolve()
     partial, old = _beside(folder)

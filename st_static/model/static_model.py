@@ -31,48 +31,28 @@ _LENGTHS = 2 ** np.arange(6)
 
 
 class StatedFacts(NamedTuple):
-    """A model's licence and languages, as its folder states them.
+    """A model's licence and languages, as its folder states them."""
 
-    Attributes:
-        license: The licence in the model's card, or else in the record of its build.
-        languages: Tags of the languages, without script and region; none if they are not stated.
-        has_recipe: Whether a record holds the recipe of the model.
-    """
-
-    license: str | None = None
-    languages: tuple[str, ...] = ()
-    has_recipe: bool = False
+    license: str | None = None  # in the model's card, or else in the record of its build
+    languages: tuple[str, ...] = ()  # without script and region; none if they are not stated
+    has_recipe: bool = False  # whether a record holds the recipe of the model
 
 
 @dataclass(frozen=True)
 class StaticModel:
-    """A tokenizer, a table, and the processing of the mean of its rows.
+    """A tokenizer, a table, and the processing of the mean of its rows."""
 
-    Attributes:
-        tokenizer: Without padding, as sentence-transformers uses it.
-        table: One row per token id, [V, D], as stored, or rounded to int8.
-        normalize: Whether vectors are scaled to length 1.
-        prompt: The text to put before each text.
-        truncate_dim: Number of the first dimensions that are kept, after normalising; None is all.
-        segments: The separately scaled dimensions of a fused ensemble.
-        head: The head between the mean and its scaling, if there is one.
-        name: Folder or Hub id.
-        prompts: All of the model's prompts by name.
-        similarity_fn_name: The measure of similarity, as sentence-transformers calls it.
-        state: Finds the stated licence and languages, when they are needed.
-    """
-
-    tokenizer: Tokenizer
-    table: Table
-    normalize: bool
-    prompt: str = ""
-    truncate_dim: int | None = None
-    segments: tuple[Segment, ...] = ()
-    head: Head | None = None
-    name: str = ""
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    similarity_fn_name: str = "cosine"
-    state: Callable[[], StatedFacts] = StatedFacts
+    tokenizer: Tokenizer  # without padding, as sentence-transformers uses it
+    table: Table  # one row per token id, [V, D], as stored, or rounded to int8
+    normalize: bool  # whether vectors are scaled to length 1
+    prompt: str = ""  # put before each text
+    truncate_dim: int | None = None  # first dimensions that are kept, after normalising
+    segments: tuple[Segment, ...] = ()  # of a fused ensemble, which are scaled separately
+    head: Head | None = None  # between the mean and its scaling
+    name: str = ""  # the folder or Hub id
+    prompts: Mapping[str, str] = field(default_factory=dict)  # all of them by name
+    similarity_fn_name: str = "cosine"  # as sentence-transformers calls it
+    state: Callable[[], StatedFacts] = StatedFacts  # finds the stated facts, when needed
 
     @cached_property
     def _stated(self) -> StatedFacts:
@@ -112,14 +92,9 @@ class StaticModel:
 
 
 def check_int8(model: StaticModel, advice: str) -> None:
-    """Check that a model may be written with its table in int8; log the least cosine.
+    """Check that no vector of a model turns too far with its table in int8; log the least cosine.
 
-    Args:
-        model: The model, with the table [V, D], whose numbers are finite.
-        advice: The last sentences of the error: what to do instead.
-
-    Raises:
-        ValueError: A vector would turn too far.
+    The numbers of the table are finite. The error ends with the `advice` what to do instead.
     """
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)

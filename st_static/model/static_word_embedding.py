@@ -300,15 +300,7 @@ class TrainableHead(_TrainedOnly):
 
     The scaling changes only the length of z, see `Head`; it makes the size of gradients independent
     of the length of the table's rows. B begins with zeros, so that training starts from the table's
-    own vectors.
-
-    Args:
-        dimension: Dimension D of the vectors that it takes and gives.
-        units: Hidden units H.
-        sparse: Whether gradients are sparse tensors.
-
-    Raises:
-        ValueError: A number is not positive.
+    own vectors. `units` is H; sizes that are not positive are a ValueError.
     """
 
     config_keys: list[str] = ["dimension", "units", "sparse"]  # noqa: RUF012 (so in the base class)
@@ -349,11 +341,8 @@ class TrainableHead(_TrainedOnly):
 class TeacherEstimate(_TrainedOnly):
     """A linear map from the student's vectors to the teacher's; only training needs it.
 
-    Args:
-        dimension: Dimension D of the student's vectors.
-        teacher_dimension: Dimension d of the teacher's; D + d if the student follows its own words,
-            too, see `SimilarityDistillationLoss`.
-        sparse: Whether gradients are sparse tensors.
+    The teacher's dimension is d; D + d if the student follows its own words, too, see
+    `SimilarityDistillationLoss`.
     """
 
     config_keys: list[str] = ["dimension", "teacher_dimension", "sparse"]  # noqa: RUF012

@@ -28,27 +28,18 @@ _PART = 4_000_000
 
 
 class StoredArray(NamedTuple):
-    """An array in a file.
-
-    Attributes:
-        file: The file.
-        name: The array's name.
-        dtype: Its number format, as safetensors calls it.
-        offset: Its first byte.
-        shape: Its axes; there may be none.
-    """
+    """An array in a file."""
 
     file: Path
     name: str
-    dtype: str
-    offset: int
-    shape: list[int]
+    dtype: str  # as safetensors calls it
+    offset: int  # of its first byte
+    shape: list[int]  # its axes; there may be none
 
     def read(self, rows: slice = slice(None)) -> NDArray[Any]:
         """Read the array, or some of its rows.
 
-        Raises:
-            ValueError: A number is not finite, or the memory is too small.
+        A ValueError if a number is not finite, or the memory is too small.
         """
         array = self._read(rows)
         _check_finite(array, self.file, self.name)

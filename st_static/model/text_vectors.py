@@ -27,25 +27,18 @@ from st_static.model.tokenizer import SPECIAL_TOKENS, is_punctuation
 from st_static.model.word_tokenizer import KnownWords, capitalised
 from st_static.progress import progress_bar
 from st_static.texts import arrow
-from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.ragged import Ragged
 
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SPACE, _TAB, _NEWLINE = b" \t\n"
 _BYTES_AT_A_TIME = 1 << 24
 # Characters that text does not have, unlike binary, compressed or UTF-16 data.
 _CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-_BYTES_LOOKED_THROUGH = 1000
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}B, {remaining} left"
 
 
 class LeftOut(NamedTuple):
-    """A row that was left out.
-
-    Attributes:
-        word: Its word.
-        line: Its line in the file, from 1.
-    """
+    """A row that was left out, and its line in the file, from 1."""
 
     word: str
     line: int
@@ -53,15 +46,10 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words with their vectors.
+    """Distinct words, in the order of the file, with their vectors, [V, D].
 
-    Attributes:
-        words: Distinct words, in the order of the file, [V].
-        table: The vectors, [V, D].
-        repeated: Further rows of earlier words.
-        reserved: Rows of `[PAD]` and `[UNK]`, which have zeros.
-        dotless_i: Whether the words are in languages such as Turkish, if that is known; see
-            `normalization_of`.
+    `repeated` are further rows of earlier words, and `reserved` those of `[PAD]` and `[UNK]`, which
+    have zeros. For `dotless_i` see `normalization_of`.
     """
 
     words: Sequence[str]
@@ -101,11 +89,8 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
 
     The first line may have the number of words and the dimension, as in files of word2vec and
     fastText. The first vector of a repeated word is kept; rows of `[PAD]` and `[UNK]` are left out,
-    as unknown words have zeros. A bar shows the progress at a terminal.
-
-    Args:
-        file: The file.
-        limit: The number of rows that are read, from the first; by default all.
+    as unknown words have zeros. With a `limit`, only so many rows are read. A bar shows the
+    progress at a terminal.
 
     Raises:
         ValueError: The file is missing, empty or broken, all vectors are zero, or something is
@@ -124,24 +109,25 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
             for block in _blocks(lines):
                 bar.update(raw.tell() - bar.n)
                 if n_lines == 0:
-                    block, promised = _without_header(block, file)
+                    promised = _read_header(block, file)
                     n_lines = int(promised is not None)
                 if limit is not None:
-                    block = _first_lines(block, limit - n_rows)
+                    del block[limit - n_rows :]
                 if block and not n_rows:
-                    table = np.empty((0, _first_dimension(block, promised)), np.float32)
+                    table = np.empty((0, _first_dimension(block[0], promised)), np.float32)
                 if block:
                     words, vectors = _parse_lines(block, table.shape[1])
-                    is_new = np.ones(len(words), np.bool_)
+                    new = []
                     for row, word in enumerate(words):
                         if word in seen:
-                            is_new[row] = False
                             left_out.append(LeftOut(word, n_lines + row + 1))
-                        seen[word] = None
+                        else:
+                            new.append(row)
+                            seen[word] = None
                     start = len(table)
                     # In place: the system can move a large array without copying it.
-                    table.resize((start + int(is_new.sum()), vectors.shape[1]), refcheck=False)
-                    table[start:] = vectors[is_new]
+                    table.resize((start + len(new), vectors.shape[1]), refcheck=False)
+                    table[start:] = vectors[new]
                     n_lines, n_rows = n_lines + len(words), n_rows + len(words)
                 if n_rows == limit:
                     break
@@ -183,44 +169,26 @@ def _check_table(
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of text vectors, which is not in their file.
+    """The origin of text vectors, which is not in their file."""
 
-    Attributes:
-        teacher: The Hub id of the model that they were distilled from, if they were.
-        license: Their licence, as the Hub calls it.
-        languages: Their languages, without script and region.
-    """
-
-    teacher: str | None = None
-    license: str | None = None
-    languages: Sequence[str] = ()
+    teacher: str | None = None  # the Hub id of the model that they were distilled from
+    license: str | None = None  # as the Hub calls it
+    languages: Sequence[str] = ()  # without script and region
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The result of a conversion.
-
-    Attributes:
-        output: The model's folder.
-        n_words: Number of words with a row, V.
-        dimension: Dimension D of the vectors.
-        n_punctuation: Number of the words that are punctuation.
-        known: Finds the words in texts.
-        capitalised: Words with capitals; if there are more than a few, texts keep their capitals.
-        never_found: Words that no text is split into, see `KnownWords.never_found`.
-        repeated: Further rows of earlier words, which were left out.
-        reserved: Rows of `[PAD]` and `[UNK]`, which were left out.
-    """
+    """The result of a conversion."""
 
     output: Path
-    n_words: int
+    n_words: int  # words with a row, V
     dimension: int
-    n_punctuation: int
+    n_punctuation: int  # the words that are punctuation
     known: KnownWords
-    capitalised: Sequence[str]
-    never_found: Sequence[str]
-    repeated: Sequence[LeftOut]
-    reserved: Sequence[LeftOut]
+    capitalised: Sequence[str]  # if there are more than a few, texts keep their capitals
+    never_found: Sequence[str]  # that no text is split into, see `KnownWords.never_found`
+    repeated: Sequence[LeftOut]  # further rows of earlier words
+    reserved: Sequence[LeftOut]  # rows of `[PAD]` and `[UNK]`
 
 
 def convert(
@@ -319,43 +287,39 @@ def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes] | gzip.GzipFile]
         yield raw
 
 
-def _blocks(lines: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """Read many whole lines at a time, without empty ones at the end of the file."""
-    empty = b""
-    while block := lines.read(_BYTES_AT_A_TIME):
-        block = empty + block + lines.readline()
-        rows = block.rstrip(b"\r\n")
-        empty = block[len(rows) :].partition(b"\n")[2] if rows else block
-        if rows:
-            yield rows + b"\n"
+def _blocks(file: IO[bytes] | gzip.GzipFile) -> Iterator[list[bytes]]:
+    """Read many lines at a time, without empty ones at the end of the file."""
+    empty: list[bytes] = []
+    while lines := file.readlines(_BYTES_AT_A_TIME):
+        lines = empty + [line.rstrip(b"\r\n") for line in lines]
+        stop = len(lines)
+        while stop and not lines[stop - 1]:
+            stop -= 1
+        empty = lines[stop:]
+        if stop:
+            yield lines[:stop]
 
 
-def _without_header(block: bytes, file: Path) -> tuple[bytes, tuple[int, int] | None]:
+def _read_header(block: list[bytes], file: Path) -> tuple[int, int] | None:
     """Remove a file's first line if it has only two whole numbers, as word2vec writes it."""
-    if _CONTROL_CHARACTER.search(block, 0, _BYTES_LOOKED_THROUGH):
+    if _CONTROL_CHARACTER.search(b"\n".join(block)[:1000]):
         raise ValueError(
             f"{file} is no text in UTF-8, but binary, or compressed in a way that is not read. "
             "Unpack it, or save it as text in UTF-8."
         )
-    block = block.removeprefix(_BYTE_ORDER_MARK)
-    first, _, rest = block.partition(b"\n")
-    match first.split():
+    block[0] = block[0].removeprefix(_BYTE_ORDER_MARK)
+    match block[0].split():
         case [n_words, dimension] if n_words.isdigit() and dimension.isdigit():
-            return rest, (int(n_words), int(dimension))
-    return block, None
-
-
-def _first_lines(block: bytes, n: int) -> bytes:
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
-    return block if len(ends) <= n else block[: ends[n - 1] + 1]
+            del block[0]
+            return int(n_words), int(dimension)
+    return None
 
 
 # -- from lines to words and numbers ---------------------------------------------------
 
 
-def _first_dimension(block: bytes, promised: tuple[int, int] | None) -> int:
+def _first_dimension(first: bytes, promised: tuple[int, int] | None) -> int:
     """Count the numbers of the first row."""
-    first = block.partition(b"\n")[0]
     found = _count_numbers(first)
     if not found:
         shown = first[:40].decode(errors="replace")
@@ -378,78 +342,55 @@ def _count_numbers(line: bytes) -> int:
     return len(values) - max(words, default=0)
 
 
-def _parse_lines(block: bytes, dimension: int) -> tuple[list[str], NDArray[np.float32]]:
-    """Parse whole lines into words, which may hold spaces, and their vectors [n, D]."""
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n")
-    text = np.frombuffer(block, np.uint8)
-    is_blank = (text == _SPACE) | (text == _TAB)
-    ends = np.flatnonzero(text == _NEWLINE)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    # The begins and stops of the parts between white space; the text ends with white space.
-    is_inside = ~(is_blank | (text == _NEWLINE))
-    changes = np.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
-    if is_inside[:1].any():
-        changes = np.concatenate([[0], changes])
-    begins, stops = changes[::2], changes[1::2]
-    first, after = np.searchsorted(begins, starts), np.searchsorted(begins, ends)
-    n_numbers = after - first - 1
-    for row in np.flatnonzero(is_blank[starts])[:1].tolist():
-        raise _LineError(row, "expected a word at the beginning, but got white space")
-    for row in np.flatnonzero(n_numbers < dimension)[:1].tolist():
-        raise _wrong_length(row, dimension, max(0, int(n_numbers[row])))
-    bounds = zip(starts.tolist(), stops[after - dimension - 1].tolist(), strict=True)
-    words = [block[start:stop] for start, stop in bounds]
-    # A word with spaces may hold a number; if it holds as many as a line, it is another line.
-    for row in np.flatnonzero(n_numbers > dimension).tolist():
-        n_inside = sum(map(_is_number, words[row].split()[1:]))
-        if _count_numbers(words[row]) or n_inside >= dimension:
-            raise _wrong_length(row, dimension, dimension + n_inside)
+def _parse_lines(lines: list[bytes], dimension: int) -> tuple[list[str], NDArray[np.float32]]:
+    """Parse lines into words, which may hold spaces, and their vectors [n, D]."""
+    words, numbers = [], []
+    for row, line in enumerate(lines):
+        if line[:1].isspace():
+            raise _LineError(row, "expected a word at the beginning, but got white space")
+        word, *values = line.rsplit(None, dimension) or [b""]
+        n_values = len(values)
+        if n_values == dimension and len(parts := word.split()) > 1:
+            # A word with spaces may hold a number; if it holds as many as a line, it is another.
+            n_inside = sum(map(_is_number, parts[1:]))
+            if _count_numbers(word) or n_inside >= dimension:
+                n_values += n_inside
+        if n_values != dimension:
+            reason = f"expected {dimension} numbers after the word, but got {n_values}"
+            raise _LineError(row, reason)
+        words.append(word)
+        numbers.append(b" ".join(values))
     try:
         decoded = b"\n".join(words).decode().split("\n")
     except UnicodeDecodeError as error:
         row = error.object.count(b"\n", 0, error.start)
         reason = f"the word {words[row]!r} is not UTF-8. Save the file as UTF-8"
         raise _LineError(row, reason) from error
-    numbers = (after - dimension)[:, None] + np.arange(dimension)
-    return decoded, _numbers(text, begins[numbers], stops[numbers])
-
-
-def _wrong_length(row: int, expected: int, found: int) -> _LineError:
-    return _LineError(row, f"expected {expected} numbers after the word, but got {found}")
-
-
-def _numbers(
-    text: NDArray[np.uint8], begins: NDArray[np.int64], stops: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Parse the numbers [n, D] from their begins [n, D] to their stops [n, D]."""
-    changes = np.zeros(len(text), np.int8)
-    changes[begins] = 1
-    changes[stops] = -1
-    is_inside = np.cumsum(changes, dtype=np.int8).view(np.bool_)
-    strings = arrow.strings_of_bytes(offsets_of((stops - begins).ravel()), text[is_inside])
-    dimension = begins.shape[1]
+    text = b" ".join(numbers)
     try:
-        values = arrow.numbers(pc.cast(strings, pa.float32())).reshape(begins.shape)
+        vectors = _parse_numbers(text).reshape(-1, dimension)
     except pa.ArrowInvalid as error:
-        raw = strings.cast(pa.large_binary()).to_pylist()
-        place = next(place for place, value in enumerate(raw) if not _is_number(value))
-        (row, column), shown = divmod(place, dimension), raw[place].decode(errors="replace")
+        place, value = next(found for found in enumerate(text.split()) if not _is_number(found[1]))
+        row, column = divmod(place, dimension)
+        shown = value.decode(errors="replace")
         reason = f"expected numbers, but number {column + 1} is {shown!r}"
         raise _LineError(row, reason) from error
-    for row, column in np.argwhere(~np.isfinite(values))[:1].tolist():
-        value = strings[row * dimension + column].as_py()
-        raise _LineError(row, f"expected finite numbers, but number {column + 1} is {value}")
-    return values
+    for row, column in np.argwhere(~np.isfinite(vectors))[:1].tolist():
+        value = numbers[row].split()[column]
+        reason = f"expected finite numbers, but number {column + 1} is {value.decode()}"
+        raise _LineError(row, reason)
+    return decoded, vectors
+
+
+def _parse_numbers(text: bytes) -> NDArray[np.float32]:
+    """Parse numbers with a space between each two."""
+    whole = arrow.strings_of_bytes(np.array([0, len(text)]), np.frombuffer(text, np.uint8))
+    return arrow.numbers(pc.cast(pc.split_pattern(whole, " ").values, pa.float32()))
 
 
 def _is_number(value: bytes) -> bool:
     """Tell whether Arrow reads bytes as a number."""
     try:
-        pc.cast(
-            arrow.strings_of_bytes(np.array([0, len(value)]), np.frombuffer(value, np.uint8)),
-            pa.float32(),
-        )
+        return len(_parse_numbers(value)) == 1
     except pa.ArrowInvalid:
         return False
-    return True

@@ -26,19 +26,12 @@ ASCII_PUNCTUATION = frozenset(r"""!"#$%&'()*+,-./:;<=>?@[\]^_`{|}~""")
 
 
 class Normalization(NamedTuple):
-    """The changes to a text before it is split.
+    """The changes to a text before it is split."""
 
-    Attributes:
-        nfkc: Whether forms of a character that differ in width or composition become one.
-        lowercase: Whether capitals become small letters.
-        strip_accents: Whether combining marks are removed: é becomes e, and が becomes か.
-        dotless_i: Whether the small letters of I and İ are ı and i, as in Turkish.
-    """
-
-    nfkc: bool = True
+    nfkc: bool = True  # forms of a character that differ in width or composition become one
     lowercase: bool = True
-    strip_accents: bool = False
-    dotless_i: bool = False
+    strip_accents: bool = False  # combining marks go: é becomes e, and が becomes か
+    dotless_i: bool = False  # the small letters of I and İ are ı and i, as in Turkish
 
     def normalizer_of_words(self) -> normalizers.Normalizer:
         """Make the normaliser before BERT's pre-tokenizer."""
@@ -111,18 +104,12 @@ def build_tokenizer(
 ) -> Tokenizer:
     """Build the tokenizer of a static model whose language puts spaces between words.
 
-    A vocabulary word is one look-up; an unknown word falls back to its longest known prefix and
-    `##` pieces (greedy longest match, WordPiece). Nothing goes into `added_tokens`: special
-    tokens are never matched in text, and many added tokens would make the tokenizer slow.
-
-    Args:
-        words: Normalised words, the most frequent first. Word i gets id 2 + i.
-        pieces: Word beginnings and `##` continuations for words outside the vocabulary.
-            Repetitions, including those of words, are dropped.
-        normalization: The changes to a text before it is split.
-
-    Returns:
-        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words, pieces.
+    Its ids are in this order: `[PAD]`, `[UNK]`, words, pieces. Words are normalised, the most
+    frequent first. A vocabulary word is one look-up; an unknown word falls back to its longest
+    known prefix and `##` pieces (greedy longest match, WordPiece): word beginnings and
+    continuations, whose repetitions, including those of words, are dropped. Nothing goes into
+    `added_tokens`: special tokens are never matched in text, and many added tokens would make the
+    tokenizer slow.
 
     Example:
         >>> tokenizer = build_tokenizer(["static", "word"], ["s", "##s"])
@@ -150,17 +137,10 @@ def build_piece_tokenizer(
 ) -> Tokenizer:
     """Build the tokenizer of a static model whose words are not separated by spaces.
 
-    A text is split at white space and around punctuation; each part is spelled by the pieces whose
-    log probabilities have the largest sum (Unigram). Pieces at the beginning of a word of spaced
-    scripts begin with `▁`.
-
-    Args:
-        pieces: Normalised pieces without punctuation, the most frequent first, with the logarithms
-            of their probabilities. Piece i gets id 2 + i.
-        normalization: The changes to a text before it is split.
-
-    Returns:
-        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, pieces.
+    Its ids are in this order: `[PAD]`, `[UNK]`, pieces. A text is split at white space and around
+    punctuation; each part is spelled by the pieces whose log probabilities have the largest sum
+    (Unigram). Pieces are normalised, without punctuation, the most frequent first. At the beginning
+    of a word of spaced scripts they begin with `▁`.
 
     Example:
         >>> pieces = [("今日", -1.0), ("は", -1.0), ("▁ai", -2.0), ("晴れ", -2.0)]
@@ -170,7 +150,7 @@ def build_piece_tokenizer(
     # Their scores are not used: no text holds [PAD], and Unigram has its own score for [UNK].
     special = [(token, 0.0) for token in SPECIAL_TOKENS]
     # Sums of rounded scores are exact, so that texts can be cut without changing a token
-    # (`unigram_cuts`).
+    # (`st_static.tokens.unigram`).
     rounded = [(piece, round(score * _SCORE_STEPS) / _SCORE_STEPS) for piece, score in pieces]
     tokenizer = Tokenizer(models.Unigram([*special, *rounded], unk_id=1, byte_fallback=False))
     tokenizer.normalizer = normalization.normalizer_of_pieces()

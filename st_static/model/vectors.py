@@ -22,8 +22,7 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
 def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Convert a table [V, D] to a contiguous one in a number format, without needless copies.
 
-    Raises:
-        ValueError: It holds values that are too large for the format.
+    Values that are too large for the format are a ValueError.
     """
     with np.errstate(over="ignore"):
         converted = np.ascontiguousarray(table, dtype)
@@ -40,14 +39,9 @@ def has_vector(table: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
-    """Average each sentence's word vectors; rows of zeros do not count.
+    """Average the word vectors [V, d] of M sentences, [M, d]; rows of zeros do not count.
 
-    Args:
-        table: One row per token, [V, d].
-        ids: Token ids of each sentence, [M rows].
-
-    Returns:
-        One vector per sentence, [M, d]; zero for a sentence without words.
+    A sentence without words has zeros.
     """
     words = ids.filter(has_vector(table)[ids.values])
     means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)

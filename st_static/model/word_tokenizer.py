@@ -49,20 +49,10 @@ _FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": n
 
 
 class KnownWords:
-    """Finds given words in texts, even if capitalised at the beginning of a sentence.
+    """Finds given distinct words in texts, even if capitalised at the beginning of a sentence.
 
-    Args:
-        words: Distinct words.
-        dotless_i: See `normalization_of`.
-
-    Attributes:
-        normalization: The changes to texts.
-        form: The canonical form that words and texts are converted to, see `canonical_form`.
-        brought: The words that were in another form.
-        alike: The words that equal an earlier one in this form, which is found instead.
-        tokenizer: Its tokens are `[PAD]`, `[UNK]`, the words, and the spellings.
-        spellings: See `capitalised_spellings`.
-        places: The index of each token's word among the given ones, without the first two, [T].
+    Its tokenizer's tokens are `[PAD]`, `[UNK]`, the words, and the spellings. For `dotless_i` see
+    `normalization_of`.
 
     Example:
         >>> known = KnownWords(["dog", "don't", "."])
@@ -72,6 +62,7 @@ class KnownWords:
 
     def __init__(self, words: Sequence[str], dotless_i: bool | None = None) -> None:
         self.form = canonical_form(words)
+        # Words that were in another form, and those that equal an earlier one in this form.
         self.brought, self.alike = [], []
         places: dict[str, int] = {}  # by word in that form
         for place, word in enumerate(words):
@@ -86,6 +77,7 @@ class KnownWords:
         spellings = capitalised_spellings(distinct, dotless_i)
         self.spellings = list(spellings)
         self.tokenizer = build_word_tokenizer([*distinct, *spellings], dotless_i)
+        # The index of each token's word among the given ones, without the first two tokens.
         self.places = np.array([*first, *(first[i] for i in spellings.values())], np.int32)
         self._words = [words[place] for place in first]
         self._encode = FastTokenizer(self.tokenizer)
@@ -110,14 +102,9 @@ class KnownWords:
 
 
 def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) -> Tokenizer:
-    """Build the tokenizer of given words, as this module describes.
+    """Build the tokenizer of given words, as this module describes; ids: `[PAD]`, `[UNK]`, words.
 
-    Args:
-        words: Distinct words in their `canonical_form`, none of which is a special token.
-        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
-
-    Returns:
-        A tokenizer with ids in this order: `[PAD]`, `[UNK]`, words.
+    The words are distinct, in their `canonical_form`, and none is a special token.
 
     Example:
         >>> tokenizer = build_word_tokenizer(["ca", "n't", "the", "u.s.", "well-known"])
@@ -148,8 +135,7 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
 def canonical_form(words: Sequence[str]) -> Form | None:
     """Find the canonical form of most words, among those that differ in the two forms.
 
-    Returns:
-        None if accents are stripped, so that it does not matter.
+    None if accents are stripped, so that it does not matter.
 
     Example:
         >>> canonical_form(["cafe\u0301", "dog"]), canonical_form(["café"]), canonical_form(["a"])
@@ -165,12 +151,10 @@ def canonical_form(words: Sequence[str]) -> Form | None:
 def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
     """Choose the normalisation of texts so that all but a few words can still be found.
 
-    Args:
-        words: The words.
-        dotless_i: Whether they are in languages such as Turkish, where the small letters of I and
-            İ are ı and i; None to decide by whether more than a few words have ı. Texts are not
-            lower-cased like this if no word has ı, or if the words were not: other languages' rules
-            turn İ into i with a combining dot.
+    In languages such as Turkish, the small letters of I and İ are ı and i. `dotless_i` tells
+    whether the words are in such a language; None to decide by whether more than a few words have
+    ı. Texts are not lower-cased like this if no word has ı, or if the words were not: other
+    languages' rules turn İ into i with a combining dot.
 
     Example:
         >>> normalization_of(["dog", "café"])
@@ -202,14 +186,8 @@ def capitalised(words: Sequence[str]) -> list[str]:
 def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -> dict[str, int]:
     """Capitalise lower-case words, if capitals count and the words lack these spellings.
 
-    So a word is found at the beginning of a sentence, but not as `THE`.
-
-    Args:
-        words: The words.
-        dotless_i: Whether they are in languages such as Turkish, see `normalization_of`.
-
-    Returns:
-        Spellings, each with the index of its word.
+    So a word is found at the beginning of a sentence, but not as `THE`. Each spelling has the index
+    of its word.
 
     Example:
         >>> capitalised_spellings(["the", "US", "us", "Us", "n't", "o'clock"])

@@ -14,7 +14,7 @@ SentencePiece's character map (Precompiled) works on grapheme clusters, which ma
 between some letters they do not. Tokens added to the vocabulary with flags that let them swallow
 spaces, or with a space inside, are looked for in the whole text.
 
-Unigram models can also be run on parts of a word: see `unigram_cuts`.
+Unigram models can also be run on parts of a word: see `unigram`.
 """
 
 from __future__ import annotations

@@ -114,13 +114,11 @@ class FastTokenizer:
 
     @_made_once
     def _unigram(self) -> UnigramTokenizer | None:
-        from st_static.tokens.unigram import UnigramTokenizer
-        from st_static.tokens.unigram_cuts import unigram_cuts
+        from st_static.tokens.unigram import unigram_tokenizer
 
         if not self._truncates_right:
             return None
-        cuts = unigram_cuts(self._untruncated, self._description)
-        return cuts and UnigramTokenizer(self._untruncated, self._description, cuts)
+        return unigram_tokenizer(self._untruncated, self._description)
 
     @_made_once
     def _boundaries(self) -> Boundaries:

@@ -11,7 +11,7 @@ step is taken for all strings together:
    larger, so of equal sums that with the longest last piece stays, as in the library.
 3. The way back, from the end of each string.
 
-The sums are the library's if none of them is rounded, which `unigram_cuts.exact_characters` tells.
+The sums are the library's if none of them is rounded, which `unigram.exact_characters` tells.
 Unknown characters in a row become one token, whose string the library looks up once more: strings
 with such a row are left to it.
 

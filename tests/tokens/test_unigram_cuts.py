@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from st_static.model.tokenizer import Normalization
 from st_static.tokens import fast_tokenizer, unigram
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.unigram_cuts import exact_characters
+from st_static.tokens.unigram import exact_characters
 
 n, p = normalizers, pre_tokenizers
 MARK = "▁"
@@ -118,9 +118,7 @@ def assert_same_ids(tokenizer, texts):
 
 def chunks(tokenizer, text):
     """The chunks of a text; those inside of words after a hyphen."""
-    parts, inside, _ = FastTokenizer(tokenizer)._unigram._cuts.cut(
-        pa.array([text], pa.large_string())
-    )
+    parts, inside, _ = FastTokenizer(tokenizer)._unigram.cut(pa.array([text], pa.large_string()))
     return [
         f"-{part}" if is_inside else part
         for part, is_inside in zip(parts.to_pylist(), inside, strict=True)
@@ -312,15 +310,15 @@ def test_a_long_part_inside_of_a_word_and_the_same_as_a_word(japanese):
 
 def test_texts_too_long_for_exact_sums_are_not_cut(japanese, monkeypatch):
     encoder = FastTokenizer(japanese)
-    monkeypatch.setattr(encoder._unigram._cuts, "longest", 5)
-    monkeypatch.delattr(encoder._unigram._cuts, "_pre_tokenizer")
+    monkeypatch.setattr(encoder._unigram, "_longest", 5)
+    monkeypatch.delattr(encoder._unigram, "_kinds")
     assert encoder(["日本語"]).values.tolist() == japanese.encode("日本語").ids
 
 
 def test_a_few_short_texts_are_not_cut(japanese, monkeypatch):
     monkeypatch.setattr(unigram, "_FEW_BYTES", 1000)
     encoder, text = FastTokenizer(japanese), "日本語 行く。"
-    monkeypatch.delattr(encoder._unigram._cuts, "_kinds")
+    monkeypatch.delattr(encoder._unigram, "_kinds")
     assert encoder([text] * 2).values.tolist() == japanese.encode(text).ids * 2
     with pytest.raises(AttributeError, match="_kinds"):
         encoder([text] * 100)

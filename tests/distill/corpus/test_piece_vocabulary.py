@@ -32,7 +32,7 @@ from st_static.distill.engines import Processes
 from st_static.files import read_table, write_table
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.unigram_cuts import unigram_cuts
+from st_static.tokens.unigram import unigram_tokenizer
 
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
 PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
@@ -302,7 +302,7 @@ def test_invisible_characters_do_not_break_a_piece(invisible: str) -> None:
 
 def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenizer) -> None:
     description = json.loads(tokenizer.to_str())
-    assert unigram_cuts(tokenizer, description) is not None
+    assert unigram_tokenizer(tokenizer, description) is not None
     texts = [*JAPANESE, "ｶﾞﾝﾊﾞﾙ 鬱。", ""]
     expected = [tokenizer.encode(text).ids for text in texts]
     ids = FastTokenizer(tokenizer)(texts)
