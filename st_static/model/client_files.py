@@ -43,20 +43,12 @@ _TOKENIZER_FACTS = {
 }
 _SPECIAL_TOKENS = {"pad_token": PADDING_TOKEN, "unk_token": UNKNOWN_TOKEN}
 # The keys of our config.json, by its model_type.
-_OF_TOKENS = {
-    "model_type",
-    "architectures",
-    "vocab_size",
-    "pad_token_id",
-    "max_position_embeddings",
-}
+_SHARED = {"model_type", "architectures", "vocab_size", "pad_token_id", "max_position_embeddings"}
 _KEYS = {
-    "model2vec": _OF_TOKENS | {"normalize", "max_length", "hidden_dim"},
-    "st_static": _OF_TOKENS | {"hidden_size"},
+    "model2vec": _SHARED | {"normalize", "max_length", "hidden_dim"},
+    "st_static": _SHARED | {"hidden_size"},
 }
 ONNX_PRODUCER = "st_static"
-# An ONNX file begins with its version and its producer.
-_BEGINNING = 64
 
 
 def write_client_files(
@@ -67,20 +59,17 @@ def write_client_files(
     `normalize` is None if the table is not the whole model, so that only clients of ONNX files can
     use it.
     """
+    config: dict[str, Any] = {"model_type": "st_static", "architectures": ["StaticModel"]}
     if normalize is None:
-        config: dict[str, Any] = {"model_type": "st_static", "architectures": ["StaticModel"]}
         config |= {"hidden_size": dimension}
-    else:
-        config = {"model_type": "model2vec", "architectures": ["StaticModel"]}
-        # Model2Vec cuts texts at 512 tokens if max_length is left out.
-        config |= {"normalize": normalize, "max_length": None, "hidden_dim": dimension}
-    ids = {name: tokenizer.token_to_id(token) for name, token in _SPECIAL_TOKENS.items()}
-    config |= {
-        "vocab_size": tokenizer.get_vocab_size(),
-        "pad_token_id": ids["pad_token"] or 0,
-        "max_position_embeddings": _MAX_TOKENS_OF_A_SERVER,
-    }
-    known = {name: _SPECIAL_TOKENS[name] for name in ids if ids[name] is not None}
+    else:  # Model2Vec cuts texts at 512 tokens if max_length is left out.
+        config |= {"model_type": "model2vec", "normalize": normalize, "max_length": None}
+        config |= {"hidden_dim": dimension}
+    config["vocab_size"] = tokenizer.get_vocab_size()
+    config["pad_token_id"] = tokenizer.token_to_id(PADDING_TOKEN) or 0
+    config["max_position_embeddings"] = _MAX_TOKENS_OF_A_SERVER
+    special = _SPECIAL_TOKENS.items()
+    known = {name: token for name, token in special if tokenizer.token_to_id(token) is not None}
     for name, content in zip(CLIENT_FILES, (config, known | _TOKENIZER_FACTS), strict=True):
         if not (folder / name).exists():
             write_json(folder / name, content)
@@ -91,8 +80,8 @@ def is_ours(file: Path) -> bool:
     if file.suffix == ".onnx":
         if not file.is_file():
             return False
-        with file.open("rb") as stream:
-            return bytes([len(ONNX_PRODUCER), *ONNX_PRODUCER.encode()]) in stream.read(_BEGINNING)
+        with file.open("rb") as stream:  # which begins with its version and its producer
+            return bytes([len(ONNX_PRODUCER), *ONNX_PRODUCER.encode()]) in stream.read(64)
     content = _read(file)
     if content is None:
         return False

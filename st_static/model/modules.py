@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -116,8 +115,7 @@ class Segment(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True)
-class Modules:
+class Modules(NamedTuple):
     """The modules of a static model, by what they do; `home` has the table and the tokenizer."""
 
     home: Path
@@ -234,12 +232,8 @@ def write_modules(
     for path, layer in zip(_DENSE_FOLDERS, head.as_dense() if head else (), strict=False):
         (folder / path).mkdir()
         outputs, inputs = layer.weight.shape
-        config = {
-            "in_features": inputs,
-            "out_features": outputs,
-            "bias": False,
-            "activation_function": layer.activation,
-        }
+        config: dict[str, Any] = {"in_features": inputs, "out_features": outputs, "bias": False}
+        config["activation_function"] = layer.activation
         write_json(folder / path / "config.json", config)
         write_weights(folder / path / TABLE_FILE, {"linear.weight": layer.weight})
         modules.append((path, f"{_BUILT_IN}.Dense"))
