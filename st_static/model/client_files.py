@@ -109,8 +109,7 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
 def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
     """Check that ONNX files can be written into a folder, which need not exist, if they are wanted.
 
-    Raises:
-        ValueError: A package is missing, a file of the user is in the way, or `onnx` is invalid.
+    A ValueError if a package is missing, a file of the user is in the way, or `onnx` is invalid.
     """
     if onnx not in (True, False, "int8"):
         raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")

@@ -94,8 +94,9 @@ def export_model(
     """Write a model for sentence-transformers and, if it is only a table, for Model2Vec.
 
     It consists of sentence-transformers' own modules, see `st_static.model.modules`; with
-    `segments` it includes code, and loads with `trust_remote_code=True`. It appears whole or not at
-    all. The files of an existing model of st_static are replaced; its notes and all others stay.
+    `segments`, those of a fused ensemble, it includes code, and loads with
+    `trust_remote_code=True`. It appears whole or not at all. The files of an existing model of
+    st_static are replaced; its notes and all others stay.
 
     Args:
         folder: The folder to write.

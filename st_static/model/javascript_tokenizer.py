@@ -23,10 +23,10 @@ _Part = dict[str, Any]
 
 _MODELS = ("WordPiece", "Unigram", "BPE", "WordLevel")
 # Without Precompiled: the library replaces it by NFKC, which is not quite the same.
-_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Prepend", "Replace")
-_NORMALIZERS += ("Strip", "StripAccents")
-_PRE_TOKENIZERS = ("BertPreTokenizer", "ByteLevel", "Digits", "Metaspace", "Punctuation", "Split")
-_PRE_TOKENIZERS += ("Whitespace", "WhitespaceSplit")
+_NORMALIZERS = ["BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Prepend", "Replace"]
+_NORMALIZERS += ["Strip", "StripAccents"]
+_PRE_TOKENIZERS = ["BertPreTokenizer", "ByteLevel", "Digits", "Metaspace", "Punctuation", "Split"]
+_PRE_TOKENIZERS += ["Whitespace", "WhitespaceSplit"]
 # The behaviors of Split, and whether its pattern is inverted.
 _SPLITS = (("Isolated", False), ("Removed", True), ("Removed", False))
 _PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"

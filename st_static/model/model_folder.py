@@ -219,9 +219,10 @@ class ModelFolder:
             license_id = of_build or conversion.get("license")
         languages = languages_of_record(record)
         if not languages:
-            named = header.get("language")
+            stated = header.get("language")
+            stated = stated if isinstance(stated, list) else [stated]
             # YAML reads the tag of Norwegian as false.
-            tags = ["no" if tag is False else str(tag).lower() for tag in _as_list(named)]
+            tags = ["no" if tag is False else str(tag).lower() for tag in stated]
             found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
             languages = list(dict.fromkeys(found))
         return StatedFacts(license_id, tuple(languages), recipe is not None)
@@ -255,12 +256,10 @@ class ModelFolder:
         tokenizer = named(_read_tokenizer(tokenizer_file), self._shown)
         # The ids of added tokens may differ from those in the file.
         _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
-        if not (self.path / MODULES_FILE).exists():
-            # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
-            unknown = unknown_id(tokenizer)
-            if unknown is None:
-                pass
-            elif isinstance(table, Int8Table):
+        # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
+        is_model2vec = not (self.path / MODULES_FILE).exists()
+        if is_model2vec and (unknown := unknown_id(tokenizer)) is not None:
+            if isinstance(table, Int8Table):
                 table.clear(unknown)
             else:
                 table[unknown] = 0
@@ -291,15 +290,10 @@ def read_static_model(
     mmap: bool = False,
     int8: bool = False,
 ) -> StaticModel:
-    """Read a static model of sentence-transformers or Model2Vec.
+    """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
 
-    Args:
-        model: A folder, or an id on the Hub.
-        revision: Branch, tag or commit on the Hub.
-        token: The Hub's token; by default the one that was logged in with.
-        cache_folder: Where downloads are kept; by default the Hub's cache.
-        mmap: Whether the table is mapped into memory, see `read_table`.
-        int8: Whether the table is rounded to int8 as it is read, see `Int8Table`.
+    With `mmap` the table is mapped into memory, see `read_table`; with `int8` it is rounded as it
+    is read, see `Int8Table`. Downloads go to the Hub's cache unless there is a `cache_folder`.
 
     Raises:
         ValueError: It is not a static model, its parts do not fit, or it cannot be mapped.
@@ -349,7 +343,3 @@ def _check_ids(largest: int, n_rows: int) -> None:
             f"The tokenizer has ids up to {largest}, for {largest + 1} rows, but the table has "
             f"{n_rows} rows. Tokenizer and table are not of the same model."
         )
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

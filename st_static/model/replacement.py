@@ -25,14 +25,9 @@ def check_output_folder(
     """Check that something of ours may be written into a folder: new, empty, or of the same kind.
 
     Only folders of this `kind`, `a model of st_static`, have a file called `record` for which
-    `is_record` is true: others write files of some names, too.
-
-    Returns:
-        The present path of the folder to replace; None if there is nothing to replace.
-
-    Raises:
-        ValueError: The folder holds something else, is the current folder or holds it, or cannot be
-            written to.
+    `is_record` is true. Returns the present path of the folder to replace; None if there is nothing
+    to replace. A ValueError if it holds something else, is the current folder or holds it, or
+    cannot be written to.
     """
     check_path(folder, f"The output {folder}")
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):

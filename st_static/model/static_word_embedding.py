@@ -85,12 +85,8 @@ class StaticWordEmbedding(StaticEmbedding):
         **kwargs: Any,
     ) -> None:
         tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        check_type(
-            tokenizer,
-            Tokenizer,
-            "a Tokenizer of the package tokenizers",
-            "Fast ones of transformers do as well.",
-        )
+        advice = "Fast ones of transformers do as well."
+        check_type(tokenizer, Tokenizer, "a Tokenizer of the package tokenizers", advice)
         if embedding_weights is not None:
             embedding_weights = _as_weights(embedding_weights, tokenizer.get_vocab_size())
         super().__init__(tokenizer, embedding_weights, embedding_dim, **kwargs)
@@ -184,23 +180,19 @@ class StaticWordEmbedding(StaticEmbedding):
             with downloading("model", name, revision):
                 has_tokenizer = cls.load_file_path(filename="tokenizer.json", **source) is not None
                 built_in = StaticEmbedding.load(**source) if has_tokenizer else None
-        except KeyError as error:
-            raise ValueError(
-                f"Expected a word table among the weights of {model_name_or_path!r}, named "
-                "embedding.weight or embeddings, but there is none: it is not a static embedding "
-                "model."
-            ) from error
         except (ValueError, OSError):
             raise
         except Exception as error:  # the libraries' errors for broken files are of any type
+            no_table = "expected a word table among its weights, embedding.weight or embeddings"
+            reason = no_table if isinstance(error, KeyError) else error
             raise ValueError(
-                f"{name!r} cannot be loaded as a static embedding model: {error}"
+                f"{name!r} cannot be loaded as a static embedding model: {reason}"
             ) from error
         if built_in is None:
             raise ValueError(
-                f"Expected a tokenizer.json beside the word table, but {model_name_or_path!r} "
-                "has none: it is not a static embedding model, or has a head or segments, without "
-                "which its table is another model. SentenceTransformer(…) loads it whole."
+                f"Expected a tokenizer.json beside the word table, but {name!r} has none: it is "
+                "not a static embedding model, or has a head or segments, without which its table "
+                "is another model. SentenceTransformer(…) loads it whole."
             )
         return cls(built_in.tokenizer, built_in.embedding.weight)
 

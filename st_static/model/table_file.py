@@ -124,13 +124,10 @@ def read_table(
 ) -> Table:
     """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
 
-    Args:
-        file: The file.
-        mmap: Whether to map it, as a `numpy.memmap`: a row is read when it is first used, and the
-            processes of a machine share the memory. The file must not change in the meantime.
-            Numbers are not checked to be finite, since that would read all of them.
-        int8: Whether to round it to int8 as it is read, some rows at a time.
-        widths: Dimensions of each segment of a fused ensemble, which get their own scales in int8.
+    With `mmap` it is a `numpy.memmap`: a row is read when it is first used, and the processes of a
+    machine share the memory. The file must not change in the meantime, and numbers are not checked
+    to be finite, since that would read all of them. With `int8` it is rounded as it is read, some
+    rows at a time; for `widths` see `quantize_rows`.
 
     Raises:
         ValueError: It is broken, is no regular file, or holds no table, with whole rows and finite
@@ -156,7 +153,19 @@ def read_table(
         return Int8Table.of(stored.read, stored.shape, widths)
     table = stored.map() if mmap else stored.read()
     if "mapping" in changes:
-        table = table[_row_numbers(arrays["mapping"], len(table))]
+        mapping, stored_rows = arrays["mapping"], len(table)
+        rows = mapping.read()
+        if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+            raise ValueError(
+                f"Expected mapping in {file} as a whole number for each token, but it is "
+                f"{mapping.dtype} of the shape {mapping.shape}. Copy the model again."
+            )
+        for wrong in rows[(rows < 0) | (rows >= stored_rows)][:1]:
+            raise ValueError(
+                f"mapping in {file} names row {wrong}, but the table has {stored_rows} rows. Copy "
+                "the model again."
+            )
+        table = table[rows.astype(np.int64)]
     if "weights" in changes:
         weights = arrays["weights"]
         if weights.shape != [len(table)]:
@@ -168,23 +177,6 @@ def read_table(
             table = table.astype(np.float32) * weights.read().astype(np.float32)[:, None]
         _check_finite(table, file, f"{name} times weights")
     return Int8Table.of(table.__getitem__, table.shape, widths) if int8 else table
-
-
-def _row_numbers(mapping: StoredArray, n_rows: int) -> NDArray[np.int64]:
-    """Read the row number of each token, [V]."""
-    rows = mapping.read()
-    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-        raise ValueError(
-            f"Expected mapping in {mapping.file} as a whole number for each token, but it is "
-            f"{mapping.dtype} of the shape {mapping.shape}. Copy the model again."
-        )
-    wrong = rows[(rows < 0) | (rows >= n_rows)]
-    if len(wrong):
-        raise ValueError(
-            f"mapping in {mapping.file} names row {wrong[0]}, but the table has {n_rows} rows. "
-            "Copy the model again."
-        )
-    return rows.astype(np.int64)
 
 
 def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:

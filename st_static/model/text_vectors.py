@@ -89,12 +89,8 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
 
     The first line may have the number of words and the dimension, as in files of word2vec and
     fastText. The first vector of a repeated word is kept; rows of `[PAD]` and `[UNK]` are left out,
-    as unknown words have zeros. With a `limit`, only so many rows are read. A bar shows the
-    progress at a terminal.
-
-    Raises:
-        ValueError: The file is missing, empty or broken, all vectors are zero, or something is
-            wrong with a line, which is named.
+    as unknown words have zeros. With a `limit`, only so many rows are read. A ValueError names the
+    line in which something is wrong.
     """
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
@@ -200,16 +196,9 @@ def convert(
 ) -> Conversion:
     """Write a file of text vectors as a model that sentence-transformers and Model2Vec load.
 
-    Args:
-        file: The text vectors, see `read_word_vectors`.
-        output: The model's folder, see `export_model`.
-        limit: The number of rows that are taken, from the first: in most files, those of the most
-            frequent words; by default all.
-        dtype: Number format of the table, "float32" or "float16".
-        source: The origin of the vectors.
-
-    Raises:
-        ValueError: Something is wrong with the file or the folder. Nothing is written.
+    With a `limit`, only the first rows are taken, in most files those of the most frequent words.
+    `dtype` is "float32" or "float16". If something is wrong with the file or the folder, a
+    ValueError says so, and nothing is written.
     """
     file, output = as_path(file, "a file of text vectors"), as_path(output, "a folder to write")
     require(limit is None or limit > 0, f"limit must be at least 1, but got {limit}.")

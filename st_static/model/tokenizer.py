@@ -87,10 +87,9 @@ ENGLISH = Normalization(nfkc=False, lowercase=True, strip_accents=True)
 
 
 def is_punctuation(word: str) -> bool:
-    """Tell whether a word consists of punctuation only.
+    """Tell whether a word consists of what BERT's pre-tokenizer splits off as punctuation.
 
-    Punctuation is what BERT's pre-tokenizer splits off: the ASCII punctuation and symbols, and
-    Unicode categories P*.
+    That is the ASCII punctuation and symbols, and Unicode categories P*.
 
     Example:
         >>> is_punctuation("..."), is_punctuation("c"), is_punctuation("£5")

@@ -1,7 +1,6 @@
 """Find where a tokenizer's texts can be cut without changing their tokens.
 
-A tokenizer normalises a text, splits it into words, and splits each word into tokens. It can be
-run on pieces of a text where no step looks across the cuts:
+It can be run on pieces of a text where no step looks across the cuts:
 
 - Normalisers that act on single characters, or on a character and its combining marks: a space
   never composes with what follows it.
@@ -12,9 +11,8 @@ run on pieces of a text where no step looks across the cuts:
 
 SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space;
 between some letters they do not. Tokens added to the vocabulary with flags that let them swallow
-spaces, or with a space inside, are looked for in the whole text.
-
-Unigram models can also be run on parts of a word: see `unigram`.
+spaces, or with a space inside, are looked for in the whole text. Unigram models can also be run on
+parts of a word: see `unigram`.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ def test_reads_what_model2vec_wrote(tokenizer, tmp_path):
 def test_weights_without_a_word_table_are_refused(module, tmp_path):
     module.save(str(tmp_path))
     save_file({"linear.weight": torch.ones(3, 3)}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match=r"Expected a word table among the weights of .*is none"):
+    with pytest.raises(ValueError, match="expected a word table among its weights"):
         StaticWordEmbedding.load(str(tmp_path))
 
 
