@@ -62,8 +62,8 @@ def check_output(folder: Path, with_card: bool = False) -> None:
     in_the_way += [path for path in clients if path.exists() and not is_ours(path)]
     if in_the_way:
         raise ValueError(
-            f"A model has a file or folder of its own where {in_the_way[0]} is something else. "
-            "Move it away, or choose another output."
+            f"{in_the_way[0]} was not written by st_static, and a model has a file or folder of "
+            "its own there. Move it away, or choose another output."
         )
     if with_card and (there / CARD_FILE).is_file():
         read_notes(there / CARD_FILE)

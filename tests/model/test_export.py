@@ -333,7 +333,7 @@ def test_a_folder_in_the_place_of_a_file_of_the_model_is_named(tmp_path, small, 
     export_model(tmp_path / "model", *small, RECORD)
     (tmp_path / "model" / name).unlink(missing_ok=True)
     (tmp_path / "model" / name / "mine").mkdir(parents=True)
-    with pytest.raises(ValueError, match=f"{name} is something else"):
+    with pytest.raises(ValueError, match=f"{name} was not written by st_static"):
         check_output(tmp_path / "model")
 
 
@@ -343,7 +343,7 @@ def test_a_file_in_the_place_of_a_folder_of_the_model_is_named(tmp_path, small, 
     for path in (tmp_path / "model").glob(name):
         path.rmdir()
     (tmp_path / "model" / name).write_text("mine")
-    with pytest.raises(ValueError, match=f"{name} is something else"):
+    with pytest.raises(ValueError, match=f"{name} was not written by st_static"):
         check_output(tmp_path / "model")
 
 
