@@ -11,7 +11,9 @@ from st_static.dependencies import needed_by
 from st_static.files import check_folder
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "eval")
+def run(arguments: Sequence[str]) -> int:
+    """Run `analyse`."""
     parser = CommandParser(
         prog="st-static analyse",
         description="Write tables and figures about a built model, from the stages of its recipe; "
@@ -49,13 +51,29 @@ def _parser() -> CommandParser:
     )
     add("--tasks", nargs="+", default=[], help="MTEB tasks: score the table after each stage.")
     add("--data", type=Path, help="Local copies of the tasks' datasets.")
-    return parser
+    values = vars(parser.read(arguments, _check))
+    hide_bars_of_libraries()
+    from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
+    from st_static.evaluate.analysis.built_model import BuiltModel
+
+    folder, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))
+    models = values.pop("socm")
+    model = None if models else BuiltModel(folder, work_dir)
+    output = output or Path("analysis") / (model.name if model else "socm")
+    check_folder(output, f"The output {output}")
+    if model:
+        files = analyse(model, output, Inputs(**values))
+    else:
+        files = analyse_transformers(models, values["texts"], output)
+        print(files[0].read_text("utf-8"))
+    print(*files, sep="\n")
+    return 0
 
 
 def _check(options: Any) -> None:
     """Check that the options are of a built model with its stages, or transformers with texts."""
-    names = {name: "MODEL" if name == "model" else f"--{name}" for name in vars(options)}
-    given = {shown for name, shown in names.items() if getattr(options, name)}
+    given = {f"--{name}" for name, value in vars(options).items() if value and name != "model"}
+    given |= {"MODEL"} if options.model else set()
     if "--socm" not in given:
         if missing := [shown for shown in ("MODEL", "--work_dir") if shown not in given]:
             raise UsageError(
@@ -69,26 +87,3 @@ def _check(options: Any) -> None:
             f"--socm takes --texts and --output alone, but {', '.join(others)} came, too. "
             f"Leave out --socm, or {' and '.join(others)}."
         )
-
-
-@needed_by("This command", "eval")
-def run(arguments: Sequence[str]) -> int:
-    """Run `analyse`."""
-    values = vars(_parser().read(arguments, _check))
-    hide_bars_of_libraries()
-    from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
-    from st_static.evaluate.analysis.built_model import BuiltModel
-
-    folder, output, work_dir = values.pop("model"), values.pop("output"), values.pop("work_dir")
-    if models := values.pop("socm"):
-        output = output or Path("analysis/socm")
-        check_folder(output, f"The output {output}")
-        files = analyse_transformers(models, values["texts"], output)
-        print(files[0].read_text("utf-8"))
-    else:
-        model = BuiltModel(folder, work_dir)
-        output = output or Path("analysis") / model.name
-        check_folder(output, f"The output {output}")
-        files = analyse(model, output, Inputs(**values))
-    print(*files, sep="\n")
-    return 0

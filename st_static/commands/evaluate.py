@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Says which model is scored on which tasks.
-
-    Attributes:
-        model: A folder, a Hub id or a peer.
-        benchmark: The benchmark whose tasks are run, unless `tasks` names them.
-        tasks: Names of tasks.
-        language: BCP 47 tags of the subsets of `tasks` that are run; by default the model's own.
-        data: Folder of local copies of the datasets.
-        folder: Results go to `results/` in this folder.
-        trust_remote_code: Code that the model brings may be run.
-    """
+    """The options of the command, which `build` gives, too."""
 
     model: str
     benchmark: str | None = None
@@ -44,7 +34,9 @@ class Evaluation:
     trust_remote_code: bool = False
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "eval")
+def run(arguments: Sequence[str]) -> int:
+    """Run `evaluate`; the exit status is 1 if a task failed."""
     parser = CommandParser(
         prog="st-static evaluate",
         description="Score a model on MTEB tasks. Finished tasks are not run again.",
@@ -73,25 +65,11 @@ def _parser() -> CommandParser:
         help="Results go to results/ in this folder; by default the current one.",
     )
     add("--trust_remote_code", action="store_true", help="Run code that the model brings.")
-    return parser
-
-
-@needed_by("This command", "eval")
-def run(arguments: Sequence[str]) -> int:
-    """Run `evaluate`; the exit status is 1 if a task failed."""
-    return evaluate(Evaluation(**vars(_parser().read(arguments))))
+    return evaluate(Evaluation(**vars(parser.read(arguments))))
 
 
 def evaluate(evaluation: Evaluation) -> int:
-    """Score a model, and print each score as soon as it is there.
-
-    Returns:
-        The exit status: 1 if a task failed.
-
-    Raises:
-        ValueError: There is no such model or task, a task has no subset in a language that is
-            asked for, or both tasks and a benchmark are named.
-    """
+    """Score a model, and print each score as soon as it is there; return 1 if a task failed."""
     check(evaluation)
     from st_static.evaluate.models import load_model, require_named
 
@@ -112,12 +90,9 @@ def evaluate(evaluation: Evaluation) -> int:
         logging.getLogger(library).setLevel(logging.ERROR)
     for library in ("mteb", "datasets", "sklearn", "umap"):
         warnings.filterwarnings("ignore", module=library)
-    finished: list[str] = []
 
     def on_task(outcome: TaskOutcome) -> None:
         """Print a task's score, or why it failed, without breaking the bar of all tasks."""
-        if not outcome.is_new:
-            finished.append(outcome.task)
         if outcome.failure is not None:
             reason = " ".join(outcome.failure.split())
             tqdm.write(f"Error: {outcome.task} failed: {reason}", file=sys.stderr)
@@ -130,7 +105,7 @@ def evaluate(evaluation: Evaluation) -> int:
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")
-    if finished:
+    if finished := [task.task for task in outcome.tasks if not task.is_new]:
         print(f"Finished before and not run again: {', '.join(finished)}", file=sys.stderr)
     if len(outcome.failures) > 1:
         failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
@@ -139,11 +114,7 @@ def evaluate(evaluation: Evaluation) -> int:
 
 
 def check(evaluation: Evaluation) -> None:
-    """Check what the options alone tell, in a second.
-
-    Raises:
-        ValueError: Something is wrong with them.
-    """
+    """Check what the options alone tell, in a second."""
     if (evaluation.benchmark is None) == (not evaluation.tasks):
         raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
     if evaluation.benchmark and evaluation.language:

@@ -27,31 +27,18 @@ from st_static.tokens.panics import TellingPanics
 
 
 class TaskOutcome(NamedTuple):
-    """The outcome of a task.
-
-    Attributes:
-        task: Its name.
-        score: Main score x 100, mean over its splits and subsets; None if it failed.
-        parts: The number of splits and subsets in that mean.
-        failure: The reason that it failed, if it did.
-        is_new: Whether it was run; otherwise its results existed.
-    """
+    """What came of a task: its main score x 100, or why it failed."""
 
     task: str
-    score: float | None = None
-    parts: int = 0
+    score: float | None = None  # mean over its splits and subsets
+    parts: int = 0  # splits and subsets in that mean
     failure: str | None = None
-    is_new: bool = True
+    is_new: bool = True  # otherwise its results existed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of all tasks.
-
-    Attributes:
-        folder: The folder of mteb's JSON files, one for each task.
-        tasks: The outcome of each.
-    """
+    """What came of all tasks, and the folder of mteb's JSON files, one for each task."""
 
     folder: Path
     tasks: list[TaskOutcome]
@@ -89,7 +76,6 @@ def run_tasks(
         on_task: Called after each task.
 
     Raises:
-        ValueError: There is no such folder of local copies.
         HubUnavailableError: The Hub cannot be asked, and no task can do without it.
     """
     tasks = list(tasks)
@@ -150,35 +136,27 @@ def run_tasks(
 
 
 def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
-    """Check that the Hub, or else its cache, has the dataset of at least one task.
-
-    Raises:
-        HubUnavailableError: It has none.
-    """
-    unavailable = None
+    """Raise a HubUnavailableError if neither the Hub nor its cache has the dataset of any task."""
+    unavailable = []
     for task in tasks:
         try:
             _require_dataset(task)
-            return
         except HubUnavailableError as error:
-            unavailable = unavailable or error
+            unavailable.append(error)
         except ValueError:  # the Hub has answered; the error is this task's
             return
+        else:
+            return
     if unavailable:
-        raise unavailable
+        raise unavailable[0]
 
 
 def _require_dataset(task: AbsTask) -> Path | None:
     """Find a cached copy of a task's datasets, if the Hub is not to be asked."""
     parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
-    copies = [
-        require_dataset(
-            part.metadata.dataset["path"],
-            part.metadata.dataset.get("revision"),
-            "give local copies of the datasets with --data",
-        )
-        for part in parts
-    ]
+    datasets = [part.metadata.dataset for part in parts]
+    otherwise = "give local copies of the datasets with --data"
+    copies = [require_dataset(one["path"], one.get("revision"), otherwise) for one in datasets]
     return next((copy for copy in copies if copy), None)
 
 
@@ -189,17 +167,13 @@ def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
 
 
 def _wrap(model: EvaluatedModel) -> AbsEncoder:
-    """Wrap a model for mteb, under its own name; its vectors are checked."""
+    """Wrap a model for mteb, under its own name."""
     wrapped = _TextEncoder(model)
     if model.sentence_transformer is not None:
         wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
+    meta = {"name": model.name, "revision": model.revision, "embed_dim": model.dimension}
     wrapped.mteb_model_meta = ModelMeta.create_empty(
-        {
-            "name": model.name,
-            "revision": model.revision,
-            "embed_dim": model.dimension,
-            "similarity_fn_name": ScoringFunction.COSINE,
-        }
+        {**meta, "similarity_fn_name": ScoringFunction.COSINE}
     )
     return wrapped
 
@@ -213,29 +187,22 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, B in all, into vectors [B, D]."""
         texts = [text for batch in inputs for text in batch["text"]]
-        vectors = self.model.encode(texts)
-        check_vectors(vectors, texts)
-        return vectors
+        return check_vectors(self.model.encode(texts), texts)
 
 
 class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: ignore[misc]
-    """mteb's own wrapper, which chooses prompts; its vectors are checked."""
+    """mteb's own wrapper, which chooses prompts."""
 
-    def encode(self, inputs: Any, **options: Any) -> Any:
+    def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, with prompts."""
-        vectors = super().encode(inputs, **options)
-        check_vectors(np.asarray(vectors), [text for batch in inputs for text in batch["text"]])
+        texts = [text for batch in inputs for text in batch["text"]]
+        return check_vectors(np.asarray(super().encode(inputs, **options)), texts)
+
+
+def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.floating]:
+    """Return the vectors of texts; a ValueError names the first text without a finite one."""
+    if not texts:
         return vectors
-
-
-def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
-    """Check that each text has a finite vector.
-
-    Raises:
-        ValueError: The shape is wrong, or a value is not finite; names the first such text.
-    """
-    if not len(texts):
-        return
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(
             f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "
@@ -247,3 +214,4 @@ def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
             f"The model gave NaN or infinity for {len(bad)} of {len(texts)} texts, the first of "
             f"which is {texts[bad[0]][:200]!r}."
         )
+    return vectors

@@ -1,7 +1,4 @@
-"""Draw and save figures in a common style.
-
-They have a white background, so that they look the same on light and dark pages.
-"""
+"""Draw and save figures in a common style, on white: they look the same on dark pages."""
 
 from __future__ import annotations
 
@@ -98,11 +95,7 @@ def save_both(figure: Figure, stem: Path) -> list[Path]:
 
 
 def check_figure(file: Path) -> None:
-    """Check that a figure can be written, in the format of the file's ending.
-
-    Raises:
-        ValueError: The ending is none of .png, .svg and .pdf, or the place cannot be written to.
-    """
+    """Check that a figure can be written, in the format of the file's ending."""
     if file.suffix not in _METADATA:
         raise ValueError(
             f"Expected a figure's name to end with {', '.join(_METADATA)}, but got {file.name}."
@@ -113,23 +106,13 @@ def check_figure(file: Path) -> None:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Write a figure, in the format of the file's ending.
-
-    Raises:
-        ValueError: As `check_figure`.
-    """
+    """Write a figure, in the format of the file's ending."""
     check_figure(file)
+    look: dict[str, Any] = {"facecolor": "white", "bbox_inches": "tight", "pad_inches": 0.2}
     # The same figure gives the same bytes.
+    look["metadata"] = _METADATA[file.suffix]
     with output_file(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
-        figure.savefig(
-            partial,
-            dpi=150,
-            format=file.suffix[1:],
-            facecolor="white",
-            metadata=_METADATA[file.suffix],
-            bbox_inches="tight",
-            pad_inches=0.2,
-        )
+        figure.savefig(partial, dpi=150, format=file.suffix[1:], **look)
 
 
 class _Plain(LogFormatter):
@@ -205,16 +188,10 @@ def _missing(text: str) -> set[str]:
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw signed numbers as coloured cells.
+    """Draw signed numbers [rows, columns] as coloured cells; return these for a colour bar.
 
-    Args:
-        axes: The axes to draw on.
-        values: The numbers, [rows, columns].
-        digits: Digits after the point; numbers that round to zero have no sign.
-        fontsize: Font size of the numbers in the cells; None leaves them out.
-
-    Returns:
-        The cells, for a colour bar.
+    Numbers are written with some digits after the point, and without a sign where they round to
+    zero; if the font size is None, not at all.
     """
     axes.grid(visible=False)
     limit = float(np.abs(values).max()) or 1.0
@@ -231,11 +208,7 @@ def draw_signed(
 
 
 def draw_heat_map(explanation: Explanation, file: Path) -> None:
-    """Draw the share of each pair of words in a cosine, without words that have no vector.
-
-    Raises:
-        ValueError: A text has no known word, or the file's ending is not a format of figures.
-    """
+    """Draw the share of each pair of words in a cosine, without words that have no vector."""
     shown = explanation.of_known_words()
     if not shown.contributions.size:
         raise ValueError("There is nothing to draw: one of the texts has no known word.")
@@ -278,16 +251,9 @@ def draw_quality_and_speed(
     labels: Mapping[str, str],
     colors: Mapping[str, str],
 ) -> None:
-    """Draw each model's encoders on a line, with the model's name at the fastest.
+    """Draw each model's encoders on a line, with the model's label at the fastest.
 
     The encoders are told apart by marks, since near points have no room for labels of their own.
-
-    Args:
-        axes: The axes to draw on.
-        speeds: Speeds of models by encoders in `ENCODER_MARKS`.
-        quality: Each model's score.
-        labels: The label of each model's fastest point.
-        colors: Each model's colour.
     """
     points = []
     for model in dict.fromkeys(entry.model for entry in speeds):
@@ -316,7 +282,6 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) ->
         points: The data coordinates of each, its label, which may be empty, and the label's colour.
     """
     figure = axes.get_figure(root=True)
-    assert figure is not None
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # fixes the position of the axes
     to_pixels = axes.transData.transform
@@ -325,19 +290,13 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) ->
     drawn = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
     lines = [Line(to_pixels(places)) for places in drawn if len(places) > 1]
     halo = withStroke(linewidth=2.5, foreground="white")  # for labels that cross a grid line
+    look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "path_effects": [halo]}
+    line = {"arrowstyle": "-", "linewidth": 0.7, "shrinkB": 4}
     labels = []
     for (x, y, text, color), center in zip(points, centers, strict=True):
         if text:
-            label = axes.annotate(
-                text,
-                (x, y),
-                (0, 0),
-                textcoords="offset points",
-                color=color,
-                arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.7, "shrinkB": 4},
-                fontsize=8,
-                path_effects=[halo],
-            )
+            own_line = {**line, "color": color}
+            label = axes.annotate(text, (x, y), (0, 0), color=color, arrowprops=own_line, **look)
             label.set_in_layout(False)
             _place(label, center, axes.get_window_extent(), taken, lines, renderer)
             labels.append(label)
@@ -360,11 +319,8 @@ def _place(
         """Move the label; return the box of its text, and the line from its point if any."""
         distance, (right, up) = place
         label.set_position((right * distance, up * distance))
-        label.set(
-            horizontalalignment={1: "left", 0: "center", -1: "right"}[right],
-            verticalalignment={1: "bottom", 0: "center", -1: "top"}[up],
-        )
-        assert label.arrow_patch is not None
+        label.set_horizontalalignment({1: "left", 0: "center", -1: "right"}[right])
+        label.set_verticalalignment({1: "bottom", 0: "center", -1: "top"}[up])
         label.arrow_patch.set_visible(distance >= _LINE_FROM)
         end = center + np.array((right, up)) * distance * renderer.dpi / 72
         return text_box(label, renderer), [Line([center, end])] if distance >= _LINE_FROM else []

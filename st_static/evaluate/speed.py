@@ -32,12 +32,7 @@ def speed_texts(n: int = _TEXTS) -> list[str]:
 
 
 def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
-    """Shuffle texts and take at most n, so that any first ones are a random sample, too.
-
-    Example:
-        >>> sorted(fair_sample(["a", "b", "c"]))
-        ['a', 'b', 'c']
-    """
+    """Shuffle texts and take at most n, so that any first ones are a random sample, too."""
     shuffled = list(texts)
     random.Random(0).shuffle(shuffled)
     return shuffled[:n]
@@ -56,9 +51,6 @@ def sentences_per_second(
         texts: Texts; a slow encoder gets only the first of them.
         rounds: Turns; the median counts.
         round_seconds: The shortest time of an encoder's turn.
-
-    Returns:
-        Texts per second, by the same keys.
     """
     n_texts = {}
     for name, make in encoders.items():

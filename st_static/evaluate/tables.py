@@ -13,10 +13,10 @@ from st_static.files import check_folder, output_file
 def as_markdown(table: pl.DataFrame) -> str:
     """Format a table as Markdown, with two digits for scores, and nothing for nulls."""
     # As strings, since polars would print "null" in a column of numbers.
-    gaps = [column for column in table if column.dtype.is_float() and column.has_nulls()]
     table = table.with_columns(
         pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
-        for column in gaps
+        for column in table
+        if column.dtype.is_float() and column.has_nulls()
     )
     with pl.Config(
         tbl_formatting="MARKDOWN",
@@ -32,11 +32,7 @@ def as_markdown(table: pl.DataFrame) -> str:
 
 
 def check_place(stem: Path) -> None:
-    """Check that a table would overwrite only a table.
-
-    Raises:
-        ValueError: Some, but not all three, of its files exist; or it cannot be written.
-    """
+    """Check that a table can be written, and overwrites either all three of its files or none."""
     check_folder(stem.parent, f"The output {stem}")
     files = [stem.with_name(stem.name + suffix) for suffix in (".md", ".csv", ".json")]
     there = [str(file) for file in files if file.exists()]

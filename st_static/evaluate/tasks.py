@@ -34,19 +34,12 @@ def benchmark_tasks(benchmark: str) -> list[AbsTask]:
 
     Takes half a second, but two more once torch is loaded: mteb then seeds it for each task of each
     benchmark.
-
-    Raises:
-        ValueError: There is no such benchmark; the message suggests the nearest names.
     """
     return find_tasks(benchmark)
 
 
 def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None) -> list[AbsTask]:
-    """Get the tasks of a benchmark, or tasks by name.
-
-    Raises:
-        ValueError: There is no such benchmark or task; the message suggests the nearest names.
-    """
+    """Get the tasks of a benchmark, or tasks by name; a ValueError suggests the nearest names."""
     kind: Kind = "task" if benchmark is None else "benchmark"
     names = (tasks or []) if benchmark is None else [benchmark]
     check_names(kind, names)
@@ -62,11 +55,7 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
 
 
 def check_names(kind: Kind, names: Sequence[str]) -> None:
-    """Check that names are in mteb's files, since importing mteb takes seconds.
-
-    Raises:
-        ValueError: One is not; the message suggests the nearest names.
-    """
+    """Check that names are in mteb's files, since importing mteb takes seconds."""
     for name in names:
         if f'"{name}"' not in _source(kind):
             raise _unknown(kind, name)
@@ -92,11 +81,7 @@ def _unknown(kind: Kind, name: str) -> ValueError:
 
 
 def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
-    """Check that a folder of local copies exists, with one for each of the named tasks.
-
-    Raises:
-        ValueError: It does not, or lacks a task.
-    """
+    """Check that a folder of local copies exists, with one for each of the named tasks."""
     if not data.is_dir():
         raise ValueError(f"There is no folder {data} of local copies of datasets.")
     if missing := [name for name in tasks if not (data / name).is_dir()]:
@@ -107,22 +92,13 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
-    """Make a task read its dataset from a folder, and mark its results as local.
+    """Make a task read its dataset from a folder in `data`, and mark its results as local.
 
-    Args:
-        task: The task.
-        data: Holds a folder for each task, with its name, in the layout of its Hub repository.
-
-    Returns:
-        The task, with the subsets and splits that the copy has; if it has none of the scored
-        splits, with its others.
-
-    Raises:
-        ValueError: There is no copy of the task's dataset.
+    The folder has the task's name, and the layout of its Hub repository. The task is narrowed to
+    the subsets and splits that the copy has; if it has none of the scored splits, to its others.
     """
+    check_data(data, [task.metadata.name])
     path = str(data / task.metadata.name)
-    if not Path(path).is_dir():
-        raise ValueError(f"There is no local copy of the dataset: {path} is not a folder.")
     local = {**task.metadata.dataset, "path": path, "revision": LOCAL_REVISION}
     task.metadata = task.metadata.model_copy(update={"dataset": local})
     from mteb.abstasks import AbsTaskRetrieval
@@ -145,15 +121,7 @@ def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
 
 
 def language_tag(code: str) -> str:
-    """Convert a language code to a BCP 47 tag without script and region.
-
-    Args:
-        code: A tag, or a code of mteb: ISO 639-3, optionally with a script.
-
-    Example:
-        >>> [language_tag(code) for code in ("jpn-Jpan", "cmn-Hans", "nob", "pt-BR")]
-        ['ja', 'zh', 'no', 'pt']
-    """
+    """Convert a tag, or a code of mteb (`jpn-Jpan`), to a BCP 47 tag without script and region."""
     language, _, script = code.partition("-")
     if script == "Code":  # mteb's programming languages, such as python-Code
         return "code"
@@ -162,17 +130,9 @@ def language_tag(code: str) -> str:
 
 
 def languages_of_model(model: str) -> list[str]:
-    """Find the languages of a model.
+    """Find the tags of languages that a model's folder or Hub repository states.
 
-    Args:
-        model: Its name, as for `load_model`.
-
-    Returns:
-        The tags that its folder or Hub repository states, see `StatedFacts`; English if its recipe
-        states none. Empty for other peers and models.
-
-    Raises:
-        ValueError: The model is missing, or the Hub cannot be asked.
+    English if its recipe states none; empty for other peers and models.
     """
     name = ModelName.parse(model)
     if not name.is_folder_or_id:
@@ -182,12 +142,9 @@ def languages_of_model(model: str) -> list[str]:
     if not folder.exists():
         from huggingface_hub import snapshot_download
 
-        is_cached = require_model(place) is not None
+        options = {"local_files_only": require_model(place) is not None}
         with downloading("model", place):
-            copy = snapshot_download(
-                place, allow_patterns=[*STATING_FILES], local_files_only=is_cached
-            )
-            folder = Path(copy)
+            folder = Path(snapshot_download(place, allow_patterns=[*STATING_FILES], **options))
     stated = ModelFolder(folder).stated()
     return list(stated.languages) or (["en"] if stated.has_recipe else [])
 
@@ -202,11 +159,7 @@ def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:
 
 
 def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[str]:
-    """Narrow tasks to their subsets in some languages.
-
-    Returns:
-        The names of tasks that have no such subset, and stay unchanged.
-    """
+    """Narrow tasks to their subsets in some languages; name those that have none, and stay."""
     without = []
     for task in tasks:
         if subsets := subsets_in(task, languages):

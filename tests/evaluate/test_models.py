@@ -230,7 +230,7 @@ def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_ne
     suffix = "" if pooling == "mean" else f"-{pooling}"
     model = load_model(f"{kind}{suffix}:{tmp_path / 'glove.txt'}")
     vectors = read_word_vectors(tmp_path / "glove.txt")
-    encoder = RandomRecurrentEncoder(vectors.tokenize, vectors.table, small(2), pooling)
+    encoder = RandomRecurrentEncoder(vectors, small(2), pooling)
     np.testing.assert_array_equal(model.encode(TEXTS), encoder.encode(TEXTS))
     assert (model.name, model.dimension) == (f"local/glove.txt-{kind}-{pooling}", 16)
 

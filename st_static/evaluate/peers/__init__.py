@@ -8,15 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def package_of_peer(kind: str, package: str) -> Iterator[None]:
-    """Say what to install if an import in the block misses a package that is in no extra.
-
-    Args:
-        kind: The kind of the peer, as in `KIND:…`.
-        package: Its name on PyPI.
-
-    Raises:
-        ValueError: The package is not installed.
-    """
+    """Name the package on PyPI, which is in no extra, that an import in the block misses."""
     try:
         yield
     except ImportError as error:

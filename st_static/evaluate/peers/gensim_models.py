@@ -28,15 +28,8 @@ _HASH_FACTOR = np.uint64(116049371)
 _SEED = 0
 # The best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split.
 _SAMPLE = {"dbow": 1e-4, "dm": 1e-3}
-# Without word vectors trained beside those of texts, DBOW is far worse there.
-_OPTIONS = {
-    "vector_size": 300,
-    "window": 5,
-    "min_count": 5,
-    "negative": 5,
-    "epochs": 20,
-    "dbow_words": 1,
-}
+_OPTIONS = {"vector_size": 300, "window": 5, "min_count": 5, "negative": 5, "epochs": 20}
+_OPTIONS["dbow_words"] = 1  # without word vectors beside those of texts, DBOW is far worse there
 # A new text is short, and most of its frequent words are left out of each epoch.
 _EPOCHS_OF_NEW_TEXT = 100
 _TEXTS_AT_A_TIME = 1000
@@ -44,17 +37,11 @@ _TEXTS_AT_A_TIME = 1000
 
 @dataclass(frozen=True)
 class Sent2Vec:
-    """Sent2Vec (Pagliardini et al. 2018): the mean over a text's words and word n-grams.
+    """Sent2Vec (Pagliardini et al. 2018): the mean over a text's words and word n-grams."""
 
-    Attributes:
-        words: The words of the table's first V rows.
-        table: Vectors of the words and of the buckets of n-grams, [V + buckets, D].
-        n: Longest n-gram, in words.
-    """
-
-    words: WordVectors
-    table: NDArray[np.float32]
-    n: int
+    words: WordVectors  # of the table's first V rows
+    table: NDArray[np.float32]  # and of the buckets of n-grams, [V + buckets, D]
+    n: int  # longest n-gram, in words
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Find the rows of each text's known words and of their n-grams, [B rows].
@@ -96,9 +83,6 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 
     The format is fastText's, version 12: a header, the words, and one matrix with a row for each
     word and, after them, a row for each bucket that n-grams of words are hashed into.
-
-    Raises:
-        ValueError: The file is missing or not a model of Sent2Vec, or gensim is not installed.
     """
     with package_of_peer("sent2vec", "gensim"):
         from gensim import models
@@ -115,13 +99,11 @@ def read_sent2vec(file: Path) -> Sent2Vec:
             stream.seek(0)
             model = reader.load(stream, full_model=False)
         except (EOFError, AssertionError) as error:
-            raise ValueError(
-                f"{file} was cut off, or is not a binary model of Sent2Vec."
-            ) from error
+            told = f"{file} was cut off, or is not a binary model of Sent2Vec."
+            raise ValueError(told) from error
     table: NDArray[np.float32] = model.vectors_ngrams
-    return Sent2Vec(
-        WordVectors(list(model.raw_vocab), table[: model.nwords]), table, model.word_ngrams
-    )
+    words = WordVectors(list(model.raw_vocab), table[: model.nwords])
+    return Sent2Vec(words, table, model.word_ngrams)
 
 
 class ParagraphVectors:
@@ -135,9 +117,6 @@ class ParagraphVectors:
         texts: The texts to train on.
         architecture: DBOW, with word vectors trained beside it, or DM with the mean of its inputs.
         options: Options of gensim's Doc2Vec other than the defaults here.
-
-    Raises:
-        ValueError: gensim is not installed, or no word occurs often enough.
     """
 
     def __init__(
@@ -177,24 +156,15 @@ class ParagraphVectors:
         """
         words = split_all_words(pa.array(texts, pa.string()), Normalization())
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        lock = np.ones(1, dtype=np.float32)
+        fixed = {"learn_words": False, "learn_hidden": False}
+        rows = {"doctag_vectors": vectors, "doctags_lockf": np.ones(1, dtype=np.float32)}
         for row, text in enumerate(words.to_pylist()):
             self.model.random.seed(_SEED)
             # gensim computes in these buffers, as it frees its own too early.
             buffers = [np.zeros(self.dimension, dtype=np.float32) for _ in range(self._n_buffers)]
             # Only the text's own row is trained: the network stays unchanged.
             for rate in np.linspace(self.model.alpha, self.model.min_alpha, _EPOCHS_OF_NEW_TEXT):
-                self._update(
-                    self.model,
-                    text,
-                    [row],
-                    rate,
-                    *buffers,
-                    learn_words=False,
-                    learn_hidden=False,
-                    doctag_vectors=vectors,
-                    doctags_lockf=lock,
-                )
+                self._update(self.model, text, [row], rate, *buffers, **fixed, **rows)
         return vectors
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,19 +22,12 @@ _BATCH_WORDS = 4096
 class SmoothInverseFrequency:
     """SIF (Arora et al. 2017): words weighted by a / (a + p(w)), the common direction removed.
 
-    Args:
-        vectors: Word vectors.
-        counts: The count of each word in a corpus; at least one is positive.
-        texts: A sample of the corpus with some of the words, for the common direction.
-        a: The weight's parameter.
+    At least one count of a word in a corpus is positive. The common direction is that of the
+    texts, a sample of the corpus with some of the words.
     """
 
     def __init__(
-        self,
-        vectors: WordVectors,
-        counts: Mapping[str, int],
-        texts: Sequence[str],
-        a: float = 1e-3,
+        self, vectors: WordVectors, counts: Mapping[str, int], texts: Sequence[str], a: float = 1e-3
     ) -> None:
         self.vectors = vectors
         total = sum(counts.values())
@@ -52,14 +44,13 @@ class SmoothInverseFrequency:
         return vectors
 
 
-@dataclass(frozen=True)
 class RandomProjection:
     """Bag of random embedding projections (BOREP, Wieting and Kiela 2019): a floor.
 
-    Each word vector goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)].
+    Each word vector, of dimension d, goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)].
 
     Args:
-        vectors: Word vectors, of dimension d.
+        vectors: Word vectors.
         dimension: Output dimension D.
         pooling: How a text's words are pooled: by `mean`, `max` or `sum`. The sum has the cosines
             of the mean, but longer vectors for longer texts, which a classifier may use.
@@ -67,23 +58,24 @@ class RandomProjection:
         seed: Seed of the matrix.
     """
 
-    vectors: WordVectors
-    dimension: int = 4096
-    pooling: str = "mean"
-    relu: bool = False
-    seed: int = 0
-    projection: NDArray[np.float32] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        d = self.vectors.table.shape[1]
-        rng = np.random.default_rng(self.seed)
-        matrix = rng.uniform(-1 / np.sqrt(d), 1 / np.sqrt(d), (d, self.dimension))
-        object.__setattr__(self, "projection", matrix.astype(np.float32))
+    def __init__(
+        self,
+        vectors: WordVectors,
+        dimension: int = 4096,
+        pooling: str = "mean",
+        relu: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.vectors, self.dimension, self.pooling, self.relu = vectors, dimension, pooling, relu
+        bound = 1 / np.sqrt(vectors.table.shape[1])
+        size = (vectors.table.shape[1], dimension)
+        matrix = np.random.default_rng(seed).uniform(-bound, bound, size)
+        self.projection: NDArray[np.float32] = matrix.astype(np.float32)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode texts [B] into vectors [B, D]; zero for a text without a known word."""
         table = self.vectors.table
-        words = _known_words(table, self.vectors.tokenize(texts))
+        words = _known_words(self.vectors, texts)
         if self.pooling == "max":
             pooled = np.zeros((len(texts), self.dimension), dtype=np.float32)
             for row in np.flatnonzero(words.lengths):
@@ -102,18 +94,11 @@ class RandomRecurrentEncoder:
     """The mean or maximum of a random network's states over a text's known words: a floor.
 
     It is one of those of Wieting and Kiela (2019).
-
-    Args:
-        tokenize: Texts [B] to rows of the table, [B rows].
-        table: Word vectors, [V, d]; rows of zeros are unknown words, which are left out.
-        network: A bidirectional network from d to H dimensions in each direction.
-        pooling: How the states of both directions are pooled over a text's words.
     """
 
-    tokenize: Callable[[Sequence[str]], Ragged]
-    table: NDArray[np.float32]
-    network: nn.RNNBase
-    pooling: Literal["mean", "max"]
+    vectors: WordVectors  # rows of zeros are unknown words, which are left out
+    network: nn.RNNBase  # bidirectional, from d to H dimensions in each direction
+    pooling: str  # `mean` or `max` of the states of both directions over a text's words
 
     @property
     def dimension(self) -> int:
@@ -123,7 +108,7 @@ class RandomRecurrentEncoder:
     @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode texts [B] into vectors [B, 2 H]; zero for a text without a known word."""
-        words = _known_words(self.table, self.tokenize(texts))
+        words, is_max = _known_words(self.vectors, texts), self.pooling == "max"
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         # Batches of similar lengths, the longest first; texts without words keep their zeros.
         order = np.argsort(words.lengths, kind="stable")
@@ -132,31 +117,26 @@ class RandomRecurrentEncoder:
             size = max(1, _BATCH_WORDS // int(words.lengths[order[-1]]))
             rows, order = order[-size:], order[:-size]
             batch = words.take(rows)
-            known = self.table[batch.values].astype(np.float32)
+            known = self.vectors.table[batch.values].astype(np.float32)
             sequences = [torch.from_numpy(text) for text in np.split(known, batch.offsets[1:-1])]
             # Packed, so that the backward pass begins at each text's own last word.
             states = self.network(pack_sequence(sequences, enforce_sorted=False))[0]
-            padding = -torch.inf if self.pooling == "max" else 0.0
+            padding = -torch.inf if is_max else 0.0
             padded, lengths = pad_packed_sequence(states, batch_first=True, padding_value=padding)
-            is_max = self.pooling == "max"
             pooled = padded.amax(dim=1) if is_max else padded.sum(dim=1) / lengths[:, None]
             vectors[rows] = pooled.numpy()
         return vectors
 
 
-def _known_words(table: NDArray[np.float32], ids: Ragged) -> Ragged:
-    return ids.filter(has_vector(table)[ids.values])
+def _known_words(vectors: WordVectors, texts: Sequence[str]) -> Ragged:
+    ids = vectors.tokenize(texts)
+    return ids.filter(has_vector(vectors.table)[ids.values])
 
 
 def random_lstm(d: int, hidden: int = 2048, seed: int = 0) -> nn.LSTM:
-    """Make an untrained bidirectional LSTM.
+    """Make an untrained bidirectional LSTM, from d to H = `hidden` dimensions in each direction.
 
     As in the paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], torch's default.
-
-    Args:
-        d: Dimension of the word vectors.
-        hidden: H, that of the states of each direction.
-        seed: Seed of the weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -179,7 +159,7 @@ def echo_state_network(
 
     Args:
         d: Dimension of the word vectors.
-        hidden: H, that of the states of each direction.
+        hidden: That of the states of each direction.
         seed: Seed of the weights.
         input_scale: Input weights W_in are U[-input_scale, input_scale].
         sparsity: Expected share of zeros among the recurrent weights W.
@@ -197,8 +177,5 @@ def echo_state_network(
     return network
 
 
-NETWORKS: dict[str, Callable[[int], nn.RNNBase]] = {
-    "random-lstm": random_lstm,
-    "esn": echo_state_network,
-}
-"""Each kind of network by its name."""
+NETWORKS: dict[str, Callable[[int], nn.RNNBase]]
+NETWORKS = {"random-lstm": random_lstm, "esn": echo_state_network}

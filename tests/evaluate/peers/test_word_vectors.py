@@ -135,7 +135,7 @@ def by_hand(kind, network, text, pooling):
 
 
 def encoder_of(network, pooling):
-    return RandomRecurrentEncoder(WORDS.tokenize, WORDS.table, network, pooling)
+    return RandomRecurrentEncoder(WORDS, network, pooling)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
