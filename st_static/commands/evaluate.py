@@ -16,8 +16,6 @@ from st_static.files import check_folder
 from st_static.languages import check_language
 
 if TYPE_CHECKING:
-    from mteb.abstasks import AbsTask
-
     from st_static.evaluate.benchmark import TaskOutcome
 
 
@@ -75,11 +73,18 @@ def evaluate(evaluation: Evaluation) -> int:
 
     require_named(evaluation.model)
     hide_bars_of_libraries(downloads=True)
-    from st_static.evaluate.tasks import find_tasks
+    from st_static.evaluate.tasks import choose_subsets, find_tasks, languages_of_model
 
     tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
     if evaluation.tasks:  # a benchmark has chosen its subsets
-        _choose_subsets(tasks, evaluation)
+        languages = evaluation.language or languages_of_model(evaluation.model)
+        without = ", ".join(choose_subsets(tasks, languages) if languages else [])
+        if without and evaluation.language:
+            raise ValueError(f"No subset of {without} is in {' or '.join(languages)}.")
+        if without:
+            own = ", ".join(languages)
+            said = f"No subset of {without} is in the model's {own}: all are run."
+            print(said, file=sys.stderr)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from tqdm import tqdm
 
@@ -127,16 +132,3 @@ def check(evaluation: Evaluation) -> None:
     check_names("task", evaluation.tasks or [])
     if evaluation.data:
         check_data(evaluation.data, evaluation.tasks or [])
-
-
-def _choose_subsets(tasks: Sequence[AbsTask], evaluation: Evaluation) -> None:
-    """Narrow tasks to their subsets in the languages asked for, else in the model's."""
-    from st_static.evaluate.tasks import choose_subsets, languages_of_model
-
-    languages = evaluation.language or languages_of_model(evaluation.model)
-    without = ", ".join(choose_subsets(tasks, languages) if languages else [])
-    if without and evaluation.language:
-        raise ValueError(f"No subset of {without} is in {' or '.join(languages)}.")
-    if without:
-        all_run = f"No subset of {without} is in the model's {', '.join(languages)}: all are run."
-        print(all_run, file=sys.stderr)

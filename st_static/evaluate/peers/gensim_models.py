@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from st_static.dependencies import private_name
 from st_static.distill.corpus.word_counts import split_all_words
-from st_static.evaluate.peers import package_of_peer
 from st_static.model.text_vectors import WordVectors
 from st_static.model.tokenizer import Normalization
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -84,8 +83,8 @@ def read_sent2vec(file: Path) -> Sent2Vec:
     The format is fastText's, version 12: a header, the words, and one matrix with a row for each
     word and, after them, a row for each bucket that n-grams of words are hashed into.
     """
-    with package_of_peer("sent2vec", "gensim"):
-        from gensim import models
+    from gensim import models
+
     # gensim's public loader drops words with a count of zero, which would shift rows.
     reader = private_name(models, "_fasttext_bin", "gensim 4.4")
     if not file.is_file():
@@ -122,8 +121,8 @@ class ParagraphVectors:
     def __init__(
         self, texts: Sequence[str], architecture: Literal["dbow", "dm"], **options: Any
     ) -> None:
-        with package_of_peer("doc2vec", "gensim"):
-            from gensim.models import doc2vec
+        from gensim.models import doc2vec
+
         is_dm = architecture == "dm"
         self._update = doc2vec.train_document_dm if is_dm else doc2vec.train_document_dbow
         # gensim's buffers: a sum of errors and, for DM, the mean of the inputs.
