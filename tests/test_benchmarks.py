@@ -1,10 +1,9 @@
 """Benchmarks that no other test runs still start, and print what they promise."""
 
 import importlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +34,14 @@ HERE = sorted({path.name for path in FOLDER.glob("*.py")} - OTHERS)
 
 
 @pytest.mark.parametrize("script", HERE)
-def test_a_benchmark_tells_how_it_is_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_tells_how_it_is_run(script, capsys):
     if script == "peers.py":
         pytest.importorskip("gensim", reason="gensim has no release for this Python")
     assert status_here(FOLDER / script, "--help") == 0
     assert "usage:" in capsys.readouterr().out
 
 
-def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
+def test_extraction_of_the_gpu_benchmark_runs_on_a_processor():
     arguments = ["--device", "cpu", "--sentences", "8", "--batch-tokens", "256"]
     lines = run("gpu_extraction.py", *arguments).splitlines()
     assert lines[-2].startswith("bare model: ")
@@ -50,9 +49,7 @@ def test_extraction_of_the_gpu_benchmark_runs_on_a_processor() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["pieces", "prefix"])
-def test_columns_of_unknown_words_that_cannot_differ(
-    built: Path, tmp_path: Path, unknown: str
-) -> None:
+def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, unknown):
     """What follows a prefix has no vector in a table that was trained with prefixes."""
     recipe = small_config(built / "teacher/teacher", built / "corpus.txt", tmp_path)
     build(replace(recipe, vocabulary=replace(recipe.vocabulary, unknown=unknown)))
@@ -78,16 +75,14 @@ def test_columns_of_unknown_words_that_cannot_differ(
         (9, 5, 5 + 5 + 5 + 3),  # all wait for the driver
     ],
 )
-def test_simulated_workers_take_parts_as_they_become_free(
-    monkeypatch: pytest.MonkeyPatch, n_workers: int, driver: int, expected: int
-) -> None:
+def test_simulated_workers_take_parts_as_they_become_free(monkeypatch, n_workers, driver, expected):
     monkeypatch.syspath_prepend(FOLDER)
     simulate = importlib.import_module("cluster_scaling").simulate
     assert simulate(np.array([2.0, 2.0, 3.0]), driver, n_workers) == expected
 
 
 @pytest.fixture
-def configs_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Configs]:
+def configs_of(monkeypatch):
     """Makes the recipe of each switch, by the switch's name."""
     monkeypatch.syspath_prepend(FOLDER)
     module = importlib.import_module("paper_switches")
@@ -96,7 +91,7 @@ def configs_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Configs]:
     }
 
 
-def test_a_switch_keeps_what_is_not_overridden(configs_of: Callable[..., Configs]) -> None:
+def test_a_switch_keeps_what_is_not_overridden(configs_of):
     options = ["--vocabulary.unknown", "pieces", "--distillation.max-steps=7"]
     before, after = configs_of(), configs_of(*options)
     assert len({config.output for config in after.values()}) == len(after)
@@ -110,12 +105,12 @@ def test_a_switch_keeps_what_is_not_overridden(configs_of: Callable[..., Configs
     assert before["all, and no pieces"].distillation.max_steps == 30_000
 
 
-def test_other_files_than_those_of_the_folder(configs_of: Callable[..., Configs]) -> None:
+def test_other_files_than_those_of_the_folder(configs_of):
     configs = configs_of("--corpus.files", "mine.txt", "--work-dir", "here")
     assert {(c.corpus.files, c.work_dir) for c in configs.values()} == {("mine.txt", "here")}
 
 
-def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path: Path) -> None:
+def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path):
     paths = ["--corpus", str(tmp_path), "--data", str(tmp_path)]
     options = [*paths, "--switches", "default", "dense Adam", "--vocabulary.sise", "9"]
     said = error_of(FOLDER / "paper_switches.py", *options, folder=tmp_path, status=2)
@@ -127,14 +122,12 @@ def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path: Pa
 
 
 @pytest.fixture
-def panel(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def panel(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module("panel")
 
 
-def test_a_variant_of_the_panel_is_the_development_build_with_its_options(
-    panel: ModuleType,
-) -> None:
+def test_a_variant_of_the_panel_is_the_development_build_with_its_options(panel):
     configs = {name: panel.config_of(name, Path("texts")) for name in panel.VARIANTS}
     assert len({config.output for config in configs.values()}) == len(configs)
     assert configs["table alone"].distillation.head == 0
@@ -145,16 +138,14 @@ def test_a_variant_of_the_panel_is_the_development_build_with_its_options(
     assert other.distillation.head == 32
 
 
-def test_the_panel_shows_what_falls_and_what_rises(panel: ModuleType) -> None:
+def test_the_panel_shows_what_falls_and_what_rises(panel):
     rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.0}}
     first, second = panel.score_table(rows).to_dicts()
     assert (first["mean difference"], first["largest fall"]) == (0, 0)
     assert (second["mean"], second["mean difference"], second["largest fall"]) == (56, 1, -1)
 
 
-def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(
-    panel: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(panel, monkeypatch):
     saved: list[Figure] = []
     monkeypatch.setattr(panel, "save", lambda figure, _: saved.append(figure))
     rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.98}}
@@ -165,9 +156,7 @@ def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(
     assert axes.images[0].cmap.name == own.cmap.name
 
 
-def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(
-    panel: ModuleType,
-) -> None:
+def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(panel):
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 40)
     told_apart = np.stack([10.0 * labels, rng.normal(size=80)], axis=1)
@@ -176,14 +165,14 @@ def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(
     assert 35 < panel.accuracy(noise, labels, 8, 20) < 65
 
 
-def test_the_panel_measures_on_texts_that_are_new_and_whole(panel: ModuleType) -> None:
+def test_the_panel_measures_on_texts_that_are_new_and_whole(panel):
     teacher = SimpleNamespace(tokenizer=build_tokenizer(["one", "two"]), max_tokens=3)
     texts = ["one", "Two", "one two", "one two one", "one two one two"]
     trained_on = {panel.sentence_key("two")}  # capitals do not make a text new
     assert list(panel.fit_ones(texts, trained_on, teacher)) == ["one", "one two", "one two one"]
 
 
-def test_the_panel_compares_spans_with_the_passages_near_them(panel: ModuleType) -> None:
+def test_the_panel_compares_spans_with_the_passages_near_them(panel):
     rng = np.random.default_rng(0)
     spans, passages, others = (panel.unit_rows(rng.normal(size=(40, 8))) for _ in range(3))
     assert panel._agreement_of_search((spans, passages), (spans, passages)) == pytest.approx(100)
@@ -194,15 +183,13 @@ def test_the_panel_compares_spans_with_the_passages_near_them(panel: ModuleType)
 
 
 @pytest.fixture
-def phrases(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def phrases(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module("phrases")
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_phrases_in_the_place_of_their_words_and_beside_them(
-    phrases: ModuleType, beside: bool
-) -> None:
+def test_phrases_in_the_place_of_their_words_and_beside_them(phrases, beside):
     tokenizer = build_tokenizer(["new", "york", "city"], ["##s"])  # ids 2, 3, 4 and 5
     pairs = np.array([[3, 4], [2, 3], [3, 3]])  # ids 6, 7 and 8
     encode = phrases.Phrases(tokenizer, 3, pairs, beside)
@@ -229,9 +216,7 @@ def test_phrases_in_the_place_of_their_words_and_beside_them(
     assert encode.add_rows(table)[6:].any(axis=1).all()  # or they stay what they are
 
 
-def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(
-    phrases: ModuleType, tmp_path: Path
-) -> None:
+def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(phrases, tmp_path):
     shard = tmp_path / "sentences-00000.arrow"
     sentences = ["hot dog", "a hot dog, a dog", "dog", "a dogs hot"]
     write_table(shard, pa.table({"text": sentences}))

@@ -91,7 +91,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[BuildConfig]:
+def built(monkeypatch):
     """The configurations that were built; nothing is built really."""
     configs: list[BuildConfig] = []
     monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
@@ -107,7 +107,7 @@ SOURCES_OF_PAIRS = {"pairs.files", "pairs.dataset", "pairs.mined"}  # of which a
 
 
 @pytest.mark.parametrize("source", ["pairs.files", "pairs.dataset"])
-def test_there_is_an_option_for_every_value(source: str) -> None:
+def test_there_is_an_option_for_every_value(source):
     assert len(OPTIONS) > 40
     options = [option for option in OPTIONS if option.name not in SOURCES_OF_PAIRS - {source}]
     arguments = []
@@ -120,25 +120,25 @@ def test_there_is_an_option_for_every_value(source: str) -> None:
         assert value_of(config, option.name) == option.another_value() != option.default
 
 
-def test_pairs_are_mined_by_an_option() -> None:
+def test_pairs_are_mined_by_an_option():
     config = parse_build(["--pairs.mined", "300"])
     assert isinstance(config, BuildConfig)
     assert config.pairs.mined == 300
 
 
-def test_without_options_a_recipe_has_its_defaults() -> None:
+def test_without_options_a_recipe_has_its_defaults():
     assert parse_build([]) == BuildConfig()
 
 
 @pytest.fixture
-def recipe_file(tmp_path: Path) -> str:
+def recipe_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("output: here\npca:\n  n_components: 64\nquestions: [why?, how?]\n")
     return str(path)
 
 
 @pytest.mark.parametrize("spelling", [["{}"], ["--config", "{}"], ["--config={}"]])
-def test_a_recipe_sets_values_and_leaves_the_others(recipe_file: str, spelling: list) -> None:
+def test_a_recipe_sets_values_and_leaves_the_others(recipe_file, spelling):
     config = parse_build([word.format(recipe_file) for word in spelling], str(QUICKSTART))
     expected = BuildConfig(
         output="here",
@@ -148,14 +148,14 @@ def test_a_recipe_sets_values_and_leaves_the_others(recipe_file: str, spelling: 
     assert config == expected
 
 
-def test_options_override_the_recipe(recipe_file: str) -> None:
+def test_options_override_the_recipe(recipe_file):
     arguments = [recipe_file, "--pca.n_components", "32", "--output=there", "--pca.n_remove", "0"]
     config = parse_build(arguments)
     assert (config.output, config.pca.n_components, config.pca.n_remove) == ("there", 32, 0)
     assert config.questions == ["why?", "how?"]
 
 
-def test_null_is_a_value(recipe_file: str) -> None:
+def test_null_is_a_value(recipe_file):
     assert parse_build([recipe_file, "--pca.n_components", "null"]).pca.n_components is None
 
 
@@ -163,11 +163,11 @@ def test_null_is_a_value(recipe_file: str) -> None:
     ("text", "files"),
     [("data/*.txt.xz", "data/*.txt.xz"), ('["a.txt", "b/*.jsonl"]', ["a.txt", "b/*.jsonl"])],
 )
-def test_files_may_be_one_pattern_or_several(text: str, files: object) -> None:
+def test_files_may_be_one_pattern_or_several(text, files):
     assert parse_build(["--corpus.files", text]).corpus.files == files
 
 
-def test_the_default_recipe_is_read_when_none_is_given(recipe_file: str) -> None:
+def test_the_default_recipe_is_read_when_none_is_given(recipe_file):
     assert parse_build(["--seed", "3"], recipe_file) == dataclasses.replace(
         parse_build([recipe_file]), seed=3
     )
@@ -176,7 +176,7 @@ def test_the_default_recipe_is_read_when_none_is_given(recipe_file: str) -> None
 # -- help and the printed recipe -------------------------------------------------------
 
 
-def test_help_lists_every_option_with_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_option_with_its_meaning(capsys):
     with pytest.raises(SystemExit) as status:
         main(["build", "--help"])
     assert status.value.code == 0
@@ -188,9 +188,7 @@ def test_help_lists_every_option_with_its_meaning(capsys: pytest.CaptureFixture[
         assert "".join(option.meaning.split()) in text
 
 
-def test_the_printed_recipe_holds_every_value_and_can_be_read_back(
-    recipe_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_printed_recipe_holds_every_value_and_can_be_read_back(recipe_file, tmp_path, capsys):
     arguments = [recipe_file, "--seed", "3", "--corpus.files", "a.txt"]
     with pytest.raises(SystemExit) as status:
         parse_build([*arguments, "--print_config"])
@@ -206,9 +204,7 @@ def test_the_printed_recipe_holds_every_value_and_can_be_read_back(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_the_bare_command_tells_how_it_is_used(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_bare_command_tells_how_it_is_used(arguments, capsys):
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "usage: st-static COMMAND" in printed
@@ -217,7 +213,7 @@ def test_the_bare_command_tells_how_it_is_used(
     assert all(re.fullmatch(r"[A-Z].{10,}\.", purpose) for _, purpose in lines)
 
 
-def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_that_of_the_package(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"st-static {importlib.metadata.version('st-static')}\n"
 
@@ -237,9 +233,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
         (["--corpus.description", os.fsdecode(b"Gr\xf6\xdfe")], "is text in UTF-8, but"),
     ],
 )
-def test_arguments_that_cannot_be_are_refused(
-    arguments: list[str], says: str, built: list, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arguments_that_cannot_be_are_refused(arguments, says, built, capsys):
     with pytest.raises(SystemExit) as status:
         main(["build", *arguments])
     assert status.value.code == 2
@@ -247,9 +241,7 @@ def test_arguments_that_cannot_be_are_refused(
     assert not built
 
 
-def test_a_recipe_with_an_unknown_key_is_refused(
-    tmp_path: Path, built: list, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_with_an_unknown_key_is_refused(tmp_path, built, capsys):
     (tmp_path / "recipe.yaml").write_text("pca:\n  dimension: 3\n")
     with pytest.raises(SystemExit) as status:
         main(["build", str(tmp_path / "recipe.yaml")])
@@ -258,7 +250,7 @@ def test_a_recipe_with_an_unknown_key_is_refused(
     assert not built
 
 
-def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_refused(capsys):
     assert main(["publsh"]) == 2
     assert "no command 'publsh'. Did you mean publish?" in capsys.readouterr().err
     assert main(["zzz"]) == 2
@@ -277,9 +269,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
         (["--teacher.trust_remote_code", "true"], "Error: teacher.trust_remote_code runs code"),
     ],
 )
-def test_an_error_in_the_recipe_is_one_line(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_in_the_recipe_is_one_line(arguments, says, capsys):
     assert main(["build", *arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -287,7 +277,7 @@ def test_an_error_in_the_recipe_is_one_line(
     assert captured.err.count("\n") == 1
 
 
-def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_several_lines_is_told_in_one(capsys):
     """Some libraries' messages have several, and become part of ours."""
 
     def fail(arguments: object) -> int:
@@ -297,7 +287,7 @@ def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "Error: The teacher cannot be loaded: no network\n"
 
 
-def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_keep_their_traceback(monkeypatch):
     def fail(config: BuildConfig) -> None:
         raise RuntimeError("a mistake of ours")
 
@@ -307,7 +297,7 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
         main(["build"])
 
 
-def test_a_librarys_warning_comes_once() -> None:
+def test_a_librarys_warning_comes_once():
     """huggingface_hub writes to stderr itself, and so would our handler."""
     code = (
         "from st_static.commands.options import log_to_terminal; log_to_terminal(); "
@@ -322,17 +312,17 @@ def test_a_librarys_warning_comes_once() -> None:
 # -- the commands themselves -----------------------------------------------------------
 
 
-def test_the_command_builds_what_it_was_told(built: list[BuildConfig], recipe_file: str) -> None:
+def test_the_command_builds_what_it_was_told(built, recipe_file):
     assert main(["build", recipe_file, "--seed", "3"]) == 0
     assert built == [parse_build([recipe_file, "--seed", "3"])]
 
 
-def test_the_installed_command_is_this_one() -> None:
+def test_the_installed_command_is_this_one():
     [command] = importlib.metadata.entry_points(group="console_scripts", name="st-static")
     assert command.load() is main
 
 
-def test_the_module_runs_as_a_command() -> None:
+def test_the_module_runs_as_a_command():
     result = run("-m", "st_static.cli", "build", "--help")
     assert result.returncode == 0
     assert "--distillation.temperature" in result.stdout
@@ -340,7 +330,7 @@ def test_the_module_runs_as_a_command() -> None:
 
 
 @pytest.mark.parametrize("recipe_name", ["quickstart", "bge-base-256"])
-def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name: str) -> None:
+def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name):
     path = ROOT / f"recipes/{recipe_name}.yaml"
     arguments = [] if recipe_name == "quickstart" else [path]
     result = run("recipes/build.py", *arguments, "--seed", "3", "--print_config")
@@ -351,7 +341,7 @@ def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name: str) ->
     assert printed["teacher"]["model"] == yaml.safe_load(path.read_text())["teacher"]["model"]
 
 
-def test_the_main_command_fails_in_one_line() -> None:
+def test_the_main_command_fails_in_one_line():
     result = run("recipes/build.py", "--vocabulary.size", "0")
     assert result.returncode == 1
     assert result.stderr.startswith(
@@ -371,9 +361,7 @@ def test_the_main_command_fails_in_one_line() -> None:
         (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
     ],
 )
-def test_what_is_wrong_with_publishing_after_a_build(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_with_publishing_after_a_build(arguments, says, capsys):
     run_script = runpy.run_path(str(ROOT / "recipes/build.py"))["run"]
     for command in (run_script, build.run):
         with pytest.raises(SystemExit) as status:
@@ -382,7 +370,7 @@ def test_what_is_wrong_with_publishing_after_a_build(
         assert capsys.readouterr().err == f"Error: {says} See st-static build --help.\n"
 
 
-def test_both_commands_tell_of_publishing_and_print_a_recipe_without_it() -> None:
+def test_both_commands_tell_of_publishing_and_print_a_recipe_without_it():
     for command in (run("recipes/build.py", "--help"), run("-m", "st_static.cli", "build", "-h")):
         for option in ("--publish ORG/NAME", "--tasks", "--data"):
             assert option in command.stdout

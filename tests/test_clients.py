@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,23 +15,23 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture
-def clients(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def clients(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module("clients")
 
 
 @pytest.fixture
-def page(clients: ModuleType) -> str:
+def page(clients):
     return clients.PAGE.read_text("utf-8")
 
 
-def test_the_table_has_a_row_for_each_client(clients: ModuleType, page: str) -> None:
+def test_the_table_has_a_row_for_each_client(clients, page):
     table = page.partition(clients.MARKERS[0])[2].partition(clients.MARKERS[1])[0]
     names = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
     assert names == [client.name for client in clients.CLIENTS]
 
 
-def test_every_program_of_the_page_is_run(clients: ModuleType, page: str) -> None:
+def test_every_program_of_the_page_is_run(clients, page):
     """Those of the zero vectors are no client's."""
     found = {
         (heading, i)
@@ -45,9 +44,7 @@ def test_every_program_of_the_page_is_run(clients: ModuleType, page: str) -> Non
     assert run <= found
 
 
-def test_a_program_gets_another_model_and_other_texts(
-    clients: ModuleType, page: str, built: Path, tmp_path: Path
-) -> None:
+def test_a_program_gets_another_model_and_other_texts(clients, page, built, tmp_path):
     texts = ["the old keeper", "", 'a "quoted"\n<b>text</b>']
     (tmp_path / "texts.json").write_text(json.dumps(texts))
     [client] = [c for c in clients.CLIENTS if c.name == "FastEncoder"]
@@ -60,7 +57,7 @@ def test_a_program_gets_another_model_and_other_texts(
 
 
 @pytest.mark.parametrize("name", ["transformers.js", "Model2Vec, without `max_length`"])
-def test_the_lines_of_the_page_are_replaced(clients: ModuleType, page: str, name: str) -> None:
+def test_the_lines_of_the_page_are_replaced(clients, page, name):
     client = next(c for c in clients.CLIENTS if c.name == name)
     code = clients.program_of(client, page, model="M", texts="T", output="O")
     assert "models/quickstart" not in code
@@ -71,20 +68,20 @@ def test_the_lines_of_the_page_are_replaced(clients: ModuleType, page: str, name
     )
 
 
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
+def test_bad_input_is_one_line(tmp_path):
     options = ("--environments", str(tmp_path))
     said = error_of(FOLDER / "clients.py", str(tmp_path), *options, folder=tmp_path, status=2)
     assert f"but {tmp_path} has no modules.json" in said
 
 
-def test_texts_are_many_and_odd(clients: ModuleType) -> None:
+def test_texts_are_many_and_odd(clients):
     texts = clients.texts()
     assert len(set(texts)) == len(texts) == 200
     assert "" in texts
     assert max(len(text.split()) for text in texts) == 10_000
 
 
-def test_what_differs_is_told_by_kind(clients: ModuleType) -> None:
+def test_what_differs_is_told_by_kind(clients):
     texts = ["a", "", "b " * 600, "c"]
     expected = np.array([[1, 0], [0, 0], [0, 1], [1, 1]], np.float32)
 
@@ -102,9 +99,7 @@ def test_what_differs_is_told_by_kind(clients: ModuleType) -> None:
     assert row("KeyError: 'x'") == f"{begin} no: `KeyError: 'x'` | | |"
 
 
-def test_an_environment_runs_a_program_and_tells_its_error(
-    clients: ModuleType, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_runs_a_program_and_tells_its_error(clients, built, tmp_path, monkeypatch):
     (tmp_path / "newest").mkdir()
     (tmp_path / "newest" / "complete.json").write_text(json.dumps(clients.ENVIRONMENTS["newest"]))
     environment = clients.Environment("newest", tmp_path)

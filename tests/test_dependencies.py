@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,17 +25,13 @@ UNDOCUMENTED = [
     ("huggingface_hub.utils", "parse_ratelimit_headers", "huggingface_hub 2.4"),
     ("huggingface_hub.utils", "validate_repo_id", "huggingface_hub 2.4"),
     ("mteb.models.abs_encoder", "AbsEncoder", "mteb 2.26"),
-    (
-        "mteb.models.sentence_transformer_wrapper",
-        "SentenceTransformerEncoderWrapper",
-        "mteb 2.26",
-    ),
+    ("mteb.models.sentence_transformer_wrapper", "SentenceTransformerEncoderWrapper", "mteb 2.26"),
     ("sentence_transformers.base.sampler", "DefaultBatchSampler", "sentence_transformers 6.2"),
 ]
 
 
 @pytest.mark.parametrize(("place", "name", "tested"), [*PRIVATE, *UNDOCUMENTED])
-def test_the_installed_release_has(place: str, name: str, tested: str) -> None:
+def test_the_installed_release_has(place, name, tested):
     module, _, attribute = place.partition(":")
     if sys.version_info >= (3, 14) and module.startswith("gensim"):
         pytest.skip("gensim 4.4 does not compile for Python 3.14")
@@ -46,7 +41,7 @@ def test_the_installed_release_has(place: str, name: str, tested: str) -> None:
     assert private_name(owner, name, tested) is not None
 
 
-def test_a_name_that_is_gone_tells_the_release_to_install() -> None:
+def test_a_name_that_is_gone_tells_the_release_to_install():
     with pytest.raises(DependencyError) as error:
         private_name(importlib, "_gone", "mteb 2.26")
     assert str(error.value) == (
@@ -55,12 +50,12 @@ def test_a_name_that_is_gone_tells_the_release_to_install() -> None:
     )
 
 
-def test_a_missing_module_of_ours_is_no_missing_extra() -> None:
+def test_a_missing_module_of_ours_is_no_missing_extra():
     with pytest.raises(ModuleNotFoundError), needed_by("This command", "build"):
         import st_static.nothing  # noqa: F401
 
 
-def test_a_package_that_other_code_misses_is_not_ours_to_name(tmp_path: Path) -> None:
+def test_a_package_that_other_code_misses_is_not_ours_to_name(tmp_path):
     """Such as the code that a teacher brings: no extra has it."""
     (tmp_path / "theirs.py").write_text("import package_that_is_nowhere\n")
     code = (

@@ -130,10 +130,7 @@ def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(
     expected = (
         rf"^{tmp_path}/file cannot be written \({os.strerror(number)}\): choose another place"
     )
-    with (
-        pytest.raises(OSError, match=expected) as raised,
-        atomic(tmp_path / "file") as temporary,
-    ):
+    with pytest.raises(OSError, match=expected) as raised, atomic(tmp_path / "file") as temporary:
         fail(temporary)
     assert raised.value.errno == number
 

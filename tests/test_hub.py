@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import datasets
@@ -53,7 +52,7 @@ CLOSED = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def online(monkeypatch, tmp_path):
     """Let this process ask a Hub, with empty caches and no token; the other tests may not."""
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
@@ -74,7 +73,7 @@ def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hub(online: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(online, monkeypatch):
     with Hub().running() as running:
         point_to(running.url, monkeypatch)
         yield running
@@ -110,7 +109,7 @@ def static_model(folder: Path) -> Path:
 # -- a Hub that cannot be asked --------------------------------------------------------
 
 
-def test_a_closed_port_is_named(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_port_is_named(online, monkeypatch):
     point_to(CLOSED, monkeypatch)
     with pytest.raises(
         ValueError,
@@ -122,7 +121,7 @@ def test_a_closed_port_is_named(online: None, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def slow_server() -> Iterator[tuple[str, list[socket.socket]]]:
+def slow_server():
     """A server that answers a byte now and then, so that no wait for one byte is long."""
     connections: list[socket.socket] = []
     server = socket.create_server(("127.0.0.1", 0))
@@ -151,8 +150,8 @@ def slow_server() -> Iterator[tuple[str, list[socket.socket]]]:
 
 
 def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
-    online: None, slow_server: tuple[str, list[socket.socket]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    online, slow_server, monkeypatch
+):
     url, connections = slow_server
     point_to(url, monkeypatch)
     monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
@@ -162,7 +161,7 @@ def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
     assert len(connections) == 1
 
 
-def test_a_hub_that_never_answers(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_never_answers(online, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         point_to(f"http://127.0.0.1:{server.getsockname()[1]}", monkeypatch)
         monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
@@ -170,25 +169,25 @@ def test_a_hub_that_never_answers(online: None, monkeypatch: pytest.MonkeyPatch)
             require_model("org/x")
 
 
-def test_ten_seconds_are_the_limit() -> None:
+def test_ten_seconds_are_the_limit():
     assert hub_module._LIMIT == 10
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 404])
-def test_an_answer_that_may_pass_is_named_and_not_asked_for_again(hub: Hub, status: int) -> None:
+def test_an_answer_that_may_pass_is_named_and_not_asked_for_again(hub, status):
     hub.fail("GET", status=status, times=9)
     with pytest.raises(ValueError, match=rf"^The Hugging Face Hub at .* answers {status} .*, and"):
         require_model("org/x")
     assert hub.requests == ["GET /api/models/org/x"]
 
 
-def test_a_page_of_something_else_is_not_the_hub(hub: Hub) -> None:
+def test_a_page_of_something_else_is_not_the_hub(hub):
     hub.fail("GET", status=200)
     with pytest.raises(ValueError, match="gives an answer that is not the Hub's"):
         require_model("org/x")
 
 
-def test_what_is_to_be_published_needs_a_hub_that_answers(hub: Hub) -> None:
+def test_what_is_to_be_published_needs_a_hub_that_answers(hub):
     require_hub("org/new")
     hub_module._answers.clear()
     hub.fail("GET", status=503)
@@ -226,9 +225,7 @@ LOADS = {
         ("dataset", "HEAD .*/README.md"),
     ],
 )
-def test_a_connection_that_is_lost_is_told_in_a_sentence(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: str, asked: str
-) -> None:
+def test_a_connection_that_is_lost_is_told_in_a_sentence(hub, tmp_path, monkeypatch, load, asked):
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", hub.url)
     if load == "dataset":
         pq.write_table(pa.table({"text": ["One."]}), tmp_path / "train.parquet")
@@ -259,12 +256,8 @@ def test_a_connection_that_is_lost_is_told_in_a_sentence(
     ],
 )
 def test_a_lost_connection_is_one_line_of_each_command(
-    hub: Hub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-    arguments: list[str],
-) -> None:
+    hub, tmp_path, monkeypatch, capsys, arguments
+):
     put(hub, "org/x", static_model(tmp_path / "x"))
     monkeypatch.chdir(tmp_path)
     Path("STS12").mkdir()  # the data that --data names
@@ -275,16 +268,14 @@ def test_a_lost_connection_is_one_line_of_each_command(
     assert line.startswith(f"Error: The Hugging Face Hub at {hub.url} breaks off the connection")
 
 
-def test_a_hub_that_is_out_of_order_in_a_download_is_told_in_a_sentence(
-    hub: Hub, tmp_path: Path
-) -> None:
+def test_a_hub_that_is_out_of_order_in_a_download_is_told_in_a_sentence(hub, tmp_path):
     put(hub, "org/x", static_model(tmp_path / "x"))
     hub.fail("GET .*/(revision|tree)/", status=503, times=99)
     with pytest.raises(HubUnavailableError, match=r"answers 503 .*, and the model 'org/x' was not"):
         FastEncoder.from_pretrained("org/x")
 
 
-def test_files_that_a_gated_model_does_not_give_are_told_as_such(hub: Hub, tmp_path: Path) -> None:
+def test_files_that_a_gated_model_does_not_give_are_told_as_such(hub, tmp_path):
     put(hub, "org/x", static_model(tmp_path / "x"))
     hub.fail("HEAD", status=403, headers={"X-Error-Code": "GatedRepo"}, times=99)
     with pytest.raises(ValueError, match=r"^The model 'org/x' is gated: ask for access"):
@@ -294,7 +285,7 @@ def test_files_that_a_gated_model_does_not_give_are_told_as_such(hub: Hub, tmp_p
 # -- answers for good ------------------------------------------------------------------
 
 
-def test_a_name_that_the_hub_does_not_know(hub: Hub) -> None:
+def test_a_name_that_the_hub_does_not_know(hub):
     with pytest.raises(
         ValueError, match=r"'org/x' is not a folder here, and the Hub at .* has no model of .*log"
     ):
@@ -304,7 +295,7 @@ def test_a_name_that_the_hub_does_not_know(hub: Hub) -> None:
         require_dataset("org/x")
 
 
-def test_a_revision_that_is_not_there(hub: Hub, tmp_path: Path) -> None:
+def test_a_revision_that_is_not_there(hub, tmp_path):
     put(hub, "org/x", static_model(tmp_path / "x"))
     assert require_model("org/x", "main") is None
     with pytest.raises(ValueError, match=r"^The model 'org/x' has no revision 'v9'"):
@@ -320,7 +311,7 @@ def test_a_revision_that_is_not_there(hub: Hub, tmp_path: Path) -> None:
         (401, {"X-Error-Code": "RepoNotFound"}, "or it is private"),
     ],
 )
-def test_a_refusal_says_to_log_in(hub: Hub, status: int, headers: dict, says: str) -> None:
+def test_a_refusal_says_to_log_in(hub, status, headers, says):
     hub.fail("GET", status=status, headers=headers)
     with pytest.raises(ValueError, match=rf"{says}.*hf auth login"):
         require_model("org/x", token=READ_TOKEN)
@@ -328,7 +319,7 @@ def test_a_refusal_says_to_log_in(hub: Hub, status: int, headers: dict, says: st
 
 
 @pytest.mark.parametrize("name", ["a b", "org/x:y", "-x"])
-def test_what_is_no_id_is_not_asked_for(hub: Hub, name: str) -> None:
+def test_what_is_no_id_is_not_asked_for(hub, name):
     with pytest.raises(ValueError, match="is neither a folder here nor an id on the Hub"):
         require_model(name)
     assert not hub.requests
@@ -338,9 +329,7 @@ def test_what_is_no_id_is_not_asked_for(hub: Hub, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["./x", "/x/y", "../x", "~/x", "x/", "a/b/c", "models/nothere"])
-def test_a_name_that_looks_like_a_path_is_a_path(
-    hub: Hub, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_looks_like_a_path_is_a_path(hub, name, tmp_path, monkeypatch):
     (tmp_path / "models/quickstart").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert looks_like_path(name)
@@ -361,9 +350,7 @@ Teacher.load(TeacherConfig(model="teachers/teacher", device="cpu"))
 """
 
 
-def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(hub, tmp_path, monkeypatch):
     static_model(tmp_path / "models/ours")
     save_tiny_teacher(tmp_path / "teachers")
     monkeypatch.chdir(tmp_path)
@@ -376,7 +363,7 @@ def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(
     assert not [request for request in hub.requests if "/models/" in request]
 
 
-def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_folder_is_named(tmp_path, monkeypatch):
     (tmp_path / "models/quickstart").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"\. Did you mean models/quickstart\?$"):
@@ -393,9 +380,7 @@ def test_the_nearest_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # -- the cache -------------------------------------------------------------------------
 
 
-def test_a_cached_model_serves_while_the_hub_is_away(
-    hub: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cached_model_serves_while_the_hub_is_away(hub, tmp_path, caplog):
     put(hub, "org/x", static_model(tmp_path / "x"))
     expected = FastEncoder.from_pretrained("org/x").encode(["a ship"])
     go_away(hub)
@@ -406,9 +391,7 @@ def test_a_cached_model_serves_while_the_hub_is_away(
     assert "answers 503 Service Unavailable. Using the cached copy of the model 'org/x'" in message
 
 
-def test_a_loaded_revision_is_the_one_that_results_name(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loaded_revision_is_the_one_that_results_name(hub, tmp_path, monkeypatch):
     put(hub, "org/x", static_model(tmp_path / "x"))
     repository = hub.repositories["org/x"]
     old = repository.tags["v1"] = repository.heads["main"]
@@ -422,9 +405,7 @@ def test_a_loaded_revision_is_the_one_that_results_name(
     assert load_model("org/x", revision="v1").revision == old
 
 
-def test_a_name_with_a_kind_is_one_model_for_all_that_take_names(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_with_a_kind_is_one_model_for_all_that_take_names(hub, tmp_path, monkeypatch):
     folder = static_model(tmp_path / "x")
     put(hub, "org/x", folder)
     (tmp_path / "packed").mkdir()
@@ -442,7 +423,7 @@ def test_a_name_with_a_kind_is_one_model_for_all_that_take_names(
             ModelName.parse(name).require()
 
 
-def test_the_word_table_asks_once_before_it_is_read(hub: Hub, tmp_path: Path) -> None:
+def test_the_word_table_asks_once_before_it_is_read(hub, tmp_path):
     put(hub, "org/words", static_model(tmp_path / "model"))
     expected = StaticWordEmbedding.load(str(tmp_path / "model")).embedding.weight
     assert hub.requests == []
@@ -455,7 +436,7 @@ def test_the_word_table_asks_once_before_it_is_read(hub: Hub, tmp_path: Path) ->
     assert hub.requests == ["GET /api/models/org/words"]
 
 
-def test_a_word_table_that_is_not_there_is_told_at_once(hub: Hub, tmp_path: Path) -> None:
+def test_a_word_table_that_is_not_there_is_told_at_once(hub, tmp_path):
     (tmp_path / "models").mkdir()
     with pytest.raises(ValueError, match=r"^There is no folder .*nothere\."):
         StaticWordEmbedding.load(str(tmp_path / "models" / "nothere"))
@@ -466,7 +447,7 @@ def test_a_word_table_that_is_not_there_is_told_at_once(hub: Hub, tmp_path: Path
     assert hub.requests == ["GET /api/models/org/nothere"]
 
 
-def test_a_cached_teacher_serves_while_the_hub_is_away(hub: Hub, tmp_path: Path) -> None:
+def test_a_cached_teacher_serves_while_the_hub_is_away(hub, tmp_path):
     put(hub, "org/teacher", save_tiny_teacher(tmp_path))
     config = TeacherConfig(model="org/teacher", device="cpu")
     fingerprint = Teacher.load(config).fingerprint()
@@ -475,9 +456,7 @@ def test_a_cached_teacher_serves_while_the_hub_is_away(hub: Hub, tmp_path: Path)
     assert hub.requests == ["GET /api/models/org/teacher"]
 
 
-def test_offline_the_cache_alone_is_looked_at(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_offline_the_cache_alone_is_looked_at(hub, tmp_path, monkeypatch, caplog):
     put(hub, "org/x", static_model(tmp_path / "x"))
     FastEncoder.from_pretrained("org/x")
     hub.requests.clear()
@@ -505,9 +484,7 @@ def write_cached_dataset(
     copy.rename(place / "default/0.0.0" / revision)
 
 
-def test_a_cached_dataset_serves_without_the_hub(
-    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cached_dataset_serves_without_the_hub(online, tmp_path, monkeypatch):
     point_to(CLOSED, monkeypatch)
     write_cached_dataset(
         "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
@@ -520,7 +497,7 @@ def test_a_cached_dataset_serves_without_the_hub(
     assert not constants.HF_HUB_OFFLINE
 
 
-def test_offline_ends_with_its_block(online: None) -> None:
+def test_offline_ends_with_its_block(online):
     with offline():
         assert constants.HF_HUB_OFFLINE
         assert datasets.config.HF_HUB_OFFLINE
@@ -532,7 +509,7 @@ def test_offline_ends_with_its_block(online: None) -> None:
 
 
 @pytest.fixture
-def two_tasks() -> list:
+def two_tasks():
     return find_tasks(tasks=["STS13", "STS12"])
 
 
@@ -542,9 +519,7 @@ def plain_model() -> EvaluatedModel:
     )
 
 
-def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(
-    hub: Hub, tmp_path: Path, two_tasks: list
-) -> None:
+def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(hub, tmp_path, two_tasks):
     hub.fail("", status=503, times=99)
     with pytest.raises(
         HubUnavailableError, match=r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
@@ -553,9 +528,7 @@ def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(
     assert len(hub.requests) == 1
 
 
-def test_a_task_whose_data_are_cached_runs_without_the_hub(
-    hub: Hub, tmp_path: Path, two_tasks: list
-) -> None:
+def test_a_task_whose_data_are_cached_runs_without_the_hub(hub, tmp_path, two_tasks):
     hub.fail("", status=503, times=99)
     scores = np.arange(30.0)
     texts = ["a" * (1 + i * i) for i in range(30)]
@@ -574,9 +547,7 @@ def test_a_task_whose_data_are_cached_runs_without_the_hub(
     assert len(hub.requests) == 1
 
 
-def test_local_data_and_a_local_model_touch_no_network(
-    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeypatch, capsys):
     asked: list[object] = []
 
     def ask(*arguments: object, **_: object) -> None:
@@ -612,12 +583,8 @@ def test_local_data_and_a_local_model_touch_no_network(
     ],
 )
 def test_a_model_on_the_hub_is_scored_in_the_languages_that_it_states(
-    hub: Hub,
-    tmp_path: Path,
-    spec: str,
-    files: dict[str, str],
-    subsets: set[str],
-) -> None:
+    hub, tmp_path, spec, files, subsets
+):
     model = static_model(tmp_path / "ours")
     (model / "st_static.json").unlink()
     for name, text in files.items():
@@ -635,9 +602,7 @@ def test_a_model_on_the_hub_is_scored_in_the_languages_that_it_states(
     assert {row["hf_subset"] for row in rows} == subsets
 
 
-def test_the_languages_of_a_cached_model_are_known_without_the_hub(
-    hub: Hub, tmp_path: Path
-) -> None:
+def test_the_languages_of_a_cached_model_are_known_without_the_hub(hub, tmp_path):
     model = static_model(tmp_path / "ours")
     (model / "README.md").write_text("---\nlanguage: es\n---\n", "utf-8")
     put(hub, "org/ours", model)
@@ -647,8 +612,8 @@ def test_the_languages_of_a_cached_model_are_known_without_the_hub(
 
 
 def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
-    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+    online, tmp_path, monkeypatch, capsys
+):
     point_to(CLOSED, monkeypatch)
     monkeypatch.setattr(Teacher, "load", lambda config: pytest.fail("loaded"))
     (tmp_path / "teacher").mkdir()
@@ -658,9 +623,7 @@ def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
     assert "the dataset 'org/web' is neither" in capsys.readouterr().err
 
 
-def test_an_ensemble_asks_for_all_members_before_one_is_read(
-    online: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_an_ensemble_asks_for_all_members_before_one_is_read(online, tmp_path, monkeypatch, capsys):
     point_to(CLOSED, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
@@ -678,7 +641,7 @@ def test_an_ensemble_asks_for_all_members_before_one_is_read(
         ["encode", "org/x", "--output", "x.npy"],
     ],
 )
-def test_without_the_hub_a_command_ends_in_one_line(arguments: list[str], tmp_path: Path) -> None:
+def test_without_the_hub_a_command_ends_in_one_line(arguments, tmp_path):
     settings = {"HF_ENDPOINT": CLOSED, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)}
     result = subprocess.run(
         [sys.executable, "-m", "st_static.cli", *arguments],

@@ -4,7 +4,6 @@ import logging
 import re
 import sys
 
-import pytest
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from st_static import progress
@@ -23,9 +22,7 @@ def work() -> None:
             steps.update()
 
 
-def test_in_a_log_a_line_says_what_is_done_and_the_time_left(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_log_a_line_says_what_is_done_and_the_time_left(capsys, monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     with bar("teacher", 4, "token") as steps:
@@ -39,9 +36,7 @@ def test_in_a_log_a_line_says_what_is_done_and_the_time_left(
     assert re.fullmatch(told, lines[0])
 
 
-def test_lines_and_a_log_do_not_erase_each_other(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_and_a_log_do_not_erase_each_other(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS", 0.0)
     logger = logging.getLogger("stage")
     logger.addHandler(handler := logging.StreamHandler(sys.stderr))
@@ -56,9 +51,7 @@ def test_lines_and_a_log_do_not_erase_each_other(
     assert all("teacher: " in line or line == "told between" for line in told.splitlines())
 
 
-def test_on_a_terminal_it_is_a_bar(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_it_is_a_bar(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     work()
     assert re.search(r"\rteacher:   0%\|.*\|", capsys.readouterr().err)

@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,17 +78,12 @@ SMALL = {
     "vocabulary": {"size": 120, "min_count": 1},
     "selection": {"sentences_per_word": 2, "max_candidates": 20, "held_out": 64},
     "pca": {"n_components": 8},
-    "distillation": {
-        "max_steps": 20,
-        "eval_steps": 10,
-        "batch_size": 16,
-        "groups_per_batch": 4,
-    },
+    "distillation": {"max_steps": 20, "eval_steps": 10, "batch_size": 16, "groups_per_batch": 4},
 }
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory):
     """A clone of this repository as it is now, with small recipes and a reader's own text."""
     folder = tmp_path_factory.mktemp("readme") / "st_static"
     listed = subprocess.check_output(
@@ -132,7 +126,7 @@ def make_small(recipe: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def reader(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def reader(clone, tmp_path_factory):
     """The environment of a reader, whose Hub is on the loopback."""
     hub = Hub()
     work = tmp_path_factory.mktemp("hub")
@@ -245,9 +239,7 @@ def failure_of(block: Block, folder: Path, reader: dict[str, str]) -> str | None
 
 
 @pytest.fixture(scope="module")
-def folders(
-    clone: Path, reader: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def folders(clone, reader, tmp_path_factory):
     """A clone for each page, in which the quickstart has been built."""
     run_block(QUICKSTART, clone, reader)
     parent = tmp_path_factory.mktemp("pages")
@@ -255,7 +247,7 @@ def folders(
     return {page: Path(shutil.copytree(clone, parent / page, symlinks=True)) for page in pages}
 
 
-def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() -> None:
+def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain():
     assert len(BLOCKS) > 20
     assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
     assert {block.page for block in ALL_BLOCKS if block.language == "text"} == {OF_CLIENTS}
@@ -265,7 +257,7 @@ def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain() 
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
-def test_a_page_with_blocks_says_where_it_starts(page: Path) -> None:
+def test_a_page_with_blocks_says_where_it_starts(page):
     words = " ".join(page.read_text("utf-8").split())
     assert (START in words) == bool(blocks_of(page))
 
@@ -274,9 +266,7 @@ def test_a_page_with_blocks_says_where_it_starts(page: Path) -> None:
 @pytest.mark.parametrize(
     "block", [pytest.param(block, id=f"{block.page}-{i}") for i, block in enumerate(BLOCKS)]
 )
-def test_a_block_runs_as_printed(
-    block: Block, folders: dict[str, Path], reader: dict[str, str]
-) -> None:
+def test_a_block_runs_as_printed(block, folders, reader):
     if block.page == OF_CLIENTS and (absent := absent_packages(block)):
         pytest.skip(f"Install {', '.join(sorted(absent))}; tests/clients.txt has some.")
     if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
@@ -290,5 +280,5 @@ def changes(clone: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_leave_each_clone_as_it_was(folders: dict[str, Path]) -> None:
+def test_the_commands_leave_each_clone_as_it_was(folders):
     assert [change for folder in folders.values() for change in changes(folder)] == []

