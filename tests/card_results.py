@@ -8,13 +8,7 @@ from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
-from st_static.card.facts import (
-    CardFacts,
-    CardFigure,
-    MeasuredLimit,
-    MeasuredSpeed,
-    ResultEntry,
-)
+from st_static.card.facts import CardFacts, CardFigure, MeasuredLimit, MeasuredSpeed, ResultEntry
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.speed import sentences_per_second
 from st_static.files import read_json, write_json

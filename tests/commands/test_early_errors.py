@@ -71,7 +71,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str], str]]:
+def told(tmp_path_factory):
     """Of each case its exit status, the libraries loaded so far, and what was said."""
     folder = tmp_path_factory.mktemp("careless")
     (folder / "folder").mkdir()
@@ -103,9 +103,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str],
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case for case, _ in CASES])
-def test_a_wrong_path_or_name_is_told_before_torch_and_mteb_are_loaded(
-    number: int, told: list[tuple[int, list[str], str]]
-) -> None:
+def test_a_wrong_path_or_name_is_told_before_torch_and_mteb_are_loaded(number, told):
     status, loaded, said = told[number]
     assert status in (1, 2)
     assert re.search(CASES[number][1], said), said
@@ -113,7 +111,7 @@ def test_a_wrong_path_or_name_is_told_before_torch_and_mteb_are_loaded(
     assert loaded == []
 
 
-def test_all_names_of_mteb_are_known_without_it() -> None:
+def test_all_names_of_mteb_are_known_without_it():
     from mteb.get_tasks import _TASK_RENAMES, _TASKS_REGISTRY
 
     check_names("task", [*_TASKS_REGISTRY, *_TASK_RENAMES])

@@ -1,7 +1,6 @@
 """What a user reads after a slip in a command or a recipe: one line, with what to do."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -119,7 +118,7 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
         ),
     ],
 )
-def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_in_a_command(command, says, capsys):
     assert refused(command, capsys) == says
 
 
@@ -181,10 +180,7 @@ def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixt
             RECIPE + "output: models/other\n",
             "{file}, line 6: output is given twice, first in line 1.",
         ),
-        (
-            RECIPE + "  size: 200\n",
-            "{file}, line 6: size is given twice, first in line 5.",
-        ),
+        (RECIPE + "  size: 200\n", "{file}, line 6: size is given twice, first in line 5."),
         (
             "members: [a, b]\nweight: [1, 2]\n",
             "{file}: there is no key weight. Did you mean weights?",
@@ -192,9 +188,7 @@ def test_a_slip_in_a_command(command: str, says: str, capsys: pytest.CaptureFixt
         (b"\xff\xfe\x00", "The recipe {file} is not text in UTF-8."),
     ],
 )
-def test_a_slip_in_a_recipe(
-    text: str | bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_slip_in_a_recipe(text, says, tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     said = refused("build {file}", capsys, file=file)
@@ -204,23 +198,21 @@ def test_a_slip_in_a_recipe(
         assert said == says.format(file=file)
 
 
-def test_a_value_is_looked_for_where_it_was_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_is_looked_for_where_it_was_given(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text(RECIPE)
     said = refused("build {file} --vocabulary.size few", capsys, file=file)
     assert said == "--vocabulary.size: expected a whole number of at least 1, but got 'few'."
 
 
-def test_an_empty_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_recipe(tmp_path, capsys):
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
     assert "empty.yaml is empty. Expected a YAML file" in refused(
         f"build {tmp_path}/empty.yaml", capsys
     )
 
 
-def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_that_is_not_there(tmp_path, capsys):
     said = refused("build {folder}/none.yaml", capsys, folder=tmp_path)
     assert said == f"The recipe {tmp_path}/none.yaml does not exist. Expected a YAML file."
     said = refused("build {folder}", capsys, folder=tmp_path)
@@ -234,9 +226,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("evaluate m --tasks A B", ["A", "B"]),
     ],
 )
-def test_hyphens_in_names_of_options(
-    command: str, value: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hyphens_in_names_of_options(command, value, monkeypatch):
     given: list[evaluate.Evaluation] = []
     monkeypatch.setattr(evaluate, "evaluate", lambda evaluation: given.append(evaluation) or 0)
     assert main(command.split()) == 0
@@ -245,20 +235,20 @@ def test_hyphens_in_names_of_options(
     assert evaluation.trust_remote_code == ("trust" in command)
 
 
-def test_a_recipes_options_may_have_hyphens_and_their_values_stay() -> None:
+def test_a_recipes_options_may_have_hyphens_and_their_values_stay():
     arguments = ["--work-dir", "a-b", "--corpus.max-documents=7", "--corpus.files", "my-data/*.txt"]
     config = parse_build(arguments)
     assert (config.work_dir, config.corpus.files) == ("a-b", "my-data/*.txt")
     assert config.corpus.max_documents == 7
 
 
-def test_a_text_may_begin_like_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_may_begin_like_an_option(capsys):
     assert main(["explain", "models/none", "--a text", "--another one"]) == 1
     assert "models/none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("typed", ["", " true", "=true"])
-def test_a_switch_of_a_recipe_needs_no_value(typed: str) -> None:
+def test_a_switch_of_a_recipe_needs_no_value(typed):
     revision = "--teacher.revision " + "a" * 40
     command = f"--teacher.trust-remote-code{typed} {revision}"
     assert parse_build(command.split()).teacher.trust_remote_code
@@ -266,7 +256,7 @@ def test_a_switch_of_a_recipe_needs_no_value(typed: str) -> None:
     assert parse_build(last.split()).teacher.trust_remote_code
 
 
-def test_a_switch_of_a_recipe_can_be_off(tmp_path: Path) -> None:
+def test_a_switch_of_a_recipe_can_be_off(tmp_path):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("teacher:\n  trust_remote_code: true\n  revision: " + "a" * 40 + "\n")
     assert parse_build([str(recipe)]).teacher.trust_remote_code

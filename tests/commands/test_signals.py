@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,7 +54,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     home = tmp_path / "home"
     for folder in (home, home / "tables", tmp_path / "temporary"):
         folder.mkdir()
@@ -96,7 +96,7 @@ def temporary_files(home: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_cleans_up_when_it_is_ended(home: Path, name: str) -> None:
+def test_a_command_cleans_up_when_it_is_ended(home, name):
     number = signal.SIGHUP if name in ("encode a file", "publish") else signal.SIGTERM
     with start(home, COMMANDS[name]) as process:
         assert temporary_files(home), process.communicate()[1]
@@ -109,7 +109,7 @@ def test_a_command_cleans_up_when_it_is_ended(home: Path, name: str) -> None:
     assert not (home / "vectors.npy").exists()
 
 
-def test_a_hang_up_that_is_ignored_stays_so(home: Path) -> None:
+def test_a_hang_up_that_is_ignored_stays_so(home):
     """As under nohup."""
     ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
     with start(home, COMMANDS["encode a file"], ignore) as process:
@@ -121,7 +121,7 @@ def test_a_hang_up_that_is_ignored_stays_so(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["encode a file", "publish"])
-def test_the_next_run_removes_what_a_killed_one_left(home: Path, name: str) -> None:
+def test_the_next_run_removes_what_a_killed_one_left(home, name):
     with start(home, COMMANDS[name]) as process:
         process.kill()
     assert temporary_files(home)
@@ -133,7 +133,7 @@ def test_the_next_run_removes_what_a_killed_one_left(home: Path, name: str) -> N
 
 
 @pytest.fixture
-def default_handlers() -> Iterator[None]:
+def default_handlers():
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
     yield
@@ -142,7 +142,7 @@ def default_handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("default_handlers")
-def test_further_signals_do_not_stop_the_cleaning_up() -> None:
+def test_further_signals_do_not_stop_the_cleaning_up():
     """A terminal that closes sends several."""
     cleaned = []
 
@@ -163,9 +163,7 @@ def test_further_signals_do_not_stop_the_cleaning_up() -> None:
 
 @pytest.mark.usefixtures("default_handlers")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(monkeypatch):
     class Finalized:
         def __del__(self) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -183,7 +181,7 @@ def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(
 
 
 @pytest.mark.usefixtures("default_handlers")
-def test_signals_are_handled_while_a_command_runs_only() -> None:
+def test_signals_are_handled_while_a_command_runs_only():
     def command(arguments: object) -> int:
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         assert signal.getsignal(signal.SIGHUP) is own

@@ -22,7 +22,7 @@ from st_static.distill import pipeline as recipe
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.pipeline import build
 from st_static.distill.report import report_table, rows_explained, size_on_disk
-from st_static.distill.stages import BuildResult, WorkDirectory
+from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.benchmark import results_folder
 from st_static.evaluate.tasks import benchmark_tasks, choose_subsets
 from st_static.model.head import Head
@@ -32,7 +32,7 @@ STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distilla
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
+def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("terminal")
     teacher = save_tiny_teacher(folder / "teacher")
     words = VocabularyConfig(size=60, min_count=2)
@@ -45,9 +45,7 @@ def command(config: BuildConfig, folder: Path) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-def test_on_a_terminal_there_is_one_bar_at_a_time_and_a_line_for_each_stage(
-    config: BuildConfig, tmp_path: Path
-) -> None:
+def test_on_a_terminal_there_is_one_bar_at_a_time_and_a_line_for_each_stage(config, tmp_path):
     config = replace(config, output=str(tmp_path / "model"), work_dir=str(tmp_path / "work"))
     status, shown = run_at_a_terminal(command(config, tmp_path))
     assert status == 0
@@ -68,7 +66,7 @@ def test_on_a_terminal_there_is_one_bar_at_a_time_and_a_line_for_each_stage(
     assert f"st-static evaluate {tmp_path}/model" in shown
 
 
-def test_in_a_log_file_there_are_the_stages_lines_only(config: BuildConfig, tmp_path: Path) -> None:
+def test_in_a_log_file_there_are_the_stages_lines_only(config, tmp_path):
     config = replace(config, output=str(tmp_path / "model"), work_dir=str(tmp_path / "work"))
     result = subprocess.run(command(config, tmp_path), capture_output=True, text=True, check=True)
     lines = [line.split()[1] for line in result.stderr.splitlines()]
@@ -76,12 +74,7 @@ def test_in_a_log_file_there_are_the_stages_lines_only(config: BuildConfig, tmp_
     assert "\r" not in result.stdout + result.stderr
 
 
-def test_interrupted_it_says_how_to_go_on(
-    config: BuildConfig,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_interrupted_it_says_how_to_go_on(config, tmp_path, monkeypatch, capsys):
     def interrupt(config: BuildConfig) -> None:
         raise KeyboardInterrupt
 
@@ -94,11 +87,11 @@ def test_interrupted_it_says_how_to_go_on(
 
 
 @pytest.fixture(scope="module")
-def built(config: BuildConfig) -> BuildResult:
+def built(config):
     return build(config)
 
 
-def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildConfig) -> None:
+def test_it_is_said_what_the_rows_stand_for(built, config):
     model = SentenceTransformer(str(built.output), device="cpu")
     n_rows = len(model[0].embedding.weight)
     [total, words, pieces, characters, special] = map(
@@ -118,7 +111,7 @@ def test_it_is_said_what_the_rows_stand_for(built: BuildResult, config: BuildCon
     assert size_on_disk(smaller.output) < size_on_disk(built.output)
 
 
-def test_a_head_is_told_with_its_units(built: BuildResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_is_told_with_its_units(built, monkeypatch):
     def told() -> list[str]:
         names, values, _ = report_table(built, {"FastEncoder": 93_148.2}).columns
         return [f"{name} {value}" for name, value in zip(names.cells, values.cells, strict=True)]
@@ -130,15 +123,13 @@ def test_a_head_is_told_with_its_units(built: BuildResult, monkeypatch: pytest.M
     assert "head 4 hidden units" in told()
 
 
-def test_this_runs_time_is_told_beside_that_of_all(built: BuildResult, config: BuildConfig) -> None:
+def test_this_runs_time_is_told_beside_that_of_all(built, config):
     again = build(config)
     assert again.seconds > 0
     assert [stage.seconds for stage in again.stages] == [stage.seconds for stage in built.stages]
 
 
-def test_what_is_no_part_of_the_model_does_not_count_as_its_size(
-    built: BuildResult, tmp_path: Path
-) -> None:
+def test_what_is_no_part_of_the_model_does_not_count_as_its_size(built, tmp_path):
     before = size_on_disk(built.output)
     (built.output / "README.md").write_text("A long card. " * 1000)
     assert size_on_disk(built.output) == before
@@ -146,9 +137,7 @@ def test_what_is_no_part_of_the_model_does_not_count_as_its_size(
 
 
 @pytest.mark.parametrize("name", ["ours-256", "my model"])
-def test_the_next_commands_can_be_copied(
-    built: BuildResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_next_commands_can_be_copied(built, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     model = Path("models") / name
     shutil.copytree(built.output, model)
@@ -176,9 +165,7 @@ def test_the_next_commands_can_be_copied(
         (["de", "fr"], ["--tasks", "TASK", "--language", "de", "fr"], "Die Kinder"),
     ],
 )
-def test_the_next_commands_are_in_the_models_language(
-    languages: list[str], options: list[str], texts: str
-) -> None:
+def test_the_next_commands_are_in_the_models_language(languages, options, texts):
     lines = next_steps(Path("models/ours"), Path("work"), languages).splitlines()
     [evaluate] = [line for line in lines if " evaluate " in line]
     assert shlex.split(evaluate)[3:] == options
@@ -188,7 +175,7 @@ def test_the_next_commands_are_in_the_models_language(
 
 
 @pytest.mark.parametrize("languages", [[], ["ja"], ["en", "ja"]])
-def test_the_tasks_named_are_of_the_language_and_on_its_card(languages: list[str]) -> None:
+def test_the_tasks_named_are_of_the_language_and_on_its_card(languages):
     tasks = mteb.get_tasks(tasks=options_to_score(languages)[1:])
     assert choose_subsets(tasks, languages or ["en"]) == []
     if len(languages) < 2:

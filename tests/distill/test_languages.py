@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -63,9 +62,7 @@ def build_in(
 
 
 @pytest.fixture(scope="module")
-def teacher_folder(
-    make_model: Callable[..., SentenceTransformer], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def teacher_folder(make_model, tmp_path_factory):
     """A tiny teacher that reads bytes, and so any script."""
     folder = tmp_path_factory.mktemp("teacher")
     make_model("byte_level").save_pretrained(str(folder))
@@ -73,12 +70,12 @@ def teacher_folder(
 
 
 @pytest.fixture(scope="module")
-def japanese(teacher_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+def japanese(teacher_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("japanese")
     return build_in("ja", japanese_sentences(600), teacher_folder, folder)
 
 
-def test_a_japanese_model_is_of_pieces_and_knows_its_text(japanese: BuildResult) -> None:
+def test_a_japanese_model_is_of_pieces_and_knows_its_text(japanese):
     description = json.loads((japanese.output / "tokenizer.json").read_text("utf-8"))
     assert description["model"]["type"] == "Unigram"
     record = json.loads((japanese.output / "st_static.json").read_text("utf-8"))
@@ -91,7 +88,7 @@ def test_a_japanese_model_is_of_pieces_and_knows_its_text(japanese: BuildResult)
     ]
 
 
-def test_it_loads_in_sentence_transformers_and_model2vec(japanese: BuildResult) -> None:
+def test_it_loads_in_sentence_transformers_and_model2vec(japanese):
     texts = [*japanese_sentences(20), "ＡＩと ｶﾞﾝﾊﾞﾙ。", "今日は 雨", "", "知らない漢字鬱"]
     expected = FastEncoder.from_pretrained(japanese.output).encode(texts)
     ours = SentenceTransformer(str(japanese.output), device="cpu").encode(texts)
@@ -100,9 +97,7 @@ def test_it_loads_in_sentence_transformers_and_model2vec(japanese: BuildResult) 
     np.testing.assert_allclose(theirs, expected, atol=1e-6)
 
 
-def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(
-    japanese: BuildResult,
-) -> None:
+def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(japanese):
     vectors = unit_rows(japanese.work.sentence_vectors)
     assert (vectors @ vectors.T).mean() > 0.3
     assert japanese.stage("distillation").figures["centered"] is True
@@ -110,7 +105,7 @@ def test_the_target_is_centered_where_cosines_are_high_and_the_figures_say_so(
     assert "the mean of the teacher vectors removed" in str(report_table(japanese, {}).caption)
 
 
-def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> None:
+def test_every_piece_has_a_vector_in_context_or_alone(japanese):
     table = japanese.work.table("extraction")
     assert not table[:2].any()
     assert table[2:].any(axis=1).all()
@@ -118,9 +113,7 @@ def test_every_piece_has_a_vector_in_context_or_alone(japanese: BuildResult) -> 
     assert 0 < alone < 0.3 * len(table)  # characters that stand inside longer pieces only
 
 
-def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(
-    japanese: BuildResult, teacher_folder: Path
-) -> None:
+def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(japanese, teacher_folder):
     folder = japanese.output.parent
     config = recipe_in("ja", japanese_sentences(600), teacher_folder, folder)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(asdict(config)), "utf-8")
@@ -146,9 +139,7 @@ def recipe_file(teacher: Path, folder: Path) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-def test_learning_pieces_shows_its_progress_at_a_terminal(
-    teacher_folder: Path, tmp_path: Path
-) -> None:
+def test_learning_pieces_shows_its_progress_at_a_terminal(teacher_folder, tmp_path):
     command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
     status, shown = run_at_a_terminal([sys.executable, *command])
     assert status == 0
@@ -156,9 +147,7 @@ def test_learning_pieces_shows_its_progress_at_a_terminal(
     assert end < begin < shown.index("EM training") < shown.index(" pieces learnt in ")
 
 
-def test_learning_pieces_tells_a_log_file_what_it_does(
-    teacher_folder: Path, tmp_path: Path
-) -> None:
+def test_learning_pieces_tells_a_log_file_what_it_does(teacher_folder, tmp_path):
     command = ["-m", "st_static.cli", "build", recipe_file(teacher_folder, tmp_path)]
     result = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=True, timeout=120
@@ -172,20 +161,18 @@ def test_learning_pieces_tells_a_log_file_what_it_does(
 
 
 @pytest.fixture(scope="module")
-def german(teacher_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+def german(teacher_folder, tmp_path_factory):
     texts = [f"{text} {i}" for i in range(150) for text in GERMAN]
     return build_in("de", texts, teacher_folder, tmp_path_factory.mktemp("german"))
 
 
-def test_german_words_keep_their_umlauts(german: BuildResult) -> None:
+def test_german_words_keep_their_umlauts(german):
     words = set(german.work.words["text"].to_pylist())
     assert {"größe", "straße", "mädchen", "hört", "schöne"} <= words
     assert "grosse" not in words
 
 
-def test_a_turkish_word_is_one_with_capitals_and_without(
-    teacher_folder: Path, tmp_path: Path
-) -> None:
+def test_a_turkish_word_is_one_with_capitals_and_without(teacher_folder, tmp_path):
     """A vocabulary with both would be two rows; the published tokenizer needs no st_static."""
     lines = ["İstanbul IŞIK ile doldu", "istanbul gece ışık saçar", "ILIK istanbul izmir ilk"]
     texts = [f"{line} {i}" for i in range(150) for line in lines]
@@ -205,9 +192,7 @@ def test_a_turkish_word_is_one_with_capitals_and_without(
         assert np.abs(vectors).max(axis=1).min() > 0
 
 
-def test_an_accented_piece_has_the_vector_of_the_teachers_own(
-    german: BuildResult, teacher_folder: Path
-) -> None:
+def test_an_accented_piece_has_the_vector_of_the_teachers_own(german, teacher_folder):
     transformer = SentenceTransformer(str(teacher_folder), device="cpu")[0]
     # One token with the space before it; without one, it would be spelled by several.
     ids = transformer.tokenizer.backend_tokenizer.encode(" über").ids
@@ -219,7 +204,7 @@ def test_an_accented_piece_has_the_vector_of_the_teachers_own(
     np.testing.assert_allclose(german.work.table("extraction")[row], vectors[1], atol=1e-4)
 
 
-def test_several_languages_share_one_table_of_pieces(teacher_folder: Path, tmp_path: Path) -> None:
+def test_several_languages_share_one_table_of_pieces(teacher_folder, tmp_path):
     texts = [*japanese_sentences(300), *(f"{text} {i}" for i in range(100) for text in GERMAN)]
     result = build_in(["de", "ja"], texts, teacher_folder, tmp_path)
     pieces = set(result.work.words["text"].to_pylist())

@@ -190,8 +190,7 @@ def test_matryoshka_adds_up_the_losses_of_truncated_vectors(model, labels):
 
 def test_a_plain_trainer_takes_texts_and_labels(model, labels, tmp_path):
     model = SentenceTransformer(
-        modules=[StaticWordEmbedding(model[0].tokenizer, model[0].embedding.weight)],
-        device="cpu",
+        modules=[StaticWordEmbedding(model[0].tokenizer, model[0].embedding.weight)], device="cpu"
     )
     dataset = Dataset.from_dict({"text": TEXTS, "label": labels.tolist()})
     loss = SimilarityDistillationLoss(model)

@@ -13,13 +13,7 @@ import pyarrow as pa
 import pytest
 
 from st_static.distill import stages
-from st_static.distill.stages import (
-    digest,
-    locked,
-    require_disk,
-    run_stage,
-    stage_record,
-)
+from st_static.distill.stages import digest, locked, require_disk, run_stage, stage_record
 from st_static.files import (
     atomic,
     read_arrays,
@@ -55,7 +49,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_stage_leaves_its_files_its_key_and_its_figures(tmp_path: Path) -> None:
+def test_a_stage_leaves_its_files_its_key_and_its_figures(tmp_path):
     folder = run_stage(tmp_path / "deep/work", "count", KEY, Count())
     assert folder == tmp_path / f"deep/work/count-{digest(KEY)}"
     assert names(tmp_path / "deep/work") == {folder.name}
@@ -65,7 +59,7 @@ def test_a_stage_leaves_its_files_its_key_and_its_figures(tmp_path: Path) -> Non
     assert stage_record(folder)["seconds"] >= 0
 
 
-def test_a_complete_stage_is_not_run_again(tmp_path: Path) -> None:
+def test_a_complete_stage_is_not_run_again(tmp_path):
     compute = Count()
     first = run_stage(tmp_path, "count", KEY, compute)
     assert run_stage(tmp_path, "count", dict(reversed(KEY.items())), compute) == first
@@ -75,16 +69,14 @@ def test_a_complete_stage_is_not_run_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("count", {**KEY, "size": 4}), ("count", {"size": 3}), ("other", KEY)]
 )
-def test_another_key_or_name_is_another_stage(tmp_path: Path, name: str, key: dict) -> None:
+def test_another_key_or_name_is_another_stage(tmp_path, name, key):
     compute = Count()
     first = run_stage(tmp_path, "count", KEY, compute)
     assert run_stage(tmp_path, name, key, compute) != first
     assert compute.calls == 2
 
 
-def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(
-    tmp_path: Path,
-) -> None:
+def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(tmp_path):
     folder = tmp_path / f"count-{digest(KEY)}"
     with pytest.raises(RuntimeError, match="power"):
         run_stage(tmp_path, "count", KEY, Count(fails_after=2))
@@ -98,7 +90,7 @@ def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(
     assert [read_json(folder / f"{number}.json") for number in range(3)] == [1, 1, 2]
 
 
-def test_the_time_of_all_runs_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_all_runs_is_added_up(tmp_path, monkeypatch):
     now = 0.0
     monkeypatch.setattr(stages.time, "perf_counter", lambda: now)
 
@@ -119,9 +111,7 @@ def test_the_time_of_all_runs_is_added_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert stage_record(tmp_path / f"count-{digest(KEY)}")["seconds"] == 324
 
 
-def test_of_a_killed_run_the_time_to_its_last_file_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_killed_run_the_time_to_its_last_file_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(stages.time, "perf_counter", lambda: 0.0)
     partial = tmp_path / f"count-{digest(KEY)}.partial"
     partial.mkdir()
@@ -134,14 +124,14 @@ def test_of_a_killed_run_the_time_to_its_last_file_counts(
     assert stage_record(folder)["seconds"] == 320
 
 
-def test_a_stage_ends_in_a_line_to_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stage_ends_in_a_line_to_read(tmp_path, caplog):
     figures = {"words": 8000, "tokens": 29820, "distinct_words": 17495}
     with caplog.at_level("INFO"):
         run_stage(tmp_path, "vocabulary", KEY, lambda folder: figures)
     assert re.fullmatch(r"vocabulary: 8,000 words, 29,820 tokens in \d\.\d s", caplog.messages[-1])
 
 
-def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+def test_half_written_files_of_a_killed_run_are_removed(tmp_path):
     """They may be large, and no later run would ever use them."""
     partial = tmp_path / f"count-{digest(KEY)}.partial"
     partial.mkdir()
@@ -153,9 +143,7 @@ def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
 
 
-def test_what_a_killed_runs_workers_remove_meanwhile_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_runs_workers_remove_meanwhile_is_no_error(tmp_path, monkeypatch):
     """They rename a temporary file, or remove a block and the folder, for a moment yet."""
     partial = tmp_path / f"count-{digest(KEY)}.partial"
     (partial / "blocks").mkdir(parents=True)
@@ -177,9 +165,7 @@ def test_what_a_killed_runs_workers_remove_meanwhile_is_no_error(
     assert stage_record(folder)["seconds"] > 20
 
 
-def test_a_temporary_file_that_is_renamed_before_it_is_removed_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_file_that_is_renamed_before_it_is_removed_is_no_error(tmp_path, monkeypatch):
     partial = tmp_path / f"count-{digest(KEY)}.partial"
     partial.mkdir()
     (partial / ".0.json.there-1-1.tmp").write_text("5")
@@ -196,7 +182,7 @@ def test_a_temporary_file_that_is_renamed_before_it_is_removed_is_no_error(
     assert names(folder) == {"0.json", "1.json", "2.json", "stage.json"}
 
 
-def test_the_digest_is_short_and_follows_every_value() -> None:
+def test_the_digest_is_short_and_follows_every_value():
     assert digest({"a": 1, "b": [2, None]}) == digest({"b": [2, None], "a": 1})
     keys = [{}, {"a": 1}, {"a": "1"}, {"a": None}, {"a": [1]}, {"b": 1}, {"a": 1.5}, {"a": True}]
     digests = {digest(key) for key in keys}
@@ -204,7 +190,7 @@ def test_the_digest_is_short_and_follows_every_value() -> None:
     assert all(len(text) == 12 and int(text, 16) >= 0 for text in digests)
 
 
-def test_too_little_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_is_an_error(tmp_path, monkeypatch):
     usage = type("usage", (), {"free": 2_000_000_000})
     monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
     require_disk(tmp_path, 2_000_000_000, "The corpus")
@@ -215,9 +201,7 @@ def test_too_little_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         require_disk(tmp_path, 60_000_000, "The corpus")
 
 
-def test_what_an_interrupted_run_wrote_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_interrupted_run_wrote_counts(tmp_path, monkeypatch):
     usage = type("usage", (), {"free": 10})
     monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
     (tmp_path / "part").mkdir()
@@ -227,7 +211,7 @@ def test_what_an_interrupted_run_wrote_counts(
         require_disk(tmp_path, 101, "The corpus")
 
 
-def test_one_build_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+def test_one_build_at_a_time_works_in_a_folder(tmp_path):
     with locked(tmp_path / "work"):
         work = str(tmp_path / "work")
         code = f"from st_static.distill.stages import *; locked(Path({work!r})).__enter__()"
@@ -244,14 +228,14 @@ def test_one_build_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
 # -- files that appear whole or not at all ---------------------------------------------
 
 
-def test_a_work_directory_that_cannot_be_written_is_told(tmp_path: Path):
+def test_a_work_directory_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     expected = "file/work cannot be written (Not a directory): set another work_dir"
     with pytest.raises(ValueError, match=re.escape(expected)), locked(tmp_path / "file" / "work"):
         pass
 
 
-def test_an_atomic_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+def test_an_atomic_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "a.txt"
     with atomic(path) as temporary:
         temporary.write_text("text")
@@ -268,7 +252,7 @@ def write_half(path: Path) -> None:
 
 
 @pytest.mark.parametrize("old", [None, "old"])
-def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path: Path, old: str | None) -> None:
+def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, old):
     path = tmp_path / "a.txt"
     if old is not None:
         path.write_text(old)
@@ -279,13 +263,13 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path: Path, old: st
     assert old is None or path.read_text() == old
 
 
-def test_a_value_that_is_not_json_leaves_no_file(tmp_path: Path) -> None:
+def test_a_value_that_is_not_json_leaves_no_file(tmp_path):
     with pytest.raises(TypeError):
         write_json(tmp_path / "a.json", {"set": {1}})
     assert names(tmp_path) == set()
 
 
-def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_files_come_back_as_they_were_written(tmp_path):
     value = {"text": "größer 世界", "list": [1, None, 2.5]}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value

@@ -23,14 +23,7 @@ from sentence_transformers import SentenceTransformer
 from small_build import small_config
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from st_static import (
-    BuildConfig,
-    CorpusConfig,
-    ExportConfig,
-    FastEncoder,
-    build,
-    export_onnx,
-)
+from st_static import BuildConfig, CorpusConfig, ExportConfig, FastEncoder, build, export_onnx
 from st_static.cli import main
 from st_static.dependencies import DependencyError
 from st_static.evaluate.models import revision_of

@@ -9,15 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    models,
-    normalizers,
-    pre_tokenizers,
-    trainers,
-)
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 from st_static.tokens import fast_tokenizer
@@ -93,10 +85,7 @@ def train(kind: str, normalizer: object, pre_tokenizer: object) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizer
     options = {"unk_token": "[UNK]"} if kind == "Unigram" else {}
     trainer = getattr(trainers, f"{kind.replace('BPE', 'Bpe')}Trainer")(
-        vocab_size=400,
-        special_tokens=["[UNK]", "[CLS]", "</s>"],
-        show_progress=False,
-        **options,
+        vocab_size=400, special_tokens=["[UNK]", "[CLS]", "</s>"], show_progress=False, **options
     )
     tokenizer.train_from_iterator(SENTENCES * 3, trainer)
     # As XLM-RoBERTa's: it swallows the spaces before it.

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,7 @@ SLOW_PATTERN = {
     }
 }
 LONG_STRIDE = {
-    "truncation": {
-        "direction": "Right",
-        "max_length": 1,
-        "strategy": "LongestFirst",
-        "stride": 5,
-    }
+    "truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 5}
 }
 TEXT = "x" * 40
 
@@ -49,7 +43,7 @@ def change_tokenizer(folder: Path, change: dict[str, Any]) -> Path:
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Path:
+def broken(tmp_path):
     """A model whose tokenizer panics on the text."""
     return change_tokenizer(write_model(tmp_path / "model"), SLOW_PATTERN)
 
@@ -65,19 +59,13 @@ def broken(tmp_path: Path) -> Path:
     ],
     ids=["one", "few", "many", "ids", "ensemble"],
 )
-def test_a_panic_names_the_tokenizer(broken: Path, encode: Callable[[FastEncoder], object]) -> None:
+def test_a_panic_names_the_tokenizer(broken, encode):
     with pytest.raises(ValueError, match=rf"^The tokenizer of {broken} broke down: .*\. Mend it"):
         encode(FastEncoder.from_pretrained(broken, threads=2))
 
 
 @pytest.mark.parametrize("command", ["encode", "explain", "evaluate"])
-def test_a_panic_is_one_line_of_each_command(
-    broken: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-) -> None:
+def test_a_panic_is_one_line_of_each_command(broken, tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text(f"{TEXT}\n")
     (tmp_path / "data/STS12").mkdir(parents=True)
@@ -94,9 +82,7 @@ def test_a_panic_is_one_line_of_each_command(
     assert "broke down: " in captured.out + captured.err
 
 
-def test_what_no_other_place_tells_the_command_tells(
-    broken: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_no_other_place_tells_the_command_tells(broken, capsys):
     tokenizer = Tokenizer.from_file(str(broken / "tokenizer.json"))
     assert run_command(lambda _: len(tokenizer.encode(TEXT)), []) == 1
     [line] = capsys.readouterr().err.splitlines()
@@ -104,9 +90,7 @@ def test_what_no_other_place_tells_the_command_tells(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_ends_a_program_is_no_panic(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
+def test_what_ends_a_program_is_no_panic(tmp_path, monkeypatch, error):
     encoder = FastEncoder.from_pretrained(write_model(tmp_path / "model"))
 
     def interrupt(*_: object, **__: object) -> None:
@@ -118,7 +102,7 @@ def test_what_ends_a_program_is_no_panic(
         encoder.encode("rows")
 
 
-def test_a_teachers_panic_names_the_teacher(tmp_path: Path) -> None:
+def test_a_teachers_panic_names_the_teacher(tmp_path):
     folder = save_tiny_teacher(tmp_path)
     teacher = Teacher.load(TeacherConfig(model=str(folder), device="cpu", check=False))
     teacher._truncating.pre_tokenizer = Split(Regex("(x+x+)+y"), "isolated")
@@ -126,7 +110,7 @@ def test_a_teachers_panic_names_the_teacher(tmp_path: Path) -> None:
         teacher.tokenize([TEXT])
 
 
-def test_a_truncation_that_panics_is_refused_as_it_is_read(tmp_path: Path) -> None:
+def test_a_truncation_that_panics_is_refused_as_it_is_read(tmp_path):
     folder = change_tokenizer(write_model(tmp_path / "model"), LONG_STRIDE)
     says = r"tokenizer\.json: truncation\.stride \(5\) must be less than .*max_length \(1\)"
     with pytest.raises(ValueError, match=says):
@@ -135,14 +119,12 @@ def test_a_truncation_that_panics_is_refused_as_it_is_read(tmp_path: Path) -> No
         check_folder(ModelFolder(folder))
 
 
-def test_what_panics_is_not_published(broken: Path) -> None:
+def test_what_panics_is_not_published(broken):
     with pytest.raises(UnfitFolderError, match=r"\n- tokenizer\.json: on the text .* broke down"):
         check_folder(ModelFolder(broken))
 
 
-def test_other_tokens_than_the_tokenizers_are_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_tokens_than_the_tokenizers_are_not_published(tmp_path, monkeypatch):
     folder = write_model(tmp_path / "model")
     check_folder(ModelFolder(folder))
     own = FastTokenizer.__call__

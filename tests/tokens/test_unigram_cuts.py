@@ -88,10 +88,7 @@ CONFIGURATIONS = {
     ),
     "metaspace": (n.NFKC(), p.Metaspace()),
     "metaspace_first": (n.NFKD(), p.Metaspace(prepend_scheme="first")),
-    "xlm_roberta": (
-        n.Sequence([n.Nmt(), n.NFKC(), n.Replace(Regex(" {2,}"), " ")]),
-        p.Metaspace(),
-    ),
+    "xlm_roberta": (n.Sequence([n.Nmt(), n.NFKC(), n.Replace(Regex(" {2,}"), " ")]), p.Metaspace()),
 }
 
 

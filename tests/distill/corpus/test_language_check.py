@@ -52,9 +52,7 @@ def warnings(
 
 
 @pytest.mark.parametrize("found", TEXTS)
-def test_text_in_another_language_is_warned_of_once(
-    found: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_text_in_another_language_is_warned_of_once(found, tmp_path, caplog):
     language = "tr" if found != "tr" else "en"
     (message,) = warnings([TEXTS[found]], [language, "ko"], tmp_path, caplog)
     label = "no" if found == "nb" else found
@@ -67,55 +65,41 @@ def test_text_in_another_language_is_warned_of_once(
 
 @pytest.mark.parametrize("found", TEXTS)
 @pytest.mark.parametrize("more", [[], ["sv"]])
-def test_text_in_a_language_of_the_recipe_is_silent(
-    found: str, more: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_text_in_a_language_of_the_recipe_is_silent(found, more, tmp_path, caplog):
     language = [*more, found + "-XX"] if more else found
     assert warnings([TEXTS[found]], language, tmp_path, caplog) == []
 
 
-def test_text_without_a_language_should_be_english(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_text_without_a_language_should_be_english(tmp_path, caplog):
     assert warnings([TEXTS["en"]], None, tmp_path / "en", caplog, ()) == []
     (message,) = warnings([TEXTS["fr"]], None, tmp_path / "fr", caplog, ())
     assert message.startswith("The recipe names no language, which stands for English, but ")
     assert message.endswith("--language fr.")
 
 
-def test_no_language_of_a_mixed_text_is_a_clear_majority(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_language_of_a_mixed_text_is_a_clear_majority(tmp_path, caplog):
     texts = [TEXTS[name] + "\n" + " ".join(sorted(TEXTS[name].split(". "))) for name in TEXTS]
     assert warnings(texts, "tr", tmp_path, caplog) == []
 
 
-def test_a_few_foreign_documents_are_silent(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_few_foreign_documents_are_silent(tmp_path, caplog):
     sentences = split_paragraphs([TEXTS["en"]], ["en"])
     english = [f"{text[:-1]} on day {day}." for day in range(9) for text in sentences]
     assert warnings([*english, TEXTS["de"]], "en", tmp_path, caplog) == []
 
 
 @pytest.mark.parametrize("language", ["multilingual", "ast", ["ja", "tlh"]])
-def test_of_languages_that_are_not_known_nothing_is_told(
-    language: str | list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_languages_that_are_not_known_nothing_is_told(language, tmp_path, caplog):
     assert warnings([TEXTS["en"]], language, tmp_path, caplog) == []
 
 
 @pytest.mark.parametrize("language", [None, "en", "code"])
-def test_documentation_of_code_is_english(
-    language: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_documentation_of_code_is_english(language, tmp_path, caplog):
     documents = list(read_docstrings(["argparse", "ctypes", "re", "struct", "numpy.linalg"]))
     assert warnings(documents, language, tmp_path, caplog, ()) == []
 
 
-def test_the_sample_is_spread_over_all_shards(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sample_is_spread_over_all_shards(tmp_path, caplog, monkeypatch):
     """The first shard is English, the others are German."""
     from st_static.distill.corpus import sentences as module
 
@@ -132,9 +116,7 @@ def test_the_sample_is_spread_over_all_shards(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_places_are_those_with_the_smallest_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
-) -> None:
+def test_the_places_are_those_with_the_smallest_keys(tmp_path, monkeypatch, workers):
     """A place ends with its shard."""
     seen: list[str] = []
     monkeypatch.setattr(splitting, "classify", lambda text: (seen.append(text), ("en", 0))[1])

@@ -63,12 +63,12 @@ def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def learnt() -> dict[str, float]:
+def learnt():
     return train_pieces(JAPANESE, 300, Normalization())
 
 
 @pytest.fixture(scope="module")
-def tokenizer(learnt: dict[str, float]) -> Tokenizer:
+def tokenizer(learnt):
     return build_piece_tokenizer(list(learnt.items()), Normalization())
 
 
@@ -93,23 +93,23 @@ def tokenizer(learnt: dict[str, float]) -> Tokenizer:
         (["pt-BR", "pt-PT"], "words"),
     ],
 )
-def test_the_languages_decide_the_units(languages: list[str], units: str) -> None:
+def test_the_languages_decide_the_units(languages, units):
     assert VocabularyConfig().with_defaults_of(languages).units == units
 
 
-def test_words_need_spaces() -> None:
+def test_words_need_spaces():
     with pytest.raises(ValueError, match="ja has no spaces between words"):
         VocabularyConfig(units="words").with_defaults_of(["en", "ja"])
     assert VocabularyConfig(units="words").with_defaults_of(["en", "de"]).units == "words"
 
 
-def test_pieces_spell_every_word() -> None:
+def test_pieces_spell_every_word():
     for unknown in ("prefix", "pieces"):
         assert VocabularyConfig(unknown=unknown).with_defaults_of(["ja"]).unknown == "pieces"
     assert VocabularyConfig().with_defaults_of(["de"]).unknown == "prefix"
 
 
-def test_accents_go_in_english_only_and_what_a_recipe_says_holds() -> None:
+def test_accents_go_in_english_only_and_what_a_recipe_says_holds():
     english = VocabularyConfig().with_defaults_of([]).normalization
     assert english == Normalization(nfkc=False, lowercase=True, strip_accents=True)
     german = VocabularyConfig().with_defaults_of(["de"]).normalization
@@ -122,33 +122,31 @@ def test_accents_go_in_english_only_and_what_a_recipe_says_holds() -> None:
 # -- what is learnt --------------------------------------------------------------------
 
 
-def test_frequent_strings_become_pieces_and_every_character_is_one(
-    learnt: dict[str, float],
-) -> None:
+def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
     assert {"東京タワー", "がんばっ", "を", "▁iphone"} <= learnt.keys()
     characters = {c for text in JAPANESE for c in text.lower() if not is_punctuation(c)}
     assert characters <= learnt.keys()
 
 
-def test_the_same_text_teaches_the_same_pieces() -> None:
+def test_the_same_text_teaches_the_same_pieces():
     """Also the characters that are too rare to be learnt."""
     rare = [f"{chr(0x4E00 + i)}は{chr(0x4E01 + i)}です。" for i in range(0, 400, 2)]
     first, second = (train_pieces(JAPANESE + rare, 900, Normalization()) for _ in range(2))
     assert first == pytest.approx(second, abs=1e-9)
 
 
-def test_more_characters_than_pieces_are_an_error() -> None:
+def test_more_characters_than_pieces_are_an_error():
     with pytest.raises(ValueError, match=r"No 20 pieces .* Raise vocabulary\.size"):
         train_pieces(JAPANESE, 20, Normalization())
 
 
-def test_no_piece_goes_from_hiragana_to_other_letters(learnt: dict[str, float]) -> None:
+def test_no_piece_goes_from_hiragana_to_other_letters(learnt):
     """So that texts can be cut there, and particles do not stick to the next word."""
     borders = re.compile("[ぁ-ゖ][^ぁ-ゖ]")
     assert not [piece for piece in learnt if borders.search(piece)]
 
 
-def test_a_latin_word_is_one_piece_after_kana_too() -> None:
+def test_a_latin_word_is_one_piece_after_kana_too():
     texts = [
         text
         for word in ("python", "ruby", "java")
@@ -161,16 +159,14 @@ def test_a_latin_word_is_one_piece_after_kana_too() -> None:
         assert "python" in "|".join(tokenizer.encode(text).tokens).replace("▁", "").split("|")
 
 
-def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(
-    learnt: dict[str, float],
-) -> None:
+def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(learnt):
     assert all(piece[1].isascii() for piece in learnt if piece.startswith("▁"))
     assert not [piece for piece in learnt if is_punctuation(piece.removeprefix("▁"))]
     marked = merge_spellings([("▁слово", -1.0), ("▁ไทย", -1.0), ("▁12", -1.0), ("▁", -1.0)])
     assert marked.keys() == {"▁слово", "ไทย", "12"}
 
 
-def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities() -> None:
+def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities():
     merged = merge_spellings([("▁今日", np.log(0.2)), ("は", -1.0), ("今日", np.log(0.3))])
     assert merged == {"今日": pytest.approx(np.log(0.5)), "は": -1.0}
 
@@ -178,7 +174,7 @@ def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabili
 # -- what is kept ----------------------------------------------------------------------
 
 
-def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
     shards = write_shards(tmp_path, [JAPANESE[:100], [], JAPANESE[100:]])
     expected = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
     for text in JAPANESE:
@@ -190,15 +186,13 @@ def test_pieces_are_counted_in_all_shards(tmp_path: Path, tokenizer: Tokenizer) 
     assert sorted(tmp_path.iterdir()) == shards
 
 
-def test_the_bar_tells_the_sentences_that_are_counted(
-    tmp_path: Path, tokenizer: Tokenizer, told: dict[str, str]
-) -> None:
+def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, tokenizer, told):
     shards = write_shards(tmp_path, [JAPANESE[:40], [], JAPANESE[40:100]])
     count_pieces(tmp_path, shards, tokenizer, Processes(1))
     assert told == {"piece counts": "100 sentences/s"}
 
 
-def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
+def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted():
     learnt = dict.fromkeys(["ab", "cd", "e", "f", "gh"], -1.0)
     counts = np.array([5, 1, 0, 9, 5])
     kept = choose_used(learnt, counts, VocabularyConfig(size=9, min_count=2))
@@ -209,9 +203,7 @@ def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted() -> None:
         choose_used({"ab": -1.0}, np.array([1]), VocabularyConfig(min_count=2))
 
 
-def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them(
-    tmp_path: Path,
-) -> None:
+def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_holds_them(tmp_path):
     texts = [f"Schöne {number} Lieder、слово 今日は AIが進化する。" for number in range(20)]
     shards = write_shards(tmp_path, [texts[:7], texts[7:]])
 
@@ -234,7 +226,7 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
 
 @given(st.integers(1, 6), st.integers(1, 15_000))
 @settings(deadline=None, max_examples=30)
-def test_a_sample_is_the_same_however_the_corpus_is_cut(n_shards: int, n_characters: int) -> None:
+def test_a_sample_is_the_same_however_the_corpus_is_cut(n_shards, n_characters):
     """Those with the smallest keys, as long as they have so many characters at most."""
     with TemporaryDirectory() as folder:
         files = write_shards(Path(folder), [JAPANESE[start::n_shards] for start in range(n_shards)])
@@ -247,9 +239,7 @@ def test_a_sample_is_the_same_however_the_corpus_is_cut(n_shards: int, n_charact
     assert share == (lengths[n - 1] / lengths[-1] if n else 0)
 
 
-def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(tmp_path, monkeypatch):
     """So that a word has the score of its share of all tokens."""
     monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
     monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
@@ -260,7 +250,7 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(
     assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
 
 
-def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path) -> None:
+def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
     learnt = learn_pieces(tmp_path, shards, CONFIG, Processes(1))
@@ -280,7 +270,7 @@ def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path: Path)
 
 
 @given(st.text(st.sampled_from("今日はがﾊﾞば\uff21aée\u0301。、 \u3000▁1ไท")))
-def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text: str) -> None:
+def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text):
     pieces = [(c, -1.0) for c in "今日はがばaé1ไท"]
     tokenizer = build_piece_tokenizer(pieces, Normalization())
     encoding = tokenizer.encode(text)
@@ -293,14 +283,14 @@ def test_dakuten_and_accents_survive_and_offsets_point_at_the_text(text: str) ->
 
 
 @pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u200f", "\u2060", "\ufeff"])
-def test_invisible_characters_do_not_break_a_piece(invisible: str) -> None:
+def test_invisible_characters_do_not_break_a_piece(invisible):
     tokenizer = build_piece_tokenizer([("▁donau", -1.0), ("日本", -1.0)], Normalization())
     encoding = tokenizer.encode(f"{invisible}Do{invisible}nau、日{invisible}本")
     assert [t for t in encoding.tokens if t.strip("▁、")] == ["▁donau", "日本"]
     assert encoding.offsets[0] == (1, 7)
 
 
-def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenizer) -> None:
+def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer):
     description = json.loads(tokenizer.to_str())
     assert unigram_tokenizer(tokenizer, description) is not None
     texts = [*JAPANESE, "ｶﾞﾝﾊﾞﾙ 鬱。", ""]
@@ -309,7 +299,7 @@ def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer: Tokenize
     assert [row.tolist() for row in np.split(ids.values, ids.offsets[1:-1])] == expected
 
 
-def test_the_published_description_is_of_three_steps(tokenizer: Tokenizer) -> None:
+def test_the_published_description_is_of_three_steps(tokenizer):
     description = json.loads(tokenizer.to_str())
     steps = [step["type"] for step in description["normalizer"]["normalizers"]]
     assert steps == ["BertNormalizer", "NFKC", "Lowercase"]

@@ -39,7 +39,7 @@ class AnyOrder:
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Many blocks, and many ranges of keys."""
     monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 60)
     monkeypatch.setattr(sentences, "KEYS_PER_RANGE", 5)
@@ -87,9 +87,7 @@ many_files = st.lists(lines | st.lists(st.text("ab ", max_size=9)), min_size=1, 
 
 @settings(max_examples=40, deadline=None)
 @given(many_files, st.integers(1, 9), st.integers(0, 99), st.integers(5, 200))
-def test_the_first_of_equal_sentences_is_kept_by_any_workers(
-    files: list[list[str]], n_workers: int, seed: int, size: int
-) -> None:
+def test_the_first_of_equal_sentences_is_kept_by_any_workers(files, n_workers, seed, size):
     expected = first_of_each(line for lines in files for line in lines)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sentences, "BLOCK_CHARACTERS", size)
@@ -117,7 +115,7 @@ def documents(n_files: int) -> list[list[str]]:
     ]
 
 
-def test_processes_give_the_bytes_of_one(tmp_path: Path) -> None:
+def test_processes_give_the_bytes_of_one(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(8))
     for workers in (1, 2):
         (tmp_path / str(workers)).mkdir()
@@ -127,7 +125,7 @@ def test_processes_give_the_bytes_of_one(tmp_path: Path) -> None:
     assert kept(tmp_path / "1") == first_of_each(corpus)
 
 
-def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path: Path) -> None:
+def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(6))
     (tmp_path / "out").mkdir()
     figures = write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3))
@@ -139,7 +137,7 @@ def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path: Path) -
     assert figures["bytes"] == sum(map(len, corpus))
 
 
-def test_the_driver_reads_no_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_reads_no_file_itself(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(3))
     expected = first_of_each(corpus)
     monkeypatch.setattr(Corpus, "__iter__", lambda _: pytest.fail("read by the driver"))
@@ -148,7 +146,7 @@ def test_the_driver_reads_no_file_itself(tmp_path: Path, monkeypatch: pytest.Mon
     assert kept(tmp_path / "out") == expected
 
 
-def test_files_up_to_max_documents_are_cut_as_one_text(tmp_path: Path) -> None:
+def test_files_up_to_max_documents_are_cut_as_one_text(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(6), max_documents=20)
     for name, engine in (("one", Processes(1)), ("any", AnyOrder(3))):
         (tmp_path / name).mkdir()
@@ -156,7 +154,7 @@ def test_files_up_to_max_documents_are_cut_as_one_text(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "any")
 
 
-def test_of_much_text_blocks_are_larger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_much_text_blocks_are_larger(tmp_path, monkeypatch):
     monkeypatch.setattr(sentences, "_MOST_BLOCKS", 4)
     (tmp_path / "out").mkdir()
     corpus = corpus_of(tmp_path / "corpus", [documents(40)[-1]])
@@ -165,7 +163,7 @@ def test_of_much_text_blocks_are_larger(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1)))
-def test_what_is_repeated_is_what_a_set_has_seen(keys: list[int]) -> None:
+def test_what_is_repeated_is_what_a_set_has_seen(keys):
     seen: set[int] = set()
     expected = [key in seen or seen.add(key) is not None for key in keys]
     assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
@@ -197,9 +195,7 @@ def stop_after(patch: pytest.MonkeyPatch, n_files: int | None) -> Iterator[list[
 
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
-def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
+def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
     (tmp_path / "whole").mkdir()
     with stop_after(monkeypatch, None) as every:
@@ -217,9 +213,7 @@ def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(
         assert sorted([*first, *rest]) == sorted(every)
 
 
-def test_a_run_that_is_stopped_again_and_again_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_stopped_again_and_again_ends(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(4))
     for name in ("whole", "stopped"):
         (tmp_path / name).mkdir()
@@ -232,9 +226,7 @@ def test_a_run_that_is_stopped_again_and_again_ends(
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
-def test_a_run_may_stop_while_blocks_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_may_stop_while_blocks_are_removed(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(4))
     for name in ("whole", "stopped"):
         (tmp_path / name).mkdir()
@@ -255,7 +247,7 @@ def test_a_run_may_stop_while_blocks_are_removed(
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
-def test_a_task_that_is_run_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_task_that_is_run_again_changes_nothing(tmp_path):
     """As on a cluster, where a worker may be lost after its work is done."""
 
     class Twice(AnyOrder):
@@ -276,9 +268,7 @@ def test_a_task_that_is_run_again_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 @pytest.mark.parametrize("name", ["part-00001.json", "block-00001-00000.arrow"])
-def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(
-    tmp_path: Path, name: str, options: dict[str, Any]
-) -> None:
+def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(tmp_path, name, options):
     """As on a network's file system, which may show a worker's file late."""
 
     class Hiding(AnyOrder):
@@ -296,7 +286,7 @@ def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_what_workers_get_says_what_it_is(tmp_path: Path) -> None:
+def test_what_workers_get_says_what_it_is(tmp_path):
     """An error of an engine names it."""
     said = []
 
@@ -318,12 +308,8 @@ def test_what_workers_get_says_what_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_files_that_are_not_utf8_are_warned_of_once(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    workers: int,
-    options: dict[str, Any],
-) -> None:
+    tmp_path, caplog, monkeypatch, workers, options
+):
     corpus_of(tmp_path / "corpus", documents(7))
     latin = [str(tmp_path / "corpus" / name) for name in ("001.txt", "006.txt")]
     for path in latin:
@@ -346,16 +332,10 @@ def test_files_that_are_not_utf8_are_warned_of_once(
     ("name", "content", "message"),
     [
         ("x.txt.gz", b"rubbish", r"x\.txt\.gz cannot be read .*: it is damaged, or not"),
-        (
-            "x.jsonl",
-            b'{"body": "b"}',
-            r"no key 'text' in .*x\.jsonl\..* body: .*text_column",
-        ),
+        ("x.jsonl", b'{"body": "b"}', r"no key 'text' in .*x\.jsonl\..* body: .*text_column"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, name: str, content: bytes, message: str, workers: int, options: dict[str, Any]
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message, workers, options):
     corpus_of(tmp_path / "corpus", documents(7))
     (tmp_path / "corpus" / name).write_bytes(content)
     corpus = Corpus(CorpusConfig(files=str(tmp_path / "corpus"), **options))

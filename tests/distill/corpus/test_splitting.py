@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.splitting import (
-    are_lower_cased,
-    split_paragraphs,
-    warn_without_rules,
-)
+from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs, warn_without_rules
 
 LANGUAGES = ["ja", "zh", "ko", "th", "lo", "km", "bo", "my", "ru", "ar", "hi", "de", "fr"]
 # What the splitters look for, letters of many scripts, and odd characters.
@@ -28,9 +24,7 @@ paragraph = st.one_of(ODD, st.text(st.characters(codec="utf-8", exclude_categori
 
 @settings(max_examples=300)
 @given(st.lists(paragraph.filter(bool)), st.sets(st.sampled_from(LANGUAGES), min_size=1))
-def test_nothing_but_spaces_is_lost_in_any_language(
-    paragraphs: list[str], languages: set[str]
-) -> None:
+def test_nothing_but_spaces_is_lost_in_any_language(paragraphs, languages):
     """BlingFire drops a zero-width space at the beginning, so that its English is left out."""
     lower_cased = [True] * len(paragraphs)
     for tags, flags in ((sorted(languages), None), (["en", *sorted(languages)], lower_cased)):
@@ -39,7 +33,7 @@ def test_nothing_but_spaces_is_lost_in_any_language(
         assert all(sentence == sentence.strip() != "" for sentence in sentences)
 
 
-def test_english_is_split_as_blingfire_does() -> None:
+def test_english_is_split_as_blingfire_does():
     paragraphs = [
         line for text in read_docstrings(["argparse", "pathlib"]) for line in text.split("\n")
     ]
@@ -52,7 +46,7 @@ def test_english_is_split_as_blingfire_does() -> None:
 
 
 @pytest.mark.parametrize("languages", [[], ["en-GB"], ["code"], ["en", "ja"]])
-def test_lower_cased_english_is_split_without_capitals(languages: list[str]) -> None:
+def test_lower_cased_english_is_split_without_capitals(languages):
     """BlingFire leaves all of it together, but for what stands before a digit."""
     sentences = [
         *("dr. smith moved to the u.s. in jan. 1999.", "why?", "e.g. for http://a.org/b?c=d."),
@@ -62,7 +56,7 @@ def test_lower_cased_english_is_split_without_capitals(languages: list[str]) -> 
     assert len(split_paragraphs([" ".join(sentences)], languages)) < 4
 
 
-def test_text_is_lower_cased_where_capitals_are_missing_and_not_by_accident() -> None:
+def test_text_is_lower_cased_where_capitals_are_missing_and_not_by_accident():
     cased, short = "It was late. We went.", "so it was. it rained."
     long = "it rained. we stayed. " * 20
     assert are_lower_cased([cased] * 20 + [short, long]).tolist() == [False] * 21 + [True]
@@ -103,12 +97,12 @@ def test_text_is_lower_cased_where_capitals_are_missing_and_not_by_accident() ->
         ("sv", ["Hur mår du?", "Bra!"]),
     ],
 )
-def test_marks_of_every_script_end_sentences(language: str, sentences: list[str]) -> None:
+def test_marks_of_every_script_end_sentences(language, sentences):
     space = "" if language in ("ja", "zh-Hant") else " "
     assert split_paragraphs([space.join(sentences)], [language]) == sentences
 
 
-def test_a_long_paragraph_is_split_as_its_sentences_are() -> None:
+def test_a_long_paragraph_is_split_as_its_sentences_are():
     """A window at a time, since sentencex would take minutes for this one at once."""
     sentences = [f"第{number}の文は「これ。」です。" for number in range(20_000)]
     sentences += ["あ" * 5_000 + "。", *sentences[:50]]
@@ -116,7 +110,7 @@ def test_a_long_paragraph_is_split_as_its_sentences_are() -> None:
     assert split_paragraphs(["".join(sentences)], ["ja"]) == expected
 
 
-def test_paragraphs_of_several_languages_are_split_in_theirs() -> None:
+def test_paragraphs_of_several_languages_are_split_in_theirs():
     german, japanese = "Das ist z. B. so.", "行こう。外は雨だ。"
     languages = ["de", "ja"]
     paragraphs = [german, japanese, german, german]
@@ -125,18 +119,18 @@ def test_paragraphs_of_several_languages_are_split_in_theirs() -> None:
     assert split_paragraphs([german], ["ja", "en"]) == text_to_sentences(german).split("\n")
 
 
-def test_no_paragraphs_give_no_sentences() -> None:
+def test_no_paragraphs_give_no_sentences():
     assert split_paragraphs([], []) == split_paragraphs([], ["ja"]) == []
     assert split_paragraphs([], ["en", "ja"]) == []
 
 
-def test_languages_without_rules_are_named_in_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_languages_without_rules_are_named_in_one_warning(caplog):
     warn_without_rules(["ja", "sv", "th", "zh-Hant", "eo"])
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "splitting sv and eo into sentences" in caplog.text
 
 
-def test_languages_with_rules_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_languages_with_rules_give_no_warning(caplog):
     warn_without_rules([])
     warn_without_rules(["en", "ja", "de-AT", "pt-BR", "zh", "th", "code", "multilingual"])
     assert caplog.records == []
@@ -146,9 +140,7 @@ def test_languages_with_rules_give_no_warning(caplog: pytest.LogCaptureFixture) 
     ("language", "has_rules"),
     [("de", True), ("lb", True), ("ru", True), ("tt", True), ("sv", False), ("eo", False)],
 )
-def test_rules_are_those_that_sentencex_has(
-    language: str, has_rules: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rules_are_those_that_sentencex_has(language, has_rules, caplog):
     """A language without rules is split as an unknown one, `qq`."""
     texts = ["Es kam z. B. am 3. Mai.", "Он жил в г. Москве и т. д. Потом уехал."]
     differs = any(

@@ -60,7 +60,7 @@ def count_files(
 # -- counting --------------------------------------------------------------------------
 
 
-def test_words_are_lower_cased_and_split_from_punctuation() -> None:
+def test_words_are_lower_cased_and_split_from_punctuation():
     counts = count_words(["The café's CAFE, the Über-cafe.", "世界 x2"])
     assert as_dict(counts) == reference_counts(["the cafe's cafe, the uber-cafe.", "世界 x2"])
     assert as_dict(counts) == {
@@ -71,28 +71,28 @@ def test_words_are_lower_cased_and_split_from_punctuation() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8))
-def test_counts_equal_those_of_each_text_alone(texts: list[str]) -> None:
+def test_counts_equal_those_of_each_text_alone(texts):
     assert as_dict(count_words(texts)) == reference_counts(texts)
 
 
 @settings(max_examples=100)
 @given(st.text(st.sampled_from("aÄ ́  \u2801\u2802\u28ff\u200b.'-世"), max_size=30))
-def test_counts_are_exact_around_odd_characters(text: str) -> None:
+def test_counts_are_exact_around_odd_characters(text):
     assert as_dict(count_words([text])) == reference_counts([text])
 
 
-def test_counts_are_exact_where_every_braille_pattern_occurs() -> None:
+def test_counts_are_exact_where_every_braille_pattern_occurs():
     texts = [" ".join(map(chr, range(0x2800, 0x2900))), "and words"]
     assert as_dict(count_words(texts)) == reference_counts(texts)
 
 
-def test_counts_of_real_text_equal_the_reference() -> None:
+def test_counts_of_real_text_equal_the_reference():
     sentences = split_sentences(read_docstrings(["json", "logging", "argparse"]))
     assert len(sentences) > 300
     assert as_dict(count_words(sentences)) == reference_counts(sentences)
 
 
-def test_arrow_arrays_count_as_lists_do() -> None:
+def test_arrow_arrays_count_as_lists_do():
     texts = ["one two", "", "two  three ", " two"]
     expected = {"one": 1, "two": 3, "three": 1}
     assert as_dict(count_words(texts)) == as_dict(count_words(pa.array(texts))) == expected
@@ -100,7 +100,7 @@ def test_arrow_arrays_count_as_lists_do() -> None:
 
 
 @pytest.mark.parametrize("texts", [[], [""], [" "]])
-def test_nothing_has_no_words(texts: list[str]) -> None:
+def test_nothing_has_no_words(texts):
     assert as_dict(count_words(texts)) == {}
 
 
@@ -110,7 +110,7 @@ parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_s
 
 
 @given(parts_of_text, st.randoms(use_true_random=False))
-def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random) -> None:
+def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random):
     whole = reference_counts(text for part in parts for text in part)
     partials = [count_words(part) for part in parts]
     random.shuffle(partials)
@@ -120,7 +120,7 @@ def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random) 
     assert as_dict(grouped) == whole
 
 
-def test_merging_nothing_gives_nothing() -> None:
+def test_merging_nothing_gives_nothing():
     assert as_dict(merge_counts([])) == {}
 
 
@@ -132,9 +132,7 @@ def test_merging_nothing_gives_nothing() -> None:
     st.integers(1, 6),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_shards_and_any_ranges_give_the_counts_of_the_whole(
-    shards: list[list[str]], n_ranges: int
-) -> None:
+def test_any_shards_and_any_ranges_give_the_counts_of_the_whole(shards, n_ranges):
     with TemporaryDirectory() as folder:
         files = count_files(Path(folder), shards, n_ranges)
     assert len(files) == n_ranges
@@ -143,7 +141,7 @@ def test_any_shards_and_any_ranges_give_the_counts_of_the_whole(
     assert {word: n for file in files for word, n in file.items()} == whole
 
 
-def test_two_workers_count_what_one_does(tmp_path: Path) -> None:
+def test_two_workers_count_what_one_does(tmp_path):
     sentences = split_sentences(read_docstrings(["json"]))[:200]
     shards = [sentences[start::7] for start in range(7)]
     (tmp_path / "one").mkdir()
@@ -153,9 +151,7 @@ def test_two_workers_count_what_one_does(tmp_path: Path) -> None:
     assert all(len(file) > 20 for file in one)
 
 
-def test_ranges_depend_on_the_size_of_the_corpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_depend_on_the_size_of_the_corpus(tmp_path, monkeypatch):
     shards = write_shards(tmp_path, [["a"]] * 10)
     size = sum(shard.stat().st_size for shard in shards)
     assert n_ranges_of(shards) == 1
@@ -169,9 +165,7 @@ def test_ranges_depend_on_the_size_of_the_corpus(
 
 @pytest.mark.parametrize("step", ["_count_shard", "_merge_range"])
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_counting_that_was_interrupted_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: int
-) -> None:
+def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, after):
     """In each of its steps: whole files are kept, and nothing is computed twice."""
     texts = [["b a c", "d b"], ["a b c e"], ["f f f f g h"]]
     shards = write_shards(tmp_path, texts)
@@ -194,7 +188,7 @@ def test_counting_that_was_interrupted_goes_on(
     assert calls == {"_count_shard": 3, "_merge_range": 3} | {step: 3 - after}
 
 
-def test_the_bar_tells_the_sentences_that_are_counted(tmp_path: Path, told: dict[str, str]) -> None:
+def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, told):
     count_files(tmp_path, [["a b", "c"], [], ["a", "d e", "f"]], 2)
     assert told == {"word counts": "5 sentences/s"}
 
@@ -207,7 +201,7 @@ def interrupted(function, name: str, calls: Counter, *args, **options):
     return function(*args, **options)
 
 
-def test_counts_are_kept_where_what_is_done_with_them_fails(tmp_path: Path) -> None:
+def test_counts_are_kept_where_what_is_done_with_them_fails(tmp_path):
     shards = write_shards(tmp_path, [["a b"], ["c"]])
     with (
         pytest.raises(ValueError, match="no"),
