@@ -10,16 +10,17 @@ none, as many as the recipe says, and twice as many and two. Another teacher, `-
 tables are kept in `work/ablation`.
 """
 
-import argparse
 import json
 import logging
-from dataclasses import asdict
+import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from development_build import TableEncoder, development_config
+from development_build import TableEncoder, development_config, development_parser
+from measuring import log_to_terminal
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -30,13 +31,12 @@ from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pipeline import build
-from st_static.distill.sentence_pca import SentencePCA, resolve_components
+from st_static.distill.sentence_pca import SentencePCA, reduce_table, resolve_components
 from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import WordSums, extract_rows, vectors_alone
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
-from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
 
 WORK = Path("work/ablation")
@@ -93,14 +93,13 @@ class Ablation:
         self.score(f"{name}, distilled", trained.table)
 
     def reduce(self, table: Floats, n_remove: int, *, fit_on_words: bool = False) -> Floats:
-        """Reduce a table by PCA of sentences, or of the vocabulary's words."""
-        if fit_on_words:
-            rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
-        else:
-            rng = np.random.default_rng(self.config.seed)
-            size = min(100_000, len(self.train))
-            rows = sentence_means(table, self.ids.take(rng.choice(self.train, size, replace=False)))
-        pca = SentencePCA(self.config.pca.n_components, n_remove=n_remove).fit(rows)
+        """Reduce a table by PCA of sentences, as a build does, or of the vocabulary's words."""
+        config, seed = replace(self.config.pca, n_remove=n_remove), self.config.seed
+        if not fit_on_words:
+            with tempfile.TemporaryDirectory() as folder:
+                return reduce_table(Path(folder), table, self.ids, self.train, config, seed)[0]
+        rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
+        pca = SentencePCA(config.n_components, n_remove=n_remove).fit(rows)
         reduced: Floats = pca.transform_table(table)
         return reduced
 
@@ -136,11 +135,9 @@ class Ablation:
 
 def main() -> None:
     """Build, change one part at a time, and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    parser = development_parser(__doc__)
     arguments, overrides = parser.parse_known_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log_to_terminal()
     config = development_config(arguments.corpus, "models/development", overrides)
     ablation = Ablation(config, arguments.data)
     ablation.score("extraction, rows of punctuation kept", *ablation.with_punctuation())

@@ -66,27 +66,16 @@ AROUND = {
 
 @dataclass(frozen=True)
 class Client:
-    """A library in a release.
+    """A library in a release."""
 
-    Attributes:
-        name: As in the table.
-        package: Whose version is told.
-        environment: Where it runs.
-        section: The page's heading above its program; by default the name.
-        block: Which of the section's programs.
-        release: What is installed first; by default the environment is as it was made.
-        change: A part of the program, and what is to stand there.
-        program: Instead of one of the page.
-    """
-
-    name: str
-    package: str
+    name: str  # as in the table
+    package: str  # whose version is told
     environment: str = "newest"
-    section: str = ""
-    block: int = 0
-    release: str = ""
-    change: tuple[str, str] = ("", "")
-    program: str = ""
+    section: str = ""  # the page's heading above its program; by default the name
+    block: int = 0  # which of the section's programs
+    release: str = ""  # installed first; by default the environment is as it was made
+    change: tuple[str, str] = ("", "")  # a part of the program, and what is to stand there
+    program: str = ""  # instead of one of the page
 
     @property
     def heading(self) -> str:

@@ -13,7 +13,6 @@ OMP_NUM_THREADS, for the PCA and the training, which the driver does, round by i
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import subprocess
@@ -33,23 +32,18 @@ from local_cluster import (
     seconds_by_stage,
     two_nodes,
 )
+from measuring import parser_of
 
 PROCESSORS = 2
 GOAL = 1.25
 
 
 class Run(NamedTuple):
-    """One build.
+    """One build."""
 
-    Attributes:
-        seconds: Of the whole command.
-        stages: Seconds of each stage.
-        files: The model's files.
-    """
-
-    seconds: float
-    stages: dict[str, float]
-    files: dict[str, bytes]
+    seconds: float  # of the whole command
+    stages: dict[str, float]  # seconds of each
+    files: dict[str, bytes]  # of the model
 
 
 def run(recipe: str, folder: Path, options: Sequence[str]) -> Run:
@@ -79,9 +73,7 @@ def describe(name: str, result: Run) -> str:
 
 def main() -> int:
     """Measure, and print the ratio."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("recipe")
     parser.add_argument("--turns", type=int, default=3)
     arguments, options = parser.parse_known_args()

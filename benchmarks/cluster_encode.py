@@ -11,7 +11,6 @@ cluster runs already. Each run needs about 600 bytes of disk a line.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import shutil
 import statistics
@@ -25,6 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from local_cluster import two_nodes
+from measuring import parser_of, seconds_of
 
 from st_static import FastEncoder
 from st_static.texts.file_names import decompressed, split_name
@@ -57,9 +57,7 @@ def seconds_here(model: str, lake: Path, output: Path) -> float:
     texts = pq.read_table(lake)["text"]
     encoder = FastEncoder.from_pretrained(model, dtype="float16", threads=2)
     encoder.encode(texts.slice(0, 10_000))
-    start = time.perf_counter()
-    encoder.encode_to(output / "vectors.parquet", texts)
-    return time.perf_counter() - start
+    return seconds_of(encoder.encode_to, output / "vectors.parquet", texts)
 
 
 def seconds_on_cluster(model: str, lake: Path, output: Path, address: str) -> float:
@@ -78,9 +76,7 @@ def seconds_on_cluster(model: str, lake: Path, output: Path, address: str) -> fl
 
 def main() -> None:
     """Measure, and print the ratio."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("model")
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--lines", type=int, default=10_000_000)

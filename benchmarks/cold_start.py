@@ -9,7 +9,6 @@ mapped table, and the largest difference of the vectors. A first turn, which rea
 the disk, does not count. Where a library cannot load the model, its row says so. Linux only.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import parser_of
 
 TEXT = "Read rows from a file."
 # Each makes the vector of TEXT; the model's folder is `model`.
@@ -97,9 +97,7 @@ def print_table(found: dict[str, list[dict[str, Any]]]) -> None:
 
 def main() -> None:
     """Measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("model", type=Path, help="a model's folder")
     parser.add_argument("--turns", type=int, default=5, help="processes of each library")
     options = parser.parse_args()

@@ -15,13 +15,13 @@ or of several, odd spaces, control characters, combining marks, words and pieces
 and its added tokens.
 """
 
-import argparse
 import itertools
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from measuring import parser_of
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
@@ -95,9 +95,7 @@ def check(fast: FastTokenizer, texts: list[str]) -> None:
 
 def main() -> None:
     """Compare and count."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--whole", action="store_true", help="lines, not their sentences")

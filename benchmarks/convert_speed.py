@@ -10,7 +10,6 @@ that a process took; then the same of loading the model's tokenizer, beside one 
 words, WordPiece and BERT's pre-tokenizer, as built models have.
 """
 
-import argparse
 import os
 import random
 import statistics
@@ -22,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from measuring import parser_of, seconds_of
 from tokenizers import Tokenizer
 
 from st_static.model.tokenizer import build_tokenizer
@@ -72,18 +72,9 @@ def run(command: Sequence[str | Path]) -> tuple[float, float]:
     return time.perf_counter() - start, used.ru_maxrss / 1e3
 
 
-def load(tokenizer: Path) -> float:
-    """Seconds to load a tokenizer."""
-    start = time.perf_counter()
-    Tokenizer.from_file(str(tokenizer))
-    return time.perf_counter() - start
-
-
 def main() -> None:
     """Write the file, and convert and read it in turn."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--words", type=int, default=400_000)
     parser.add_argument("--dimension", type=int, default=300)
     parser.add_argument("--turns", type=int, default=3)
@@ -107,7 +98,10 @@ def main() -> None:
             print(f"{name}: {seconds[name]:.1f} s, x {ratio:.2f}, {memory:,.0f} MB")
         build_tokenizer(words(options.words)).save(str(model / "wordpiece.json"))
         files = {"its tokenizer": "tokenizer.json", "WordPiece": "wordpiece.json"}
-        loads = [{n: load(model / f) for n, f in files.items()} for _ in range(options.turns)]
+        loads = [
+            {n: seconds_of(Tokenizer.from_file, str(model / f)) for n, f in files.items()}
+            for _ in range(options.turns)
+        ]
         for name in files:
             print(f"{name}: {statistics.median(turn[name] for turn in loads):.2f} s to load")
 

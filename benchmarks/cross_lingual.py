@@ -21,6 +21,7 @@ import lzma
 from pathlib import Path
 
 import numpy as np
+from measuring import print_heading, print_row
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
@@ -117,7 +118,7 @@ def main() -> None:
     one, other = arguments.languages
     ways = [f"{one} to {other}", f"{other} to {one}"]
     columns = ["model", *ways, *(f"{way}, among all" for way in ways), "correlation"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    print_heading(columns)
     _print_row("teacher", vectors, pairs, taught)
     for name in arguments.models:
         model = SentenceTransformer(name, device="cpu")
@@ -128,9 +129,9 @@ def main() -> None:
 def _print_row(
     name: str, vectors: list[Vectors], pairs: NDArray[np.int64], taught: Vectors
 ) -> None:
-    found = " | ".join(f"{value:.1f}" for value in measure(vectors[0], vectors[1], pairs))
     agreement = spearmanr(cosines(vectors[0], vectors[1], pairs), taught).statistic * 100
-    print(f"| {name} | {found} | {agreement:.1f} |", flush=True)
+    values = (*measure(vectors[0], vectors[1], pairs), agreement)
+    print_row(name, *(f"{value:.1f}" for value in values))
 
 
 if __name__ == "__main__":

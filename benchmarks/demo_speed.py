@@ -9,7 +9,6 @@ next search in them; and for the nearest words of a word, the first time. The te
 Python's documentation. It needs Chromium (`apt-get install chromium`) and the extra `dev`.
 """
 
-import argparse
 import functools
 import re
 import shutil
@@ -23,6 +22,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from measuring import parser_of
 from playwright.sync_api import Page, expect, sync_playwright
 
 from st_static.demo.write_demo import write_demo
@@ -84,9 +84,7 @@ def measure(page: Page, address: str, texts: list[str]) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("model")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

@@ -12,7 +12,6 @@ directory are not run again, and their seconds are those of the run that made th
 
 import argparse
 import contextlib
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Self
 import numpy as np
 import psutil
 from extraction_speed import bare_seconds
+from measuring import log_to_terminal, parser_of
 from rich.console import Console
 from rich.table import Table
 from sentence_transformers import SentenceTransformer
@@ -56,10 +56,8 @@ class TableEncoder:
 class PeakMemory:
     """The most memory that this process and its children hold together, looked at every second.
 
-    Pages that several of them share count once (Linux's proportional set size).
-
-    Attributes:
-        bytes: The peak so far.
+    Pages that several of them share count once (Linux's proportional set size). `bytes` is the peak
+    so far.
     """
 
     def __init__(self) -> None:
@@ -88,11 +86,7 @@ def development_config(
 ) -> BuildConfig:
     """The development recipe on the text files of a folder.
 
-    Args:
-        corpus: The folder.
-        output: Folder for the exported model.
-        overrides: Options of `st-static build`.
-        values: Values by option, for those that are not overridden.
+    Overrides are options of `st-static build`; values, by option, are taken where there are none.
     """
     overrides = with_underscores(overrides)
     usual = {
@@ -114,17 +108,20 @@ def variant_config(
     corpus: Path,
     overrides: Sequence[str] = (),
 ) -> BuildConfig:
-    """The development recipe in one of several variants.
+    """The development recipe in one of several variants, whose values are given by option.
 
-    Args:
-        variants: The values of each, by option.
-        name: Which one.
-        folder: Where models go: `FOLDER-0` and so on.
-        corpus: Folder of text files.
-        overrides: Options of `st-static build`; they take the place of a variant's own values.
+    Models go to `FOLDER-0` and so on. Overrides take the place of a variant's own values.
     """
     output = f"{folder}-{list(variants).index(name)}"
     return development_config(corpus, output, overrides, variants[name])
+
+
+def development_parser(docstring: str | None) -> argparse.ArgumentParser:
+    """A parser of a program that builds the recipe: its corpus, and the tasks."""
+    parser = parser_of(docstring)
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the tasks")
+    return parser
 
 
 def parse_variants(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
@@ -143,6 +140,7 @@ def stage_table(result: BuildResult, teacher: Teacher, data: Path) -> Table:
         table.add_column(column, justify="left" if column == "stage" else "right")
 
     def add(name: str, scores: dict[str, float], agreement: float | None, seconds: str) -> None:
+        """Add a row."""
         cells = [f"{scores[key]:.2f}" for key in ("STS12", "STS13", "STSBenchmark", DEV_MEAN)]
         table.add_row(name, *cells, "" if agreement is None else f"{agreement:.2f}", seconds)
 
@@ -182,12 +180,10 @@ def print_ratios(result: BuildResult, teacher: Teacher) -> None:
 
 def main() -> None:
     """Build, and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    parser = development_parser(__doc__)
     parser.add_argument("--output", required=True, help="folder for the exported model")
     arguments, overrides = parser.parse_known_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log_to_terminal()
     config = development_config(arguments.corpus, arguments.output, overrides)
     with PeakMemory() as peak:
         result = build(config)

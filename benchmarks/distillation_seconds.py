@@ -10,11 +10,11 @@ each. Random vectors cluster no faster or slower than others. Threads are those 
 """
 
 import argparse
-import time
 from pathlib import Path
 
 import numpy as np
 from distillation_speed import make_problem, trainer_step
+from measuring import seconds_of
 from sentence_transformers import SentenceTransformer
 
 from st_static.distill.batches import cluster
@@ -31,11 +31,9 @@ def clustering_seconds(n_sentences: int = SENTENCES) -> float:
     rng = np.random.default_rng(0)
     shape = max(FEWER_SENTENCES), TEACHER_DIMENSION
     vectors = rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
-    seconds = []
-    for n in FEWER_SENTENCES:
-        start = time.perf_counter()
-        cluster(vectors, np.arange(n), FEWER_CLUSTERS, seed=0)
-        seconds.append(time.perf_counter() - start)
+    seconds = [
+        seconds_of(cluster, vectors, np.arange(n), FEWER_CLUSTERS, seed=0) for n in FEWER_SENTENCES
+    ]
     small, large = FEWER_SENTENCES
     of_sentence = (seconds[1] - seconds[0]) / (large - small)
     of_sample = max(0.0, seconds[0] - of_sentence * small)

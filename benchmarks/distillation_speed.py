@@ -42,6 +42,7 @@ class StepTimes(TrainerCallback):
         self.ends: list[float] = []
 
     def on_step_end(self, *args: object, **kwargs: object) -> None:
+        """Note the time."""
         self.ends.append(time.perf_counter())
 
 

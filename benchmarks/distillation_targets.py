@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 import torch
 from local_tasks import evaluate
+from measuring import print_heading, print_row
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -117,13 +118,13 @@ def main() -> None:
     steps = {"max_steps": arguments.steps, "eval_steps": arguments.steps}
     config = replace(DistillationConfig(), **steps)
     columns = ["target", "agreement", "agreement, centred", *arguments.tasks]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    print_heading(columns)
     for name, (center, sharp) in TARGETS.items():
         table = train(model, center, sharp, config)
         values = agreements(model, table)
         if arguments.tasks:
             values += scores(model, table, str(arguments.model), arguments.tasks, arguments.data)
-        print(f"| {name} |", " | ".join(f"{value:.2f}" for value in values), "|", flush=True)
+        print_row(name, *values)
 
 
 if __name__ == "__main__":

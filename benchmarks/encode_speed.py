@@ -46,6 +46,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from compare_ids import cut_at_random
+from measuring import parser_of, print_heading, print_row, seconds_of
 from numpy.typing import NDArray
 from sts import StsPairs, read_pairs, score_pairs
 
@@ -118,9 +119,7 @@ def measure_once(spec: str, pairs: StsPairs) -> dict[str, float]:
     encode = make_encoder(spec)
     texts = [*pairs.sentences1, *pairs.sentences2]
     encode(texts[:100])
-    start = time.perf_counter()
-    encode(texts)
-    seconds = time.perf_counter() - start
+    seconds = seconds_of(encode, texts)
     return {"seconds": seconds, "spearman": score_pairs(SimpleNamespace(encode=encode), pairs)}
 
 
@@ -129,15 +128,14 @@ def print_paper_table(specs: list[str], task: str, data: Path) -> None:
     devices = {"CPU": ""}
     if torch.cuda.is_available():
         devices["GPU"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-    print(f"| model | {task} | " + " | ".join(f"{name}, seconds" for name in devices) + " |")
-    print("|---|---|" + "---|" * len(devices))
+    print_heading(["model", task, *(f"{name}, seconds" for name in devices)])
     for spec in specs:
         cells = []
         for visible in devices.values():
             runs = [_in_process(spec, task, data, visible) for _ in range(3)]
             seconds = [run["seconds"] for run in runs]
             cells.append(f"{statistics.mean(seconds):.3f} ± {statistics.stdev(seconds):.3f}")
-        print(f"| {spec} | {runs[0]['spearman']:.2f} | {' | '.join(cells)} |", flush=True)
+        print_row(spec, runs[0]["spearman"], *cells)
 
 
 def _in_process(spec: str, task: str, data: Path, visible_gpus: str) -> dict[str, float]:
@@ -197,13 +195,6 @@ def make_model(folder: Path, sentences: list[str], n_words: int) -> Path:
     return folder
 
 
-def seconds_of(function: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict[str, float]:
     """Sentences a second of each encoder, median of several turns; `before` are other texts."""
     some = texts[::WORDLLAMA_SHARE]
@@ -233,13 +224,13 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
         encode(texts)
     for _ in range(TURNS):
         for name, encode in encoders.items():
-            times[name].append(seconds_of(lambda encode=encode: encode(texts)))
+            times[name].append(seconds_of(encode, texts))
         for name, (dtype, earlier) in ours.items():
             encoder = FastEncoder.from_pretrained(model, dtype=dtype)
             encoder.tokenize.prepare()  # a part of loading
             encoder.encode(earlier)
-            times[name].append(seconds_of(lambda encoder=encoder: encoder.encode(texts)))
-        seconds = seconds_of(lambda: wordllama(some))
+            times[name].append(seconds_of(encoder.encode, texts))
+        seconds = seconds_of(wordllama, some)
         times["WordLlama"].append(seconds * len(texts) / len(some))
     return {name: len(texts) / statistics.median(values) for name, values in times.items()}
 
@@ -355,11 +346,11 @@ def print_throughput(texts: list[str], name: str, model: Path) -> None:
     """The tables of one model, on one half of the texts; the others are read before."""
     before, texts = texts[len(texts) // 2 :], texts[: len(texts) // 2]
     print(f"\n## {len(texts):,} sentences of {name}, {model.name} x {DIMENSION}\n")
-    print("| encoder | sentences/s | x Model2Vec | x StaticEmbedding |\n|---|---|---|---|")
+    print_heading(["encoder", "sentences/s", "x Model2Vec", "x StaticEmbedding"])
     speeds = measure_throughput(model, texts, before)
     for encoder, speed in speeds.items():
         ratios = [speed / speeds[peer] for peer in ("Model2Vec", "StaticEmbedding")]
-        print(f"| {encoder} | {speed:,.0f} | {ratios[0]:.1f} | {ratios[1]:.1f} |")
+        print_row(encoder, f"{speed:,.0f}", *(f"{ratio:.1f}" for ratio in ratios))
     for encoder, microseconds in measure_latency(model).items():
         print(f"\nOne short sentence, {encoder}: {microseconds:.1f} µs")
     for step, value in measure_steps(model, texts).items():
@@ -377,9 +368,7 @@ def _models(options: argparse.Namespace, folder: Path, texts: list[str]) -> list
 
 def main() -> None:
     """Measure what the options ask for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--corpus", nargs="+", help="text files, a paragraph a line")
     parser.add_argument("--tagged", type=Path, help="file of word/TAG tokens")
     parser.add_argument("--sentences", type=int, default=100_000, help="how many")

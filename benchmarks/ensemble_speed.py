@@ -9,18 +9,17 @@ encoders take part one after the other, each time another one first. A MODEL is 
 of an ensemble. The ratios are to the first of the members with the most dimensions.
 """
 
-import argparse
 import collections
 import functools
 import itertools
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from measuring import parser_of, seconds_of
 
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
@@ -34,13 +33,6 @@ BATCH = 50_000
 
 Encode = Callable[[list[str]], Any]
 Makers = dict[str, Callable[[], Encoder]]
-
-
-def seconds_of(encode: Encode, texts: list[str]) -> float:
-    """Seconds for all texts."""
-    start = time.perf_counter()
-    encode(texts)
-    return time.perf_counter() - start
 
 
 def batches_of(file: Path) -> Iterator[list[str]]:
@@ -92,9 +84,7 @@ def seconds_by_kind(makers: Makers, batches: Iterator[list[str]]) -> dict[str, d
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--texts", type=Path, required=True)
     options = parser.parse_args()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from measuring import parser_of
 from sentence_transformers import SentenceTransformer
 from sts import load_pairs, score_pairs
 from tqdm import tqdm
@@ -75,6 +76,7 @@ def score(
     """Main scores x 100."""
 
     def encode(texts: list[str]) -> np.ndarray:
+        """Vectors [B, D]."""
         return np.asarray(encoder.encode(texts))
 
     dimension = encode(["a"]).shape[1]
@@ -106,9 +108,7 @@ def forms(
 
 def main() -> None:
     """Tune, score and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--corpus", nargs="+", required=True)
@@ -134,6 +134,7 @@ def main() -> None:
     rows = []
 
     def add(name: str, form: str, encoder: Encoder, weights: list[float]) -> None:
+        """Score an encoder, and add its row."""
         key = f"{name} {form}".replace("/", "_").replace(" ", "-")
         scores = score(key, encoder, fingerprint(encoder, texts), options)
         rows.append(

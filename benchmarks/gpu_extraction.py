@@ -29,6 +29,7 @@ import pyarrow as pa
 import torch
 from extraction_speed import run_bare, run_extraction
 from local_cluster import seconds_by_stage
+from measuring import seconds_of
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import AutoTokenizer, BertConfig, BertModel
@@ -44,11 +45,17 @@ TOKENS_OF_TEXT = 14  # and two special tokens
 NEEDED = 150_000 * 100 * 0.55
 
 
-def save_teacher(folder: str, tokenizer: str) -> list[str]:
-    """Save BERT-base with random weights and a model's tokenizer; give words of one token."""
+def save_teacher(folder: str, tokenizer: str, **shape: int) -> list[str]:
+    """Save a BERT, by default of the base size, with random weights; give words of one token.
+
+    Args:
+        folder: Where it goes.
+        tokenizer: A model whose tokenizer it gets.
+        shape: Options of `BertConfig`.
+    """
     backend = AutoTokenizer.from_pretrained(str(locate(tokenizer)))
     with tempfile.TemporaryDirectory() as bert:
-        BertModel(BertConfig(vocab_size=len(backend))).save_pretrained(bert)
+        BertModel(BertConfig(vocab_size=len(backend), **shape)).save_pretrained(bert)
         backend.model_max_length = 512
         backend.save_pretrained(bert)
         transformer = Transformer(bert, max_seq_length=512)
@@ -126,9 +133,7 @@ def run_build(
             *(["--corpus.files", corpus] if corpus else []),
             *options,
         ]
-        start = time.perf_counter()
-        subprocess.run(command, check=True)
-        print(f"the whole build: {time.perf_counter() - start:.0f} s")
+        print(f"the whole build: {seconds_of(subprocess.run, command, check=True):.0f} s")
         for stage, seconds in seconds_by_stage(Path(folder, "work")).items():
             print(f"{stage}: {seconds:.1f} s")
 

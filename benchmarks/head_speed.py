@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from encode_speed import DIMENSION, SHORT, make_encoder, make_model, read_sentences, seconds_of
+from encode_speed import DIMENSION, SHORT, make_encoder, make_model, read_sentences
+from measuring import print_heading, print_row, seconds_of
 
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
@@ -46,13 +47,13 @@ def speeds(
         encode(texts)
     for _ in range(TURNS):
         for name, encode in encoders.items():
-            times[name].append(seconds_of(lambda encode=encode: encode(texts)))
+            times[name].append(seconds_of(encode, texts))
     return {name: len(texts) / statistics.median(found) for name, found in times.items()}
 
 
 def latency(encode: Callable[[str], object]) -> float:
     """Microseconds of one short sentence, median."""
-    times = [seconds_of(lambda: encode(SHORT)) for _ in range(CALLS)]
+    times = [seconds_of(encode, SHORT) for _ in range(CALLS)]
     return 1e6 * statistics.median(times[CALLS // 4 :])
 
 
@@ -74,12 +75,12 @@ def main() -> None:
         slow = speeds(
             {name: make_encoder(f"sentence-transformers:{f}") for name, f in folders.items()}, texts
         )
-        print("| head | sentences/s | share | in sentence-transformers | share | one text, µs |")
-        print("|---|---|---|---|---|---|")
+        columns = ["sentences/s", "share", "in sentence-transformers", "share", "one text, µs"]
+        print_heading(["head", *columns])
         for name in folders:
             cells = [f"{found[name]:,.0f}", f"{found[name] / found['no head']:.2f}"]
             cells += [f"{slow[name]:,.0f}", f"{slow[name] / slow['no head']:.2f}"]
-            print(f"| {name} | {' | '.join(cells)} | {latency(fast[name].encode):.1f} |")
+            print_row(name, *cells, f"{latency(fast[name].encode):.1f}")
 
 
 if __name__ == "__main__":

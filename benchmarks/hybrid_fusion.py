@@ -65,6 +65,7 @@ class AllWays(HybridSearch):
         self.sparse = sparse.to_sparse_csr()
 
     def scores(self, query: str) -> dict[str, np.ndarray]:
+        """Each document's scores [N], by the name of the way."""
         alone = super().scores(query)
         del alone["both"]
         # Cosines but for the query's length, which changes no ranking.

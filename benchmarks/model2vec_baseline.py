@@ -36,14 +36,7 @@ PACKAGES = ("model2vec", "torch", "transformers", "tokenizers", "numpy", "scikit
 
 
 def distill_timed(teacher: str) -> tuple[StaticModel, float]:
-    """Distil a teacher with Model2Vec's defaults.
-
-    Args:
-        teacher: A folder or a Hub id.
-
-    Returns:
-        The distilled model and the seconds that loading the teacher and distilling it took.
-    """
+    """Distil a teacher, a folder or Hub id; also return the seconds, those of its loading too."""
     start = time.perf_counter()
     model = distill(model_name=teacher, pca_dims=DIMENSIONS)
     return model, time.perf_counter() - start

@@ -15,7 +15,6 @@ differences. Stages that are complete in the work directory are not run again, a
 overridden.
 """
 
-import argparse
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,8 +22,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from development_build import parse_variants, variant_config
+from development_build import development_parser, parse_variants, variant_config
 from local_tasks import evaluate
+from measuring import log_to_terminal
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
@@ -240,15 +240,13 @@ def config_of(name: str, corpus: Path, overrides: Sequence[str] = ()) -> BuildCo
 
 def main() -> None:
     """Build, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the tasks")
+    parser = development_parser(__doc__)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--figure", type=Path)
     arguments, overrides = parse_variants(parser)
     # All of them, so that what is wrong with an option is told before the first build.
     configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.variants}
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log_to_terminal()
     results = {name: build(config) for name, config in configs.items()}
     trained_on = {t for r in results.values() for t in r.work.selected.texts.to_pylist()}
     first = arguments.variants[0]

@@ -9,12 +9,11 @@ the paper. Stages that are complete in the work directory are not run again. Any
 overridden, in all builds: a switch then keeps its other values.
 """
 
-import argparse
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from development_build import parse_variants, variant_config
+from development_build import development_parser, parse_variants, variant_config
+from measuring import log_to_terminal, print_heading, print_row
 from sentence_transformers import SentenceTransformer
 from sts import DEV_MEAN, SPLITS, sts_scores
 
@@ -63,31 +62,28 @@ def config_of(name: str, corpus: Path, overrides: Sequence[str]) -> BuildConfig:
     return variant_config(SWITCHES, name, "models/switch", corpus, overrides)
 
 
-def row(name: str, result: BuildResult, data: Path) -> str:
-    """A row of the table."""
+def cells_of(result: BuildResult, data: Path) -> list[float | str]:
+    """The cells of a build."""
     model = SentenceTransformer(str(result.output.resolve()), device="cpu")
     scores = sts_scores(model, data)
     figures = result.stage("distillation").figures
     n_sentences = result.stage("selection").figures["sentences"]
-    cells = [f"{scores[column]:.2f}" for column in (*SPLITS, DEV_MEAN)]
-    cells += [f"{figures['teacher_agreement']:.2f}", f"{figures['steps']:,}", f"{n_sentences:,}"]
-    return f"| {name} | {' | '.join(cells)} |"
+    found = (*(scores[column] for column in (*SPLITS, DEV_MEAN)), figures["teacher_agreement"])
+    return [*found, f"{figures['steps']:,}", f"{n_sentences:,}"]
 
 
 def main() -> None:
     """Build with each switch, and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    parser = development_parser(__doc__)
     parser.add_argument("--switches", nargs="+", choices=SWITCHES, default=list(SWITCHES))
     arguments, overrides = parse_variants(parser)
     # All of them, so that what is wrong with an option is told before the first build.
     configs = {name: config_of(name, arguments.corpus, overrides) for name in arguments.switches}
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log_to_terminal()
     columns = ["switch", *SPLITS, DEV_MEAN, "agreement", "steps", "sentences read"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    print_heading(columns)
     for name, config in configs.items():
-        print(row(name, build(config), arguments.data), flush=True)
+        print_row(name, *cells_of(build(config), arguments.data))
 
 
 if __name__ == "__main__":

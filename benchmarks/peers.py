@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from gensim.models import Word2Vec
+from measuring import print_heading, print_row
 from sts import DEV_MEAN, SPLITS, sts_scores
 
 from st_static.distill.corpus.documents import find_files
@@ -49,13 +50,6 @@ def write_word_vectors(texts: Path, file: Path) -> None:
         model.wv.save_word2vec_format(str(temporary))
 
 
-def print_row(spec: str, data: Path) -> None:
-    """Load a peer, and print its scores."""
-    scores = sts_scores(load_model(spec), data).values()
-    cells = [spec.partition(":")[0], *(f"{score:.2f}" for score in scores)]
-    print("|", " | ".join(cells), "|", flush=True)
-
-
 def main() -> None:
     """Make what is missing, and print a row for each peer."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -71,11 +65,11 @@ def main() -> None:
         write_texts(arguments.texts, arguments.lines, texts)
     if not vectors.is_file():
         write_word_vectors(texts, vectors)
-    print("| peer |", " | ".join([*SPLITS, DEV_MEAN]), "|")
-    print("|---|" + "---:|" * (len(SPLITS) + 1))
+    print_heading(["peer", *SPLITS, DEV_MEAN])
     for peer in PEERS:
         if arguments.kinds is None or peer.partition(":")[0] in arguments.kinds:
-            print_row(peer.format(texts=texts, vectors=vectors), arguments.data)
+            model = load_model(peer.format(texts=texts, vectors=vectors))
+            print_row(peer.partition(":")[0], *sts_scores(model, arguments.data).values())
 
 
 if __name__ == "__main__":

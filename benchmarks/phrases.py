@@ -22,7 +22,6 @@ student and of these.
 Stages that are complete in the work directory are not run again, and any value can be overridden.
 """
 
-import argparse
 import json
 import logging
 import tempfile
@@ -33,7 +32,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from development_build import development_config
+from development_build import development_config, development_parser
+from measuring import log_to_terminal
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from sts import sts_scores
@@ -226,15 +226,13 @@ def measured(student: Student, work: WorkDirectory, target: Target, data: Path) 
 
 def main() -> None:
     """Build, choose, train, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt[.gz|.xz] files")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the STS tasks")
+    parser = development_parser(__doc__)
     parser.add_argument("--phrases", type=int, default=5000, help="how many, at most")
     parser.add_argument("--min_count", type=int, default=500, help="times that one is seen")
     arguments, overrides = parser.parse_known_args()
     if min(arguments.phrases, arguments.min_count) < 1:
         parser.error("--phrases and --min_count must be 1 or more")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log_to_terminal()
     config = development_config(arguments.corpus, "models/phrases", overrides)
     if config.vocabulary.with_defaults_of(languages_of(config.language)).units == "pieces":
         parser.error("a phrase is a pair of words, but this recipe's units are pieces")

@@ -25,6 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from local_tasks import evaluate
+from measuring import print_heading, print_row
 from tokenizers import Tokenizer
 
 from st_static.commands.build import parse_build
@@ -115,7 +116,7 @@ def main() -> None:
     config = parse_build(recipe)
     assert isinstance(config, BuildConfig)
     columns = ["vocabulary", "rows", "before distillation", "agreement", *arguments.tasks]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    print_heading(columns)
     for name in arguments.vocabularies:
         with build_engine(config) as engine:
             run = Build(config, engine, name)
@@ -127,7 +128,7 @@ def main() -> None:
             result.stage(stage).figures["teacher_agreement"] for stage in ("pca", "distillation")
         ]
         found = scores(run.output, arguments.tasks, languages_of(config.language), arguments.data)
-        print(f"| {name} | {rows:,} |", " | ".join([*map(str, agreement), *found]), "|", flush=True)
+        print_row(name, f"{rows:,}", *map(str, agreement), *found)
 
 
 if __name__ == "__main__":

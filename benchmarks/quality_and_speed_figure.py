@@ -9,10 +9,11 @@ both numbers and the command that measured them; a test compares the two. `--out
 
 from __future__ import annotations
 
-import argparse
 import csv
 from itertools import cycle
 from pathlib import Path
+
+from measuring import parser_of
 
 from st_static.card.facts import MeasuredSpeed
 from st_static.evaluate.figures import OURS, PEERS, TEACHER, draw_quality_and_speed, new_axes, save
@@ -22,9 +23,7 @@ FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 
 def main() -> None:
     """Draw the figure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--measured", type=Path, default=FIGURES / "quality_and_speed.csv")
     parser.add_argument("--output", type=Path, default=FIGURES / "quality_and_speed.png")
     options = parser.parse_args()

@@ -25,6 +25,7 @@ import pyarrow as pa
 import torch
 from distillation_seconds import clustering_seconds, step_milliseconds
 from gpu_extraction import save_teacher
+from measuring import seconds_of
 from scaling_size import (
     CANDIDATES,
     DIMENSION,
@@ -71,17 +72,11 @@ Seconds = dict[str, float]
 
 @dataclass
 class Phase:
-    """One call of an engine.
+    """One call of an engine."""
 
-    Attributes:
-        name: The function that it was given.
-        parts: Seconds of each part in its worker.
-        driver: Seconds of the driver for all parts: sending, receiving, what it made of them.
-    """
-
-    name: str
-    parts: list[float] = field(default_factory=list)
-    driver: float = 0.0
+    name: str  # of the function that it was given
+    parts: list[float] = field(default_factory=list)  # seconds of each in its worker
+    driver: float = 0.0  # seconds for all parts: sending, receiving, what it made of them
 
 
 @dataclass
@@ -103,13 +98,6 @@ def timed_call(function: Callable[[Any], Any], item: Any) -> tuple[Any, float]:
     torch.set_num_threads(1)
     start = time.perf_counter()
     return function(item), time.perf_counter() - start
-
-
-def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
-    """How long a call takes."""
-    start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
 
 
 kept: list[Callable[[Any], Any]] = []  # by the worker process
@@ -164,12 +152,7 @@ def name_of(function: Callable[[Any], Any]) -> str:
 
 
 class Sample:
-    """The stages over a small corpus, each run once.
-
-    Args:
-        config: The recipe.
-        pool: A process for the parts.
-    """
+    """The stages over a small corpus, each run once; the parts in a process of the pool."""
 
     def __init__(self, config: BuildConfig, pool: ProcessPoolExecutor) -> None:
         self.config, self._pool = config, pool
@@ -187,11 +170,13 @@ class Sample:
         return Stage(name, engine.phases, time.perf_counter() - start)
 
     def sentences(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        """Run this stage, as the next three methods do theirs."""
         corpus = Corpus(self.config.corpus)
         list(engine.map(_content_hash, corpus.files))
         return write_sentences(corpus, folder, self.config.sentences, engine)
 
     def vocabulary(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        """Choose words."""
         config, teacher = self.config.vocabulary.with_defaults_of(["en"]), self.teacher.tokenizer
         pieces, shards = (
             teacher_pieces(teacher, config.normalization),
@@ -200,9 +185,11 @@ class Sample:
         return write_vocabulary(folder, shards, teacher, pieces, config, engine)
 
     def selection(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        """Choose sentences."""
         return write_selection(folder, self.work, self.config.selection, engine)
 
     def extraction(self, folder: Path, engine: MeasuringEngine) -> Figures:
+        """Let the teacher read them."""
         extract(self.teacher, self.work, folder, engine)
         return {}
 
@@ -328,21 +315,13 @@ def write_sample(corpus: CorpusConfig, every: int, folder: Path) -> CorpusConfig
 
 
 class Measured(NamedTuple):
-    """All that was measured.
+    """All that was measured."""
 
-    Attributes:
-        stages: What the sample's stages cost.
-        sample: What it has.
-        full: What the whole corpus and build have.
-        alone: Seconds of what was measured alone, at the whole size.
-        base: Bytes of the driver before the first stage.
-    """
-
-    stages: list[Stage]
+    stages: list[Stage]  # of the sample
     sample: Size
-    full: Size
-    alone: Seconds
-    base: float
+    full: Size  # of the whole corpus and build
+    alone: Seconds  # of what was measured alone, at the whole size
+    base: float  # bytes of the driver before the first stage
 
 
 def measure(corpus: str, every: int) -> Measured:

@@ -20,33 +20,19 @@ CANDIDATE, PAGE, PART_OF_FOOTER = 24, 4096, 24  # bytes
 
 
 class Size(NamedTuple):
-    """What a corpus and a build over it have: the sample's, and the whole one's.
+    """What a corpus and a build over it have: the sample's, and the whole one's."""
 
-    Attributes:
-        text: Bytes of text.
-        kept: Distinct sentences.
-        kept_bytes: Their shards, as Arrow.
-        word_rows: Distinct words of each shard, added up.
-        distinct_words: Of all shards.
-        candidates: Pairs of words and sentences to choose among.
-        selected: Sentences that the teacher reads.
-        selected_bytes: Of their table.
-        tokens: That the teacher reads.
-        pairs: Selected pairs; of partial sums there are at most as many rows.
-        words: Of the vocabulary.
-    """
-
-    text: float
-    kept: float
-    kept_bytes: float
-    word_rows: float
-    distinct_words: float
-    candidates: float
-    selected: float
-    selected_bytes: float
-    tokens: float
-    pairs: float
-    words: float
+    text: float  # bytes
+    kept: float  # distinct sentences
+    kept_bytes: float  # their shards, as Arrow
+    word_rows: float  # distinct words of each shard, added up
+    distinct_words: float  # of all shards
+    candidates: float  # pairs of words and sentences to choose among
+    selected: float  # sentences that the teacher reads
+    selected_bytes: float  # of their table
+    tokens: float  # that the teacher reads
+    pairs: float  # selected; of partial sums there are at most as many rows
+    words: float  # of the vocabulary
 
 
 class Kind(NamedTuple):
@@ -57,22 +43,27 @@ class Kind(NamedTuple):
 
 
 def key_ranges(size: Size) -> int:
+    """Ranges by which equal sentences are found."""
     return math.ceil(size.kept / KEYS_PER_RANGE)
 
 
 def word_ranges(size: Size) -> int:
+    """Ranges by which words are counted."""
     return math.ceil(size.kept_bytes / BYTES_PER_WORD_RANGE)
 
 
 def candidate_ranges(size: Size) -> int:
+    """Ranges by which candidates are merged."""
     return math.ceil(size.candidates / PAIRS_PER_RANGE)
 
 
 def sum_ranges(size: Size) -> int:
+    """Ranges by which the sums of word vectors are merged."""
     return math.ceil((size.words + PIECES) * 4 * DIMENSION / BYTES_PER_SUM_RANGE)
 
 
 def in_shards(size: Size) -> float:
+    """Shards of the corpus."""
     return SHARDS
 
 

@@ -48,13 +48,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class StsPairs:
-    """Sentence pairs with their gold similarities.
-
-    Attributes:
-        sentences1: The first sentence of each of P pairs.
-        sentences2: The second sentence of each pair.
-        gold: [P] similarity judged by people, on the task's own scale.
-    """
+    """P sentence pairs with similarities judged by people, on the task's own scale."""
 
     sentences1: list[str]
     sentences2: list[str]
@@ -62,24 +56,12 @@ class StsPairs:
 
 
 def load_pairs(data: Path) -> dict[str, StsPairs]:
-    """Read the pairs of the three tasks.
-
-    Args:
-        data: Folder that holds `<task>/<split>.parquet` for each task of `SPLITS`, with the
-            columns `sentence1`, `sentence2` and `score`.
-
-    Returns:
-        The pairs by task name, in the order of `SPLITS`.
-
-    Raises:
-        FileNotFoundError: If a task's file is missing.
-        ValueError: If a task's file lacks a column.
-    """
+    """Read the pairs of the three tasks, by name."""
     return {task: read_pairs(data / task / f"{split}.parquet") for task, split in SPLITS.items()}
 
 
 def read_pairs(path: Path) -> StsPairs:
-    """Read the pairs of one file; raises as `load_pairs`."""
+    """Read the pairs of a file with the columns `sentence1`, `sentence2` and `score`."""
     if not path.is_file():
         raise FileNotFoundError(f"no pairs at {path}; pass the folder that holds {list(SPLITS)}")
     table = pq.read_table(path)
@@ -97,14 +79,8 @@ def pairwise_cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float3
     """Cosine similarity of each row of `a` with the same row of `b`.
 
     Computed in float64 and rounded to float32: pairs of equal embeddings, of which STS12 has
-    many, then tie at 1, as they do in mteb, instead of being ranked by rounding errors.
-
-    Args:
-        a: [P, D] embeddings.
-        b: [P, D] embeddings.
-
-    Returns:
-        [P] cosines; 0 where either row is zero.
+    many, then tie at 1, as they do in mteb, instead of being ranked by rounding errors. The cosine
+    is 0 where either row is.
 
     Example:
         >>> pairwise_cosine([[3.0, 4.0], [0.0, 0.0]], [[6.0, 8.0], [1.0, 0.0]]).tolist()
@@ -119,19 +95,9 @@ def pairwise_cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float3
 
 
 def score_pairs(model: Encoder, pairs: StsPairs, truncate_dim: int | None = None) -> float:
-    """Score a model on the pairs of one task.
+    """Spearman's correlation x 100 of cosine and gold similarity on the pairs of one task.
 
-    Args:
-        model: Anything with `encode(list[str])` that returns an array [P, D].
-        pairs: P sentence pairs with their gold similarities.
-        truncate_dim: Keep only this many leading dimensions before the cosine; all by default.
-
-    Returns:
-        Spearman's correlation of cosine and gold similarity, x 100.
-
-    Raises:
-        ValueError: If `truncate_dim` is not in 1..D, or if no correlation exists, because
-            embeddings are not finite or every pair has the same cosine.
+    Only `truncate_dim` leading dimensions count; by default all.
     """
     a = _truncate(np.asarray(model.encode(pairs.sentences1)), truncate_dim)
     b = _truncate(np.asarray(model.encode(pairs.sentences2)), truncate_dim)
@@ -152,16 +118,7 @@ def _truncate(embeddings: npt.NDArray[Any], dim: int | None) -> npt.NDArray[Any]
 
 
 def sts_scores(model: Encoder, data: Path, truncate_dim: int | None = None) -> dict[str, float]:
-    """Score a model on STS12, STS13 and STSBenchmark validation.
-
-    Args:
-        model: Anything with `encode(list[str])` that returns an array [P, D].
-        data: Folder of the tasks, see `load_pairs`.
-        truncate_dim: Keep only this many leading dimensions before the cosine; all by default.
-
-    Returns:
-        Spearman's correlation x 100 by task, and their mean as `dev mean`.
-    """
+    """Score a model on the tasks in a folder, as `score_pairs` does, with their mean."""
     scores = {
         task: score_pairs(model, pairs, truncate_dim) for task, pairs in load_pairs(data).items()
     }
@@ -180,17 +137,7 @@ def format_scores(scores: dict[str, float]) -> str:
 
 
 def resolve_model(name: str) -> str:
-    """Turn `package:NAME/FOLDER` into the folder's path; return any other name as it is.
-
-    Args:
-        name: A folder, a Hub id, or `package:NAME/FOLDER` for a folder of an installed package.
-
-    Returns:
-        A folder or a Hub id.
-
-    Raises:
-        ValueError: If the package is not installed or has no such folder.
-    """
+    """Turn `package:NAME/FOLDER` into the folder's path; return any other name as it is."""
     if not name.startswith(PACKAGE_PREFIX):
         return name
     package, _, folder = name.removeprefix(PACKAGE_PREFIX).partition("/")

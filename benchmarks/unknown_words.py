@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from measuring import print_heading, print_row
 from numpy.typing import NDArray
 
 from st_static.distill.agreement import TableAgreement
@@ -130,8 +131,7 @@ def main() -> None:
         "left out": words.left_out,
     }
     columns = [f"{stage}: {way}" for stage in ("pca", "distillation") for way in finders]
-    print(f"| file | sentences | unknown words | {' | '.join(columns)} |")
-    print(f"|{'---|' * (3 + len(columns))}")
+    print_heading(["file", "sentences", "unknown words", *columns])
     unknown_words: set[str] = set()
     for file in arguments.texts:
         texts, split = sentences_with_unknown_words(
@@ -140,13 +140,12 @@ def main() -> None:
         vectors = teacher.model.encode(texts, batch_size=128)
         unknown = np.mean([words.is_unknown(w) for s in split for w in s if not is_punctuation(w)])
         unknown_words.update(w for s in split for w in s if words.is_unknown(w))
-        cells = [Path(file).name, f"{len(texts):,}", f"{100 * unknown:.1f} %"]
+        cells: list[float | str] = [Path(file).name, f"{len(texts):,}", f"{100 * unknown:.1f} %"]
         for stage in ("pca", "distillation"):
             for find in finders.values():
                 ids = words.ids_of(split, find)
-                agreement = TableAgreement(ids, vectors, recipe["seed"])(model.tables[stage])
-                cells.append(f"{agreement:.2f}")
-        print(f"| {' | '.join(cells)} |", flush=True)
+                cells.append(TableAgreement(ids, vectors, recipe["seed"])(model.tables[stage]))
+        print_row(*cells)
     for names in equal_ways(finders, unknown_words, has_vector(model.tables["distillation"])):
         print(
             f"\nThe columns of {names} cannot differ: they find the same vectors with this model."

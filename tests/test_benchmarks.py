@@ -29,7 +29,8 @@ def run(script: str, *arguments: str) -> str:
 
 # The baseline runs in an environment of its own, with another transformers; the others are no
 # scripts.
-OTHERS = {"model2vec_baseline.py", "local_cluster.py", "scaling_sample.py", "scaling_size.py"}
+OTHERS = {"model2vec_baseline.py", "local_cluster.py", "measuring.py"}
+OTHERS |= {"scaling_sample.py", "scaling_size.py"}
 HERE = sorted({path.name for path in FOLDER.glob("*.py")} - OTHERS)
 
 
