@@ -64,19 +64,12 @@ def run_tasks(
 ) -> Outcome:
     """Evaluate a model task by task; tasks with results are not run again.
 
-    A task that fails does not stop the others.
+    A task that fails does not stop the others. If the Hub cannot be asked, and no task can do
+    without it, none is tried: HubUnavailableError.
 
-    Args:
-        model: The model.
-        tasks: The tasks.
-        folder: Results go to `results/<org__name>/<revision>/` inside it, as mteb writes them.
-        data: Local copies of the datasets, see `use_local_copy`; `-local` is then added to the
-            revision.
-        batch_size: Texts that a transformer reads at a time.
-        on_task: Called after each task.
-
-    Raises:
-        HubUnavailableError: The Hub cannot be asked, and no task can do without it.
+    Results go to `results/<org__name>/<revision>/` in the folder, as mteb writes them; those on
+    local copies of the datasets, see `use_local_copy`, to `<revision>-local/`. A transformer reads
+    texts in batches of `batch_size`.
     """
     tasks = list(tasks)
     if data is not None:
@@ -86,18 +79,13 @@ def run_tasks(
     wrapped, cache = _wrap(model), ResultCache(folder)
     results = Path(cache.get_task_result_path("task", wrapped.mteb_model_meta)).parent
 
-    def run(task: AbsTask, overwrite_strategy: str = "only-missing") -> TaskResult:
-        result = mteb.evaluate(
-            wrapped,
-            task,
-            cache=cache,
-            overwrite_strategy=overwrite_strategy,
-            encode_kwargs={"batch_size": batch_size, "show_progress_bar": False},
-            show_progress_bar=False,
-            co2_tracker=False,
-        )
-        [of_task] = result.task_results
-        return of_task
+    bars = {"show_progress_bar": False}
+    options = {"encode_kwargs": {"batch_size": batch_size, **bars}, "co2_tracker": False, **bars}
+
+    def run(task: AbsTask, overwrite: str = "only-missing") -> TaskResult:
+        """Score a task, or read its results."""
+        result = mteb.evaluate(wrapped, task, cache=cache, overwrite_strategy=overwrite, **options)
+        return result.task_results[0]
 
     def read(task: AbsTask) -> TaskResult | None:
         """Read the results of a task if it is finished."""

@@ -99,12 +99,10 @@ def require_named(spec: str) -> None:
 def load_model(
     spec: str, trust_remote_code: bool = False, revision: str | None = None
 ) -> EvaluatedModel:
-    """Load a model to evaluate.
+    """Load a model by its name, see docs/evaluate.md.
 
-    Args:
-        spec: Its name, see docs/evaluate.md.
-        trust_remote_code: Run the code in a SentenceTransformer's repository.
-        revision: Branch, tag or commit of a SentenceTransformer on the Hub.
+    Of a SentenceTransformer on the Hub, code may be run, and the revision is a branch, tag or
+    commit.
     """
     name = _parse(spec)
     if name.kind in PEERS:

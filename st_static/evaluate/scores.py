@@ -36,6 +36,7 @@ _PUBLICATIONS = {
     "Wada et al. 2025": "Wada et al. 2025 (arXiv 2506.04624), table 1",
 }
 
+_NO_RESULTS = "{} holds no result files of mteb. Expected results/<org__name>/<revision>."
 # Headings of the paper's Table 1, by MTEB's task types.
 _TYPES = {
     "Classification": "Class.",
@@ -83,8 +84,7 @@ class ModelScores:
     name: str
     scores: dict[str, float]
     revision: str = ""  # of a measured model
-    is_published: bool = False  # otherwise measured here
-    published_by: str = ""  # the paper; empty for mteb's own collection of results
+    published_by: str | None = None  # a paper; empty: mteb's own collection; None: measured here
     # Means over a benchmark that were published without the scores of its tasks, by heading.
     means: dict[str, float] = field(default_factory=dict)
     is_local: bool = False  # on local copies of the datasets
@@ -94,7 +94,7 @@ class ModelScores:
     @property
     def origin(self) -> str:
         """The origin of the scores in words: `measured, local data, STS12 on validation`."""
-        if self.is_published:
+        if self.published_by is not None:
             return f"published by {self.published_by}" if self.published_by else "published"
         other_splits = [f"{task} on {'/'.join(on)}" for task, on in self.other_splits.items()]
         return ", ".join(["measured", *["local data"] * self.is_local, *other_splits])
@@ -139,7 +139,7 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     counted = counted_parts(benchmark, languages)
     results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
     if not results:
-        raise _no_results(folder)
+        raise ValueError(_NO_RESULTS.format(folder))
     model = ModelScores(folder.resolve().parent.name.replace("__", "/"), {})
     is_local = False
     for result in results:
@@ -160,13 +160,7 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
 def check_results(folder: Path) -> None:
     """Raise a ValueError, without importing mteb, if a folder cannot hold results."""
     if not any(folder.glob("*.json")):
-        raise _no_results(folder)
-
-
-def _no_results(folder: Path) -> ValueError:
-    return ValueError(
-        f"{folder} holds no result files of mteb. Expected results/<org__name>/<revision>."
-    )
+        raise ValueError(_NO_RESULTS.format(folder))
 
 
 def read_result(file: Path) -> dict[str, Any] | None:
@@ -185,7 +179,7 @@ def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelSc
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             key = (row["benchmark"], row["model"])
-            new = ModelScores(row["model"], {}, is_published=True, published_by=row["published_by"])
+            new = ModelScores(row["model"], {}, published_by=row["published_by"])
             model = models.setdefault(key, new)
             # A mean over the benchmark has its heading in place of a task.
             scores = model.means if row["type"] == "mean" else model.scores
@@ -195,13 +189,12 @@ def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelSc
 
 def sources_of(models: Sequence[ModelScores]) -> str:
     """Name the sources of the published scores of some models; empty without any."""
-    published = [model for model in models if model.is_published]
-    of_results = [model.name for model in published if not model.published_by]
+    of_results = [model.name for model in models if model.published_by == ""]
     commits = dict.fromkeys(_LATER_COMMITS.get(name, _COMMIT) for name in of_results)
     # The commit of most models is given without their names, so it comes first.
     ordered = sorted(commits, key=lambda commit: commit != _COMMIT)
     sources = [f"{_RESULTS}, {'; '.join(ordered)}"] if ordered else []
-    publishers = dict.fromkeys(model.published_by for model in published if model.published_by)
+    publishers = dict.fromkeys(model.published_by for model in models if model.published_by)
     return "; ".join([*sources, *(_PUBLICATIONS[publisher] for publisher in publishers)])
 
 

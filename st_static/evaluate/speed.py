@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import re
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -44,11 +45,8 @@ def sentences_per_second(
 ) -> dict[Key, float]:
     """Measure encoders in turns, so that other work on the machine affects all of them.
 
-    Args:
-        encoders: For each key a function that makes an encoder, which is not timed.
-        texts: Texts; a slow encoder gets only the first of them.
-        rounds: Turns; the median counts.
-        round_seconds: The shortest time of an encoder's turn.
+    An encoder is made by a function, which is not timed. A slow one gets only the first texts. The
+    median of the rounds counts, in which each has a turn of at least `round_seconds`.
     """
     n_texts = {}
     for name, make in encoders.items():
@@ -79,11 +77,9 @@ def _speed(make: Callable[[], EncodeTexts], texts: list[str], at_least: float) -
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Get the maker's name of the processor, if the system provides it."""
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text("utf-8").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return " ".join(value.split())
+    text = cpuinfo.read_text("utf-8") if cpuinfo.is_file() else ""
+    if named := re.search(r"^model name\s*:(.*)$", text, re.MULTILINE):
+        return " ".join(named[1].split())
     return platform.processor() or platform.machine()
 
 

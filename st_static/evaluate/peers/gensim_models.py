@@ -108,14 +108,9 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 class ParagraphVectors:
     """Paragraph Vectors (Le and Mikolov 2014), trained on given text by gensim's Doc2Vec.
 
-    They predict a text's words: alone (DBOW), or with the words around each (DM). Words are
+    They predict a text's words: alone (DBOW), or with the mean of those around each (DM). Words are
     lower-cased and split at white space and punctuation. gensim reads the first 10,000 known words
-    of a text.
-
-    Args:
-        texts: The texts to train on.
-        architecture: DBOW, with word vectors trained beside it, or DM with the mean of its inputs.
-        options: Options of gensim's Doc2Vec other than the defaults here.
+    of a text. Options are those of gensim's Doc2Vec other than the defaults here.
     """
 
     def __init__(

@@ -47,15 +47,10 @@ class SmoothInverseFrequency:
 class RandomProjection:
     """Bag of random embedding projections (BOREP, Wieting and Kiela 2019): a floor.
 
-    Each word vector, of dimension d, goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)].
-
-    Args:
-        vectors: Word vectors.
-        dimension: Output dimension D.
-        pooling: How a text's words are pooled: by `mean`, `max` or `sum`. The sum has the cosines
-            of the mean, but longer vectors for longer texts, which a classifier may use.
-        relu: Negative values of the pooled vector become 0.
-        seed: Seed of the matrix.
+    Each word vector, of dimension d, goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)],
+    into `dimension`s. A text's words are pooled by `mean`, `max` or `sum`, which has the cosines of
+    the mean, but longer vectors for longer texts, which a classifier may use. With `relu`, negative
+    values of the pooled vector become 0.
     """
 
     def __init__(
@@ -153,17 +148,11 @@ def echo_state_network(
 ) -> nn.RNN:
     """Make a bidirectional echo state network: h_t = tanh(W_in x_t + W h_{t-1}), without biases.
 
-    The defaults are those of the authors' printed command, whose radius of 1 becomes about 0.7 when
+    W_in are U[-input_scale, input_scale], a share of about `sparsity` of W is zero, and
+    `spectral_radius` is W's largest absolute eigenvalue: below 1, states forget the beginning. The
+    defaults are those of the authors' printed command, whose radius of 1 becomes about 0.7 when
     half of the recurrent weights are set to 0 afterwards. They tune ReLU or no activation by task;
     tanh is from Jaeger (2001).
-
-    Args:
-        d: Dimension of the word vectors.
-        hidden: That of the states of each direction.
-        seed: Seed of the weights.
-        input_scale: Input weights W_in are U[-input_scale, input_scale].
-        sparsity: Expected share of zeros among the recurrent weights W.
-        spectral_radius: Largest absolute eigenvalue of W; below 1, states forget the beginning.
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
