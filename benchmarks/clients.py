@@ -149,11 +149,7 @@ def texts() -> list[str]:
     emoji = ["😀", "👩‍👩‍👧 family", "read 📄 rows", "🇯🇵", "naïve café", "\uff46\uff55\uff4c\uff4c"]
     html = ["<b>bold</b> file", "<script>alert(1)</script>", "&amp; &lt;", '<a href="x">a</a>']
     control = [
-        "read\x00file",
-        "a\x07b",
-        "line\r\nbreak",
-        "tab\there",
-        "\x1b[31mred",
+        *("read\x00file", "a\x07b", "line\r\nbreak", "tab\there", "\x1b[31mred"),
         "soft\xadhyphen",
     ]
     numbers = ["3.14159", "1,000,000", "2026-11-23", "0xFF", "v6.2.0", "£5", "x²", "a_b_c"]

@@ -10,7 +10,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -20,6 +20,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path as Line
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation, Text
@@ -281,7 +282,7 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) ->
         axes: The axes, with all points and lines drawn, and final limits.
         points: The data coordinates of each, its label, which may be empty, and the label's colour.
     """
-    figure = axes.get_figure(root=True)
+    figure = cast(Figure, axes.get_figure(root=True))
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # fixes the position of the axes
     to_pixels = axes.transData.transform
@@ -319,9 +320,9 @@ def _place(
         """Move the label; return the box of its text, and the line from its point if any."""
         distance, (right, up) = place
         label.set_position((right * distance, up * distance))
-        label.set_horizontalalignment({1: "left", 0: "center", -1: "right"}[right])
-        label.set_verticalalignment({1: "bottom", 0: "center", -1: "top"}[up])
-        label.arrow_patch.set_visible(distance >= _LINE_FROM)
+        aligned = {1: "left", 0: "center", -1: "right"}[right]
+        label.set(ha=aligned, va={1: "bottom", 0: "center", -1: "top"}[up])
+        cast(FancyArrowPatch, label.arrow_patch).set_visible(distance >= _LINE_FROM)
         end = center + np.array((right, up)) * distance * renderer.dpi / 72
         return text_box(label, renderer), [Line([center, end])] if distance >= _LINE_FROM else []
 

@@ -142,9 +142,10 @@ def languages_of_model(model: str) -> list[str]:
     if not folder.exists():
         from huggingface_hub import snapshot_download
 
-        options = {"local_files_only": require_model(place) is not None}
+        is_cached, wanted = require_model(place) is not None, [*STATING_FILES]
         with downloading("model", place):
-            folder = Path(snapshot_download(place, allow_patterns=[*STATING_FILES], **options))
+            copy = snapshot_download(place, allow_patterns=wanted, local_files_only=is_cached)
+        folder = Path(copy)
     stated = ModelFolder(folder).stated()
     return list(stated.languages) or (["en"] if stated.has_recipe else [])
 

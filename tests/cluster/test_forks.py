@@ -29,23 +29,10 @@ TEXTS = ["a csv text"] * 100
 MANY = [f"a text w{i % 1_000}" for i in range(5_000)]
 LONG = "a long csv text " * 5_000
 SCENARIOS = (
-    "one block",
-    "several blocks",
-    "several blocks, one thread",
-    "one block, one thread",
-    "a long text",
-    "a text of several pieces",
-    "float16",
-    "float16, loaded in the child",
-    "int8",
-    "a head",
-    "another prompt",
-    "distances",
-    "accelerate",
-    "StaticWordEmbedding",
-    "pairs of texts",
-    "in a thread, then in the main thread",
-    "a child of the child",
+    *("one block", "several blocks", "several blocks, one thread", "one block, one thread"),
+    *("a long text", "a text of several pieces", "float16", "float16, loaded in the child"),
+    *("int8", "a head", "another prompt", "distances", "accelerate", "StaticWordEmbedding"),
+    *("pairs of texts", "in a thread, then in the main thread", "a child of the child"),
     "nothing encoded: torch keeps its threads",
 )
 POOLS = ("multiprocessing.Pool", "Dataset.map")

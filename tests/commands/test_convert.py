@@ -115,15 +115,7 @@ def test_the_fast_encoder_gives_the_vectors(encoders):
 def test_texts_of_either_canonical_form_are_known(tmp_path, capsys, form):
     """French, Vietnamese, Japanese, Arabic, Hindi, Korean and Greek; Hindi has a form for each."""
     words = [
-        "été",
-        "déjà",
-        "việt",
-        "nghiệp",
-        "ガイド",
-        "ございます",
-        "أحمد",
-        "القرآن",
-        "क़लम",
+        *("été", "déjà", "việt", "nghiệp", "ガイド", "ございます", "أحمد", "القرآن", "क़लम"),
         "सड़क",
     ]
     words += ["한국어", "학교", "ΐ", "ẖ"]

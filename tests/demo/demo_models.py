@@ -83,16 +83,7 @@ def pieces_tokenizer() -> Tokenizer:
 def given_words_tokenizer() -> Tokenizer:
     """Of the words of a file of text vectors."""
     words = [
-        "the",
-        "old",
-        "reading",
-        "wasn't",
-        "n't",
-        "do",
-        "u.s.",
-        "...",
-        "c++",
-        "well-known",
+        *("the", "old", "reading", "wasn't", "n't", "do", "u.s.", "...", "c++", "well-known"),
         "a",
     ]
     return build_word_tokenizer(words)

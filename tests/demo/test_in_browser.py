@@ -20,12 +20,8 @@ pytestmark = pytest.mark.skipif(
 )
 # Nothing but what is asked for: no updates, and no sandbox, which containers do not allow.
 OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run"),
 ]
 SHOWN = "#app:not([hidden])"
 IN_PAGE = """async (texts) => {

@@ -21,22 +21,8 @@ from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
 WORDS = [
-    "the",
-    "cat",
-    "dog",
-    "sat",
-    "ran",
-    "on",
-    "mat",
-    "road",
-    "red",
-    "blue",
-    "big",
-    "small",
-    "house",
-    "tree",
-    "river",
-    "hill",
+    *("the", "cat", "dog", "sat", "ran", "on", "mat", "road", "red", "blue", "big", "small"),
+    *("house", "tree", "river", "hill"),
 ]
 
 

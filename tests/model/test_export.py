@@ -150,13 +150,8 @@ def test_a_folder_with_an_empty_path_is_read_as_well(exported, texts, expected, 
 def test_files_of_the_folder(exported):
     files = sorted(str(p.relative_to(exported)) for p in exported.rglob("*") if p.is_file())
     assert files == [
-        "config.json",
-        "config_sentence_transformers.json",
-        "model.safetensors",
-        "modules.json",
-        "st_static.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
+        *("config.json", "config_sentence_transformers.json", "model.safetensors"),
+        *("modules.json", "st_static.json", "tokenizer.json", "tokenizer_config.json"),
     ]
     assert json.loads((exported / RECORD_FILE).read_text()) == RECORD
     assert [path.name for path in exported.parent.iterdir()] == ["model"]

@@ -34,17 +34,7 @@ CHARACTERS = [
     *"▁▁",
 ]
 FRAGMENTS = [
-    "が",
-    "ﾊﾞ",
-    "👩‍👩‍👧",
-    "<s>",
-    "<unk>",
-    "[UNK]",
-    "  ",
-    "aaa",
-    "ーーー",
-    "行く",
-    "東京",
+    *("が", "ﾊﾞ", "👩‍👩‍👧", "<s>", "<unk>", "[UNK]", "  ", "aaa", "ーーー", "行く", "東京"),
     " 日",
 ]
 text = st.lists(st.sampled_from([*CHARACTERS, *FRAGMENTS]), max_size=14).map("".join)

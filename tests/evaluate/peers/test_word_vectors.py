@@ -79,11 +79,7 @@ H = 5
 WORDS = WordVectors(["the", "cat", "sat", "mat", "zero"], np.zeros((5, 3), np.float32))
 WORDS.table[:4] = np.random.default_rng(0).normal(size=(4, 3))
 SENTENCES = [
-    "The cat sat",
-    "",
-    "mat",
-    "unseen zero",
-    "the zero cat unseen the mat sat",
+    *("The cat sat", "", "mat", "unseen zero", "the zero cat unseen the mat sat"),
     "sat cat the",
 ]
 NETWORKS = {"lstm": random_lstm, "esn": echo_state_network}
