@@ -34,7 +34,13 @@ from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import SentencePCA, reduce_table, resolve_components
 from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_pass import WordSums, extract_rows, vectors_alone
+from st_static.distill.teacher_pass import (
+    WordSums,
+    encode_batches,
+    isolated_vectors,
+    sentence_lengths,
+    token_batches,
+)
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -108,7 +114,7 @@ class Ablation:
         rows = slice(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.words))
         table = self.extracted.copy()
         normalization = Normalization.of(self.tokenizer)
-        alone = vectors_alone(self.teacher, self.words, normalization)
+        alone = isolated_vectors(self.teacher, self.words, normalization)
         table[rows] = self.teacher.to_sentence_space(alone)
         return table
 
@@ -122,13 +128,15 @@ class Ablation:
         for number, mark in enumerate(marks):
             contains = pc.match_substring(self.selected.texts, mark).to_numpy(zero_copy_only=False)
             rows = np.flatnonzero(contains)[: self.config.selection.sentences_per_word]
-            words = Ragged(
+            of_mark = Ragged(
                 np.full(len(rows), size + number, np.int32), offsets_of(np.ones(len(rows), int))
             )
             texts = self.selected.texts.take(pa.array(rows))
-            shortest = Selected(texts, self.selected.lengths[rows], words)
-            for _ in extract_rows(self.teacher, tokenizer, shortest, sums):
-                pass
+            shortest = Selected(texts, self.selected.lengths[rows], of_mark)
+            lengths = sentence_lengths(self.teacher, shortest)
+            batches = token_batches(lengths, self.teacher.batch_tokens)
+            for _, words in encode_batches(self.teacher, tokenizer, shortest, batches):
+                sums.add(words)
         rows_of_marks = self.teacher.to_sentence_space(sums.means()[size:])
         return np.concatenate([self.extracted, rows_of_marks]), tokenizer
 

@@ -20,7 +20,12 @@ from tokenizers import Tokenizer
 from st_static.distill.config import TeacherConfig
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_pass import WordSums, extract_rows, token_batches
+from st_static.distill.teacher_pass import (
+    WordSums,
+    encode_batches,
+    sentence_lengths,
+    token_batches,
+)
 from st_static.evaluate.analysis.built_model import BuiltModel
 
 SHARE = 0.05
@@ -37,8 +42,7 @@ def sample(teacher: Teacher, selected: Selected, share: float) -> Selected:
 
 def batches_of(teacher: Teacher, selected: Selected) -> list[slice]:
     """The batches that extraction makes of sentences."""
-    n_special = sum(map(len, teacher.surroundings()))
-    return token_batches(selected.lengths + n_special, teacher.batch_tokens)
+    return token_batches(sentence_lengths(teacher, selected), teacher.batch_tokens)
 
 
 def run_bare(teacher: Teacher, selected: Selected) -> float:
@@ -60,8 +64,9 @@ def run_extraction(teacher: Teacher, tokenizer: Tokenizer, selected: Selected) -
     """Seconds that the whole of extraction takes."""
     sums = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension)
     start = time.perf_counter()
-    for _ in extract_rows(teacher, tokenizer, selected, sums):
-        pass
+    batches = batches_of(teacher, selected)
+    for _, words in encode_batches(teacher, tokenizer, selected, batches):
+        sums.add(words)
     return time.perf_counter() - start
 
 

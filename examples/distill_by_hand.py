@@ -21,7 +21,7 @@ from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_pass import vectors_alone
+from st_static.distill.teacher_pass import isolated_vectors
 from st_static.model.model_name import locate
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
@@ -38,7 +38,7 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
     tokenizer = build_tokenizer(words, teacher_pieces(teacher.tokenizer))
     names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
     table = np.zeros((len(names), teacher.dimension), dtype=np.float32)
-    table[len(SPECIAL_TOKENS) :] = vectors_alone(teacher, names[len(SPECIAL_TOKENS) :])
+    table[len(SPECIAL_TOKENS) :] = isolated_vectors(teacher, names[len(SPECIAL_TOKENS) :])
 
     # Sentence-level PCA, fitted on sentences and applied to words.
     unreduced = StaticWordEmbedding(tokenizer, table)

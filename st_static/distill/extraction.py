@@ -6,33 +6,33 @@ bytes are the same whichever processes ran which shards, and when.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
-from tokenizers import Tokenizer
 
 from st_static.distill.engines import Engine
 from st_static.distill.stages import (
     SENTENCE_VECTORS_FILE,
     Figures,
-    Selected,
     WorkDirectory,
     require_disk,
 )
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
-    TokensAlone,
+    IsolatedTokens,
     WordSums,
     WordVectors,
     encode_batches,
-    sentence_batches,
+    sentence_lengths,
+    token_batches,
 )
 from st_static.files import (
     Arrays,
@@ -56,17 +56,11 @@ _BYTES_AT_A_TIME = 32_000_000  # of sums that one merge holds
 
 
 class Shard(NamedTuple):
-    """Consecutive batches.
+    """Consecutive batches of texts."""
 
-    Attributes:
-        number: Of the shard, from 0.
-        batches: Which texts are in each batch.
-        tokens: Tokens of all batches, padding included.
-    """
-
-    number: int
+    number: int  # from 0
     batches: list[slice]
-    tokens: int
+    tokens: int  # of all batches, padding included: what the teacher's time goes by
 
     @property
     def rows(self) -> slice:
@@ -74,13 +68,9 @@ class Shard(NamedTuple):
         return slice(self.batches[0].start, self.batches[-1].stop)
 
 
-def cut_shards(batches: Sequence[slice], tokens: Sequence[int]) -> list[Shard]:
-    """Cut batches into shards, the same for the same batches.
-
-    Args:
-        batches: The batches.
-        tokens: The tokens of each, padding included.
-    """
+def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[Shard]:
+    """Cut batches of texts, of ascending lengths in tokens, into shards."""
+    tokens = [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
     wanted = max(_LEAST_TOKENS, sum(tokens) // _MOST_SHARDS)
     shards: list[Shard] = []
     first, size = 0, 0
@@ -94,21 +84,13 @@ def cut_shards(batches: Sequence[slice], tokens: Sequence[int]) -> list[Shard]:
 
 @dataclass(frozen=True)
 class ShardWork:
-    """Something that the teacher is to do, in shards that each leave a file.
+    """Something that the teacher is to do, in shards that each leave a file."""
 
-    Args:
-        encode: Runs the teacher over one shard; picklable.
-        shards: All shards.
-        folder: Where the files go.
-        file: What their names begin with.
-        name: What a message calls texts of it, with {} for their numbers.
-    """
-
-    encode: Callable[[Shard], Arrays]
+    encode: Callable[[Shard], Arrays]  # runs the teacher over one shard; picklable
     shards: list[Shard]
     folder: Path
-    file: str
-    name: str = "texts {} of the selection"
+    file: str  # what the files' names begin with
+    name: str = "texts {} of the selection"  # in messages, with {} for the numbers of texts
 
     def path(self, shard: Shard) -> Path:
         """The file of one shard."""
@@ -133,23 +115,16 @@ class _Item(NamedTuple):
         return self.name.format(f"{rows.start:,} to {rows.stop - 1:,}")
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """Encodes a shard and writes its file; sent to the processes that do so."""
-
-    encode: Sequence[Callable[[Shard], Arrays]]
-
-    def __call__(self, item: _Item) -> Shard:
-        write_arrays(item.path, self.encode[item.work](item.shard))
-        return item.shard
+def _write_shard(encode: Sequence[Callable[[Shard], Arrays]], item: _Item) -> Shard:
+    """Encode a shard by the function of its work, and write its file."""
+    write_arrays(item.path, encode[item.work](item.shard))
+    return item.shard
 
 
 def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
     """Run the teacher over the shards whose files are not there yet.
 
-    Args:
-        works: All that is to do; together, for the processes that do it take seconds to start.
-        engine: What runs it.
+    Works are given together, for the processes that do them take seconds to start.
     """
     items = [
         _Item(number, shard, work.path(shard), work.name)
@@ -161,8 +136,9 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
         return
     n_tokens, n_left = (sum(item.shard.tokens for item in some) for some in (items, left))
     start, n_texts = time.perf_counter(), 0
+    write = functools.partial(_write_shard, [work.encode for work in works])
     with bar("teacher", n_tokens, "token", initial=n_tokens - n_left) as progress:
-        done = engine.map_on_devices(_Writer([work.encode for work in works]), left)
+        done = engine.map_on_devices(write, left)
         for n_done, shard in enumerate(done, 1 + len(items) - len(left)):
             n_texts += shard.rows.stop - shard.rows.start
             rate = n_texts / (time.perf_counter() - start)
@@ -172,65 +148,59 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
         look_again(folder)
 
 
-class Texts(Protocol):
-    """The teacher's input: a work directory, which other processes can open, too."""
-
-    @property
-    def selected(self) -> Selected:
-        """The sentences, [S]."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The student's tokenizer."""
-
-
-@dataclass(frozen=True)
-class _Sentences:
-    """Gives a shard's sentence vectors, and the arrays of `WordVectors`."""
-
-    teacher: Teacher
-    texts: Texts
-
-    def __call__(self, shard: Shard) -> Arrays:
-        teacher, texts = self.teacher, self.texts
-        encoded = list(encode_batches(teacher, texts.tokenizer, texts.selected, shard.batches))
-        words = summed([batch.words for batch in encoded], teacher.token_dimension)
-        return {
-            "sentences": np.concatenate([batch.sentences for batch in encoded]),
-            **words._asdict(),
-        }
-
-
-def sentence_work(teacher: Teacher, texts: Texts, folder: Path) -> ShardWork:
+def sentence_work(teacher: Teacher, work: WorkDirectory, folder: Path) -> ShardWork:
     """The teacher's pass over the selected sentences."""
-    shards = cut_shards(*sentence_batches(teacher, texts.selected))
-    return ShardWork(_Sentences(teacher, texts), shards, folder, "shard")
+    lengths = sentence_lengths(teacher, work.selected)
+    shards = cut_shards(token_batches(lengths, teacher.batch_tokens), lengths)
+    return ShardWork(functools.partial(_encode_sentences, teacher, work), shards, folder, "shard")
+
+
+def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: Shard) -> Arrays:
+    """Compute a shard's sentence vectors, and the arrays of `WordVectors`."""
+    batches = encode_batches(teacher, work.tokenizer, work.selected, shard.batches)
+    sentences, words = zip(*batches, strict=True)
+    return {
+        "sentences": np.concatenate(sentences),
+        **summed(words, teacher.token_dimension)._asdict(),
+    }
+
+
+def isolated_work(tokens: IsolatedTokens, folder: Path, file: str) -> ShardWork:
+    """The teacher's pass over tokens on their own."""
+    shards = cut_shards(tokens.batches, tokens.lengths)
+    name = "words and pieces {} that the teacher reads alone"
+    return ShardWork(functools.partial(_encode_isolated, tokens), shards, folder, file, name)
+
+
+def _encode_isolated(tokens: IsolatedTokens, shard: Shard) -> Arrays:
+    return {"vectors": tokens.encode(shard.batches)}
 
 
 def extract(
-    teacher: Teacher, texts: Texts, folder: Path, engine: Engine, also: Sequence[ShardWork] = ()
+    teacher: Teacher,
+    before: WorkDirectory,
+    folder: Path,
+    engine: Engine,
+    also: Sequence[ShardWork] = (),
 ) -> WordSums:
-    """Run the teacher over all selected sentences.
+    """Run the teacher over all selected sentences [S], and do what else it is to do.
 
     Each shard leaves a file; an interrupted run goes on with those that are missing.
 
     Args:
         teacher: The teacher.
-        texts: The sentences, [S], and the student's tokenizer.
+        before: The stages before: vocabulary and selection.
         folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
         engine: What runs it.
         also: What else the teacher is to do.
-
-    Returns:
-        The sums over all sentences.
     """
-    work, sums_file = sentence_work(teacher, texts, folder), folder / _SUMS_FILE
+    work, sums_file = sentence_work(teacher, before, folder), folder / _SUMS_FILE
     if sums_file.exists():
         run_shards(also, engine)
     else:
         run_shards([work, *also], engine)
         gather_sentences(work, teacher.dimension)
-        n_tokens, files = texts.tokenizer.get_vocab_size(), list(map(work.path, work.shards))
+        n_tokens, files = before.tokenizer.get_vocab_size(), list(map(work.path, work.shards))
         merge_sums(files, n_tokens, teacher.token_dimension, engine).save(sums_file)
     work.remove()  # only here, for else a kill in between would lose them
     return WordSums.load(sums_file)
@@ -259,14 +229,7 @@ class _Range(NamedTuple):
 
 
 def merge_sums(files: Sequence[Path], n_tokens: int, dimension: int, engine: Engine) -> WordSums:
-    """Add up the word vectors of shards, in the order of the shards.
-
-    Args:
-        files: The files of all shards, with the arrays of `WordVectors`, words ascending.
-        n_tokens: Token ids of the student, V.
-        dimension: The dimension of token vectors, h.
-        engine: What merges, a range of words at a time.
-    """
+    """Add up the word vectors of V tokens from the files of all shards, in their order."""
     step = max(1, _BYTES_AT_A_TIME // (4 * dimension))
     ranges = [
         _Range(low, min(low + step, n_tokens), dimension, list(files))
@@ -292,43 +255,13 @@ def _merge_range(words: _Range) -> tuple[int, int, WordSums]:
 
 
 def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:
-    """Add up the vectors of batches, in their order: the words ascending, each once.
-
-    Args:
-        parts: What each batch adds.
-        dimension: The dimension of token vectors, h.
-    """
+    """Add up the vectors of batches, in their order: the words ascending, each once."""
     parts = list(parts)
     words: NDArray[np.int64] = np.unique(np.concatenate([part.word for part in parts]))
     sums = WordSums(len(words), dimension)
     for part in parts:
         sums.add(part._replace(word=np.searchsorted(words, part.word)))
     return WordVectors(words, sums.sums, sums.counts)
-
-
-@dataclass(frozen=True)
-class _Tokens:
-    """Gives a shard's vectors of tokens that the teacher reads on their own."""
-
-    tokens: TokensAlone
-
-    def __call__(self, shard: Shard) -> Arrays:
-        return {"vectors": self.tokens.encode(shard.batches)}
-
-
-def alone_work(tokens: TokensAlone, folder: Path, file: str) -> ShardWork:
-    """The teacher's pass over tokens on their own."""
-    shards = cut_shards(tokens.batches, tokens.n_tokens)
-    name = "words and pieces {} that the teacher reads alone"
-    return ShardWork(_Tokens(tokens), shards, folder, file, name)
-
-
-class _Alone(NamedTuple):
-    """Ids of tokens [n], the tokens, and the teacher's work for them."""
-
-    ids: NDArray[np.int64]
-    tokens: TokensAlone
-    work: ShardWork
 
 
 @contextmanager
@@ -339,12 +272,6 @@ def extracted_table(
 
     A token that stands in no selected sentence gets the teacher's vector of it alone. The caller
     stores the table inside the block; then the shards of tokens alone are removed.
-
-    Args:
-        folder: Where the stage's files go, the sentence vectors among them.
-        teacher: The teacher.
-        work: The stages before: vocabulary and selection.
-        engine: What runs the teacher.
 
     Yields:
         The word table [V, d], zero for special tokens; how much the teacher read.
@@ -365,20 +292,22 @@ def extracted_table(
         )
     write_json(device_file, {"device": device})
 
-    def alone(wanted: NDArray[np.bool_], file: str) -> _Alone:
-        """The teacher's work for the tokens that are wanted [V], but special ones."""
+    def isolated(
+        wanted: NDArray[np.bool_], file: str
+    ) -> tuple[NDArray[np.int64], IsolatedTokens, ShardWork]:
+        """The ids of the tokens that are wanted [V], but special ones, and the work for them."""
         ids = np.flatnonzero(wanted[n_special:]) + n_special
         names = [str(tokenizer.id_to_token(int(i))) for i in ids]
-        tokens = TokensAlone(teacher, names, Normalization.of(tokenizer))
-        return _Alone(ids, tokens, alone_work(tokens, folder, file))
+        tokens = IsolatedTokens(teacher, names, Normalization.of(tokenizer))
+        return ids, tokens, isolated_work(tokens, folder, file)
 
     has_sentences = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
-    no_sentence = alone(~has_sentences, "no_sentence")
-    sums = extract(teacher, work, folder, engine, [no_sentence.work])
+    no_sentence = isolated(~has_sentences, "no_sentence")
+    sums = extract(teacher, work, folder, engine, [no_sentence[-1]])
     table, lacks_vector = sums.means(), sums.counts == 0
     # The teacher may cut off all places of a word, which then has no sentence either.
-    cut_off = alone(lacks_vector & has_sentences, "cut_off")
-    run_shards([cut_off.work], engine)
+    cut_off = isolated(lacks_vector & has_sentences, "cut_off")
+    run_shards([cut_off[-1]], engine)
     for ids, tokens, shards in (no_sentence, cut_off):
         parts = [read_arrays(shards.path(shard))["vectors"] for shard in shards.shards]
         table[ids] = tokens.gather(parts)
@@ -386,17 +315,10 @@ def extracted_table(
     # bias would turn rows of zeros into vectors.
     known = has_vector(table)
     table[known] = teacher.to_sentence_space(table[known])
-    alone_tokens = np.flatnonzero(lacks_vector)[n_special:]
-    first_piece = work.words.num_rows + n_special
-    yield (
-        table,
-        {
-            "dtype": str(teacher.dtype),
-            "teacher_tokens": int(selected.lengths.sum()),
-            "words_alone": int((alone_tokens < first_piece).sum()),
-            "pieces_alone": int((alone_tokens >= first_piece).sum()),
-        },
-    )
+    words_alone, pieces_alone = np.split(lacks_vector[n_special:], [work.words.num_rows])
+    figures = {"dtype": str(teacher.dtype), "teacher_tokens": int(selected.lengths.sum())}
+    figures |= {"words_alone": int(words_alone.sum()), "pieces_alone": int(pieces_alone.sum())}
+    yield table, figures
     for _, _, shards in (no_sentence, cut_off):
         shards.remove()
 

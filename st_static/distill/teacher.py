@@ -1,16 +1,16 @@
 """The teacher: a SentenceTransformer that pools by mean, CLS or last token, with a fast tokenizer.
 
-It is loaded from a folder or the Hub, and tried on a few sentences before hours of work: a
-checkpoint that fits its architecture only in part still loads, with random numbers in place of what
-is missing. Dense layers after the pooling must be linear, so that a mean over words lives in the
-space of sentences.
+It is tried on a few sentences before hours of work: a checkpoint that fits its architecture only in
+part still loads, with random numbers in place of what is missing.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,20 +22,19 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
 from sentence_transformers.util import is_sentence_transformer_model
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.paraphrases import paraphrases_in
 from st_static.distill.sources import require_teacher
 from st_static.hub import downloading, whole_path
+from st_static.languages import primary_of
 from st_static.model.model_name import locate, no_model
 from st_static.model.modules import check_for_others
 from st_static.model.vectors import unit_rows
 from st_static.tokens.panics import TellingPanics, named
 
 _POOLINGS = ("mean", "cls", "lasttoken")
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Models whose own repositories need code that fails with transformers 5, and that others have put
 # into a format of transformers itself.
 _IN_NEW_FORMAT = ("gte-base-en-v1.5", "gte-large-en-v1.5", "gte-multilingual-base")
@@ -50,22 +49,13 @@ Floats = NDArray[np.floating]
 
 
 class TokenBatch(NamedTuple):
-    """Sentences as the teacher's tokens, padded to the longest, [B, T].
-
-    Attributes:
-        input_ids: Token ids.
-        attention_mask: 1 for tokens, 0 for padding.
-        starts: Where each token's characters begin in its sentence; 0 for special tokens.
-        ends: Where they end.
-        is_text: True for tokens of the sentence itself: neither special, nor padding, nor of the
-            prompt.
-    """
+    """Sentences as the teacher's tokens, padded to the longest, [B, T]."""
 
     input_ids: NDArray[np.int64]
     attention_mask: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # of each token's characters in its sentence; 0 for special tokens
     ends: NDArray[np.int64]
-    is_text: NDArray[np.bool_]
+    is_text: NDArray[np.bool_]  # neither special, nor padding, nor of the prompt
 
 
 class Teacher:
@@ -77,9 +67,8 @@ class Teacher:
         batch_tokens: Tokens in one batch, padding included.
 
     Raises:
-        ValueError: The first module is not a transformer, its tokenizer is not a fast one or not
-            its own, it pools by none of mean, CLS and last token, or a module after that is not
-            linear.
+        ValueError: It does not begin with a transformer, its tokenizer is not a fast one or not its
+            own, it pools by none of mean, CLS and last token, or what follows is not linear.
     """
 
     def __init__(
@@ -91,7 +80,13 @@ class Teacher:
         default = model.prompts.get(model.default_prompt_name or "") or ""
         self.prompt = default if prompt is None else prompt
         self.batch_tokens = batch_tokens
-        self.transformer = _transformer_of(model)
+        first: Any = model[0] if len(model) else None
+        if not isinstance(first, Transformer):
+            raise ValueError(
+                "Expected a teacher whose first module is a transformer, but it is "
+                f"{type(first).__name__}. A static model cannot teach: it has no words in context."
+            )
+        self.transformer: Transformer = first
         self.dense = _dense_layers_of(model)
         hugging_face: Any = self.transformer.tokenizer
         backend = getattr(hugging_face, "backend_tokenizer", None)
@@ -131,18 +126,13 @@ class Teacher:
             config: The recipe's section on the teacher.
             languages: The languages in which it is tried on paraphrases, none being English; None
                 tries it in no language.
-            workers_on: The kind of device that other processes run it on, if only they do; its
-                number format is chosen for that.
-
-        Raises:
-            ValueError: It cannot be loaded, has other weights or values than expected, is of an
-                unfit kind, or does not understand a language.
+            workers_on: The kind of device that other processes run it on, if only they do.
         """
         here = config if workers_on is None else replace(config, device="cpu")
         with TellingPanics(config.model):
             teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
             named(teacher.tokenizer, config.model)
-            check_weights_are_there(teacher.model, config.model)
+            check_weights_are_there(teacher.transformer, config.model)
             _check_finite(teacher)
             _check_expected(teacher, config.expect or {})
             if config.check and languages is not None:
@@ -194,14 +184,13 @@ class Teacher:
         return None if limit is None or limit > 1_000_000 else int(limit)
 
     def tokenize(self, sentences: list[str]) -> TokenBatch:
-        """Turn sentences [B] into padded tokens with their character positions, [B, T]."""
+        """Turn sentences [B] into padded tokens with their character positions."""
         with TellingPanics(self.tokenizer):
             encodings = self._truncating.encode_batch([self.prompt + s for s in sentences])
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
         present = np.arange(lengths.max(initial=0)) < lengths[:, None]
 
         def padded(rows: Iterable[list[int]], filler: int = 0) -> NDArray[np.int64]:
-            """Rows of different lengths as one array."""
             array = np.full(present.shape, filler, dtype=np.int64)
             array[present] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
             return array
@@ -221,16 +210,9 @@ class Teacher:
 
     @torch.inference_mode()
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the teacher on padded tokens [B, T].
-
-        Returns:
-            Token vectors of the last layer, [B, T, h]; sentence vectors as `encode` gives them,
-            [B, d].
-        """
-        features: dict[str, Any] = {
-            "input_ids": input_ids.to(self.model.device),
-            "attention_mask": attention_mask.to(self.model.device),
-        }
+        """Run on tokens [B, T]: vectors of the last layer, [B, T, h], and of sentences, [B, d]."""
+        features: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        features = {name: tensor.to(self.model.device) for name, tensor in features.items()}
         if self.prompt and not all(m.include_prompt for m in self.model if isinstance(m, Pooling)):
             prompt = self.tokenizer.encode(self.prompt)
             # The special tokens before it count as the prompt's, and the one behind it, such as
@@ -251,10 +233,7 @@ class Teacher:
         return mark.ids[: inside[0]], mark.ids[inside[-1] + 1 :]
 
     def to_sentence_space(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Apply the linear layers that follow the pooling to mean token vectors, [n, h] -> [n, d].
-
-        A mean commutes with them, so that words live in the space of sentence vectors.
-        """
+        """Apply the Dense layers, which commute with a mean, to mean token vectors [n, h]: [n, d]."""
         for dense in self.dense:
             weight = dense.linear.weight.detach().float().cpu().numpy()
             vectors = vectors @ weight.T
@@ -280,22 +259,16 @@ def _load_again(config: TeacherConfig, fingerprint: str) -> Teacher:
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     """Choose the number format; `auto` is bfloat16 where the processor computes it fast."""
-    if name != "auto":
-        return _DTYPES[name]
-    if device.type == "cuda":
-        return torch.bfloat16
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    fast = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
-    return torch.bfloat16 if fast else torch.float32
+    if name == "auto":
+        capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+        fast = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
+        return torch.bfloat16 if fast or device.type == "cuda" else torch.float32
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def load_modules(config: TeacherConfig) -> SentenceTransformer:
-    """Load a teacher's modules as a recipe describes them, in float32.
-
-    Raises:
-        ValueError: It cannot be loaded, has other weights than expected, or its pooling is not
-            known, or not what the recipe says.
-    """
+    """Load a teacher's modules as a recipe describes them, in float32."""
     folder = locate(config.model)
     from_cache = require_teacher(config) is not None
     check_for_others(folder)
@@ -306,21 +279,18 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     as_float32: dict[str, Any] = {"dtype": torch.float32, **code}
     with downloading("model", config.model, config.revision):
         description = _description(config, folder, place)
-        if is_sentence_transformer_model(folder, **place):
-            kind = "SentenceTransformer"
-        elif "model_type" not in description:
+        is_whole = is_sentence_transformer_model(folder, **place)
+        if not is_whole and "model_type" not in description:
             raise no_model(config.model)
-        elif config.pooling is None:
+        if not is_whole and config.pooling is None:
             raise ValueError(
                 f"The teacher {config.model!r} is no SentenceTransformer: it has no modules.json, "
                 "which would say how it pools. Say it by --teacher.pooling mean (or cls, "
                 "lasttoken): its authors' page names the one that it was trained with; for a base "
                 "model, take mean."
             )
-        else:
-            kind = "transformer"
         try:
-            if kind == "SentenceTransformer":
+            if is_whole:
                 model = SentenceTransformer(
                     whole_path(folder),
                     device=config.device,
@@ -339,6 +309,7 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
                 modules = [transformer, Pooling(size, pooling_mode=config.pooling)]
                 model = SentenceTransformer(modules=modules, device=config.device)
         except Exception as error:  # of the libraries, for files, packages or devices
+            kind = "SentenceTransformer" if is_whole else "transformer"
             raise ValueError(
                 f"The teacher {config.model!r} cannot be loaded as a {kind}: {error}"
             ) from error
@@ -353,8 +324,8 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
 
 def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -> dict[str, Any]:
     """Read a transformer's config.json; a SentenceTransformer may have it in another folder."""
+    description: dict[str, Any]
     try:
-        description: dict[str, Any]
         description, _ = PretrainedConfig.get_config_dict(folder, **place)
     except OSError:
         return {}
@@ -364,13 +335,14 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
         ) from error
     if description.get("model_type") == "new":
         name = (config.hub_id or config.model).rstrip("/").rpartition("/")[2].lower()
-        natives = [f"alibaba-nlp-community/{native}" for native in _IN_NEW_FORMAT]
-        if name in _IN_NEW_FORMAT:
-            natives = [f"--teacher.model alibaba-nlp-community/{name}"]
+        option, natives = "", _IN_NEW_FORMAT
+        if name in natives:
+            option, natives = "--teacher.model ", (name,)
+        instead = " or ".join(f"{option}alibaba-nlp-community/{native}" for native in natives)
         raise ValueError(
             f"The teacher {config.model!r} is in an old format (model_type 'new'), whose code "
             "fails with transformers 5. Take one in the format of transformers itself (model_type "
-            f"'gte'): {' or '.join(natives)}."
+            f"'gte'): {instead}."
         )
     return description
 
@@ -378,37 +350,18 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
 # What a teacher must consist of.
 
 
-def _transformer_of(model: SentenceTransformer) -> Transformer:
-    """The module that a teacher begins with."""
-    first: Any = model[0] if len(model) else None
-    if not isinstance(first, Transformer):
-        raise ValueError(
-            "Expected a teacher whose first module is a transformer, but it is "
-            f"{type(first).__name__}. A static model cannot teach: it has no words in context."
-        )
-    transformer: Transformer = first
-    return transformer
-
-
-def check_weights_are_there(model: SentenceTransformer, name: str) -> None:
-    """Check that a transformer's weights all came from its file.
+def check_weights_are_there(transformer: Transformer, name: str) -> None:
+    """Check that all weights of a transformer, loaded as `name`, came from its file.
 
     Where one is missing, transformers takes random numbers, and says so in its log alone. What only
     the transformer's own pooler uses may be missing: sentence vectors do without it.
-
-    Args:
-        model: A model that begins with a transformer.
-        name: What it was loaded as.
-
-    Raises:
-        ValueError: Some are missing.
     """
-    transformer = _transformer_of(model).auto_model
-    parameters = list(transformer.named_parameters())
+    model = transformer.auto_model
+    parameters = list(model.named_parameters())
     # The mark that transformers leaves on what it has read; code of others may leave none.
     unread = [key for key, value in parameters if not getattr(value, "_is_hf_initialized", False)]
     missing = [key for key in unread if "pooler" not in key]
-    leaves_marks = type(transformer).__module__.startswith("transformers.")
+    leaves_marks = type(model).__module__.startswith("transformers.")
     if missing and (leaves_marks or len(unread) < len(parameters)):
         raise ValueError(
             f"{name!r} lacks {len(missing)} of its transformer's {len(parameters)} weights, the "
@@ -423,19 +376,17 @@ def _dense_layers_of(model: SentenceTransformer) -> list[Dense]:
     for module in list(model)[1:]:
         is_normalised |= isinstance(module, Normalize)
         if isinstance(module, Dense):
-            if is_normalised:
+            activation = type(module.activation_function).__name__
+            faults = {
+                "follows a Normalize module": is_normalised,
+                f"has the activation {activation}": activation != "Identity",
+                "has a residual path": getattr(module, "use_residual", False),
+            }
+            if fault := next((fault for fault, is_there in faults.items() if is_there), None):
                 raise ValueError(
-                    "The teacher's Dense layer follows a Normalize module: a mean over words does "
-                    "not commute with it. Use another teacher."
+                    f"The teacher's Dense layer {fault}: only a linear one, before any Normalize, "
+                    "commutes with the mean over words. Use another teacher."
                 )
-            if not isinstance(module.activation_function, nn.Identity):
-                activation = type(module.activation_function).__name__
-                raise ValueError(
-                    f"The teacher's Dense layer has the activation {activation}: only a linear "
-                    "one (Identity) commutes with the mean over words. Use another teacher."
-                )
-            if getattr(module, "use_residual", False):
-                raise ValueError("The teacher's Dense layer has a residual path: not supported.")
             dense.append(module)
         elif isinstance(module, Pooling) and _pooling_of(module) is None:
             raise ValueError(
@@ -455,10 +406,26 @@ def _pooling_of(module: Pooling) -> str | None:
     """The one mode that a module pools by; None where it is another one, or several."""
     mode = module.pooling_mode
     modes = (mode,) if isinstance(mode, str) else tuple(mode)
-    return next((only for only in _POOLINGS if modes == (only,)), None)
+    return modes[0] if len(modes) == 1 and modes[0] in _POOLINGS else None
 
 
 # What a teacher must compute.
+
+
+def paraphrases_in(languages: Sequence[str]) -> dict[str, list[str]]:
+    """Read a dozen sentences in each language that there are any for; no language is English.
+
+    Each second one says in other words what the first says. They share hardly a word, so that a
+    model whose vectors only tell which words there are does not put them together.
+
+    Example:
+        >>> paraphrases_in(["ja", "sw"])["ja"][2:4]
+        ['彼は中古車を買った。', '男性は一度人が乗った自動車を購入しました。']
+    """
+    text = resources.files("st_static.distill").joinpath("paraphrases.json").read_text("utf-8")
+    there: dict[str, list[str]] = json.loads(text)
+    codes = dict.fromkeys(map(primary_of, languages or ["en"]))
+    return {code: there[code] for code in codes if code in there}
 
 
 def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -475,16 +442,14 @@ def _check_finite(teacher: Teacher) -> None:
     _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):
-        dtype = str(teacher.dtype).removeprefix("torch.")
-        reason = (
-            "Its weights are broken: get the model again."
-            if dtype == "float32"
-            else f"Its weights are broken, or too large for {dtype}: for that, give "
-            "--teacher.dtype float32."
-        )
+        remedy = ": get the model again"
+        if teacher.dtype != torch.float32:
+            dtype = str(teacher.dtype).removeprefix("torch.")
+            remedy = f", or too large for {dtype}: for that, give --teacher.dtype float32"
         raise ValueError(
             f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
-            f"{len(broken) - 1} of {len(texts) - 1} other sentences. {reason}"
+            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are "
+            f"broken{remedy}."
         )
 
 
@@ -535,18 +500,17 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
             "for this language, and that its weights are whole. If it is for another kind of text, "
             "give --teacher.check false."
         )
-    modes = [_pooling_of(module) for module in teacher.model if isinstance(module, Pooling)]
-    if not modes or modes[0] is None:
+    pooling = next((_pooling_of(m) for m in teacher.model if isinstance(m, Pooling)), None)
+    if pooling is None:
         return
-    pooling, inputs = modes[0], teacher.to_sentence_space(tokens)
-    separations = {}
-    for mode in _POOLINGS:
-        features = {
-            "token_embeddings": torch.from_numpy(inputs),
-            "attention_mask": torch.from_numpy(mask),
-        }
-        pooled = Pooling(inputs.shape[2], mode)(features)["sentence_embedding"].numpy()
-        separations[mode] = _separation(pooled)
+    inputs = torch.from_numpy(teacher.to_sentence_space(tokens))
+    features = {"token_embeddings": inputs, "attention_mask": torch.from_numpy(mask)}
+    separations = {
+        mode: _separation(
+            Pooling(inputs.shape[2], mode)(dict(features))["sentence_embedding"].numpy()
+        )
+        for mode in _POOLINGS
+    }
     separations[pooling] = _separation(vectors)  # the teacher's may leave out the prompt
     best = max(separations, key=lambda mode: separations[mode])
     if separations[best] > _MUCH_BETTER * separations[pooling]:

@@ -7,8 +7,10 @@ word are summed up over batches; a token that stands in no sentence is read on i
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
@@ -31,33 +33,19 @@ Part = TypeVar("Part")
 
 
 class WordVectors(NamedTuple):
-    """The summands of a batch.
+    """Sums of vectors of U distinct words."""
 
-    Attributes:
-        word: Distinct words, [U].
-        sums: Sum over sentences of each word's vector, [U, h].
-        counts: Number of those sentences, [U].
-    """
-
-    word: NDArray[np.int64]
-    sums: NDArray[np.float32]
-    counts: NDArray[np.int64]
+    word: NDArray[np.int64]  # [U]
+    sums: NDArray[np.float32]  # of the word's vector over sentences, [U, h]
+    counts: NDArray[np.int64]  # of these sentences, [U]
 
 
 class WordSums:
-    """Sums of word vectors; adding is associative and commutative, up to rounding.
+    """Sums of word vectors, for all V tokens of the student; adding is commutative up to rounding.
 
     Batches are added in the order of the sentences within a shard, and shards in their order, so
     that the same sentences give the same bytes, whatever process ran which. A batch that was halved
     may round differently.
-
-    Args:
-        n_tokens: Rows, one for each token id of the student, V.
-        dimension: The dimension of token vectors, h.
-
-    Attributes:
-        sums: Sum over sentences of each word's vector, [V, h].
-        counts: Number of those sentences, [V].
     """
 
     def __init__(self, n_tokens: int, dimension: int) -> None:
@@ -85,17 +73,15 @@ class WordSums:
     def load(cls, file: Path) -> Self:
         """The sums that `save` wrote."""
         saved = read_arrays(file)
-        sums = cls(*saved["sums"].shape)
+        sums = cls(0, 0)
         sums.sums, sums.counts = saved["sums"], saved["counts"]
         return sums
 
 
 def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
-    """Cut sentences that are sorted by length into batches of at most `batch_tokens` tokens.
+    """Cut texts of ascending lengths in tokens, special ones included, into batches.
 
-    Args:
-        lengths: Tokens of each sentence, special tokens included, ascending, [S].
-        batch_tokens: Most tokens in a batch, padding included; a longer sentence goes alone.
+    A batch has at most `batch_tokens` tokens with its padding; a longer text goes alone.
 
     Example:
         >>> token_batches(np.array([2, 2, 3, 9]), 6)
@@ -107,16 +93,6 @@ def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice
             batches.append(slice(start, stop))
             start = stop
     return batches
-
-
-def padded_tokens(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[int]:
-    """Tokens of each batch, padding included: what the teacher's time goes by.
-
-    Example:
-        >>> padded_tokens([slice(0, 2), slice(2, 3)], np.array([1, 2, 3]))
-        [4, 3]
-    """
-    return [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -139,38 +115,8 @@ def _halving(run: Callable[[slice], Part], rows: slice) -> list[Part]:
     return [*_halving(run, slice(rows.start, middle)), *_halving(run, slice(middle, rows.stop))]
 
 
-class Prepared(NamedTuple):
-    """A batch that is ready for the teacher.
-
-    Attributes:
-        tokens: The teacher's tokens, [B, T].
-        bags: What to sum up for each word.
-    """
-
-    tokens: TokenBatch
-    bags: WordBags
-
-
-class Encoded(NamedTuple):
-    """The teacher's vectors of a batch.
-
-    Attributes:
-        sentences: The sentence vectors, [B, d].
-        words: What is added to the sums.
-    """
-
-    sentences: NDArray[np.float16]
-    words: WordVectors
-
-
-def prepare(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> Prepared:
-    """Tokenise sentences for the teacher and find the words that they were selected for.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        part: The sentences, [B].
-    """
+def prepare(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> tuple[TokenBatch, WordBags]:
+    """Tokenise sentences [B] for the teacher, and find the words that they were selected for."""
     sentences, words = part.texts.to_pylist(), part.words
     tokens = teacher.tokenize(sentences)
     found = find_words(tokenizer, sentences)
@@ -179,7 +125,7 @@ def prepare(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> Prepared:
     selected = words.row_of_value * stride + words.values
     wanted = np.isin(found.sentence * stride + found.word, selected)
     found = WordSpans(*(column[wanted] for column in found))
-    return Prepared(tokens, word_bags(align(tokens, found), found))
+    return tokens, word_bags(align(tokens, found), found)
 
 
 @torch.inference_mode()
@@ -198,79 +144,48 @@ def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
     return sums.cpu().numpy()
 
 
+def sentence_lengths(teacher: Teacher, selected: Selected) -> NDArray[np.int64]:
+    """Count the tokens of selected sentences [S], with the special ones and the prompt."""
+    return selected.lengths + np.int64(sum(map(len, teacher.surroundings())))
+
+
 def encode_batches(
     teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
-) -> Iterator[Encoded]:
+) -> Iterator[tuple[NDArray[np.float16], WordVectors]]:
     """Run the teacher over batches of the selected sentences.
 
-    While the teacher works on one batch, the next is tokenised in a second thread.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        selected: The sentences, [S].
-        batches: Which sentences are in each batch.
-
     Yields:
-        The vectors of each batch, or of its halves, in the order of the sentences.
+        The sentence vectors [B, d] of a batch, or of its halves, in the order of the sentences, and
+        the vectors of the words in it.
     """
+
+    def read(rows: slice) -> tuple[TokenBatch, WordBags]:
+        return prepare(teacher, tokenizer, selected.rows(rows))
+
+    # While the teacher works on one batch, the next is tokenised in a second thread.
     with ThreadPoolExecutor(1) as thread:
+        ahead = deque(thread.submit(read, batch) for batch in batches[:1])
+        for batch, following in zip_longest(batches, batches[1:]):
+            whole = ahead.popleft().result()
+            if following is not None:
+                ahead.append(thread.submit(read, following))
 
-        def submit(batch: slice) -> Future[Prepared]:
-            return thread.submit(prepare, teacher, tokenizer, selected.rows(batch))
-
-        pending = submit(batches[0]) if batches else None
-        for batch, following in zip(batches, [*batches[1:], None], strict=True):
-            assert pending is not None
-            prepared = pending.result()
-            pending = following and submit(following)
-
-            def run(rows: slice, batch: slice = batch, whole: Prepared = prepared) -> Encoded:
-                inputs = (
-                    whole if rows == batch else prepare(teacher, tokenizer, selected.rows(rows))
-                )
+            def run(
+                rows: slice, batch: slice = batch, whole: tuple[TokenBatch, WordBags] = whole
+            ) -> tuple[NDArray[np.float16], WordVectors]:
+                inputs, bags = whole if rows == batch else read(rows)
                 tokens, sentences = teacher.forward(
-                    torch.from_numpy(inputs.tokens.input_ids),
-                    torch.from_numpy(inputs.tokens.attention_mask),
+                    torch.from_numpy(inputs.input_ids), torch.from_numpy(inputs.attention_mask)
                 )
                 # Half of the disk and memory: rounding to float16 changes a cosine by less than
                 # 1e-4, and the loss divides cosines by a temperature of 0.05.
                 vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
-                bags = inputs.bags
-                words = WordVectors(bags.word, sum_tokens(tokens, bags), bags.counts)
-                return Encoded(vectors, words)
+                return vectors, WordVectors(bags.word, sum_tokens(tokens, bags), bags.counts)
 
             yield from _halving(run, batch)
 
 
-def extract_rows(
-    teacher: Teacher, tokenizer: Tokenizer, selected: Selected, sums: WordSums
-) -> Iterator[NDArray[np.float16]]:
-    """Run the teacher over all selected sentences, without files.
-
-    Args:
-        teacher: The teacher.
-        tokenizer: The student's tokenizer.
-        selected: The sentences, [S].
-        sums: Where the words' vectors are added.
-
-    Yields:
-        Sentence vectors, [B, d], in the order of the sentences.
-    """
-    batches, _ = sentence_batches(teacher, selected)
-    for encoded in encode_batches(teacher, tokenizer, selected, batches):
-        sums.add(encoded.words)
-        yield encoded.sentences
-
-
-def sentence_batches(teacher: Teacher, selected: Selected) -> tuple[list[slice], list[int]]:
-    """Cut all selected sentences into batches, and count each batch's tokens with its padding."""
-    lengths = selected.lengths + sum(map(len, teacher.surroundings()))
-    batches = token_batches(lengths, teacher.batch_tokens)
-    return batches, padded_tokens(batches, lengths)
-
-
-class TokensAlone:
+class IsolatedTokens:
     """Tokens of the student that the teacher reads on their own, between its special tokens.
 
     Args:
@@ -279,8 +194,8 @@ class TokensAlone:
         normalization: What became of the student's text before it was split.
 
     Attributes:
-        batches: Which of the tokens that the teacher knows, by length, are in each batch.
-        n_tokens: Tokens of each batch, padding included.
+        lengths: Teacher tokens of those that it knows, special ones included, ascending.
+        batches: Which of these are in each batch.
     """
 
     def __init__(
@@ -303,10 +218,9 @@ class TokensAlone:
         self._shape = len(rows), teacher.token_dimension
         self._known = sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i]))
         self._rows = [rows[i] for i in self._known]
-        lengths = np.array([len(row) for row in self._rows], dtype=np.int64)
-        lengths += sum(map(len, teacher.surroundings()))
-        self.batches = token_batches(lengths, teacher.batch_tokens)
-        self.n_tokens = padded_tokens(self.batches, lengths)
+        self.lengths = np.array([len(row) for row in self._rows], dtype=np.int64)
+        self.lengths += sum(map(len, teacher.surroundings()))
+        self.batches = token_batches(self.lengths, teacher.batch_tokens)
 
     def encode(self, batches: Sequence[slice]) -> NDArray[np.float32]:
         """Run the teacher over batches: a token's mean last-layer vector, [rows, h]."""
@@ -337,19 +251,9 @@ class TokensAlone:
         return torch.einsum("bt,bth->bh", weights, tokens.float()).cpu().numpy()
 
 
-def vectors_alone(
+def isolated_vectors(
     teacher: Teacher, tokens: Sequence[str], normalization: Normalization = ENGLISH
 ) -> NDArray[np.float32]:
-    """Give the teacher's vectors of tokens of the student on their own, between special tokens.
-
-    Args:
-        teacher: The teacher.
-        tokens: Words, pieces and characters of the student, [n].
-        normalization: What became of the student's text before it was split.
-
-    Returns:
-        The mean over the token's last-layer vectors, [n, h]; zero where the teacher does not
-        know any of its characters.
-    """
-    alone = TokensAlone(teacher, tokens, normalization)
-    return alone.gather([alone.encode([batch]) for batch in alone.batches])
+    """Give the vectors of `IsolatedTokens`, [n, h]; zero where the teacher knows no character."""
+    isolated = IsolatedTokens(teacher, tokens, normalization)
+    return isolated.gather([isolated.encode([batch]) for batch in isolated.batches])

@@ -23,10 +23,10 @@ from st_static.distill.engines import Processes
 from st_static.distill.extraction import (
     Shard,
     ShardWork,
-    alone_work,
     cut_shards,
     extract,
     extracted_table,
+    isolated_work,
     merge_sums,
     run_shards,
     sentence_work,
@@ -35,13 +35,15 @@ from st_static.distill.extraction import (
 from st_static.distill.stages import SENTENCE_VECTORS_FILE, Selected
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
-    TokensAlone,
+    IsolatedTokens,
     WordSums,
     WordVectors,
-    extract_rows,
+    encode_batches,
+    isolated_vectors,
     prepare,
+    sentence_lengths,
     sum_tokens,
-    vectors_alone,
+    token_batches,
 )
 from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import build_tokenizer
@@ -71,7 +73,11 @@ class Texts(NamedTuple):
 
 def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.ndarray]:
     sums = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension)
-    vectors = list(extract_rows(teacher, tokenizer, selected, sums))
+    batches = token_batches(sentence_lengths(teacher, selected), teacher.batch_tokens)
+    vectors = []
+    for sentences, words in encode_batches(teacher, tokenizer, selected, batches):
+        sums.add(words)
+        vectors.append(sentences)
     return sums, np.concatenate(vectors)
 
 
@@ -244,10 +250,10 @@ def test_sentences_without_any_selected_word_give_their_vector(tiny_teacher, gol
 def test_prepare_keeps_the_selected_words_only(tiny_teacher, golden_tokenizer):
     words = Ragged(np.array([SAT, CAT], dtype=np.int32), np.array([0, 1, 2]))
     part = Selected(pa.array(["The cat sat", "cat sat"]), np.array([3, 2], dtype=np.int32), words)
-    batch = prepare(tiny_teacher, golden_tokenizer, part)
-    assert batch.bags.word.tolist() == [CAT, SAT]
-    assert batch.bags.counts.tolist() == [1, 1]
-    assert batch.bags.tokens.values.tolist() == [5 + 1, 3]
+    _, bags = prepare(tiny_teacher, golden_tokenizer, part)
+    assert bags.word.tolist() == [CAT, SAT]
+    assert bags.counts.tolist() == [1, 1]
+    assert bags.tokens.values.tolist() == [5 + 1, 3]
 
 
 def test_bfloat16_tokens_are_summed_in_float32():
@@ -316,11 +322,11 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
         run(tiny_teacher, student, select(tiny_teacher, sentences, wanted_words))
 
 
-def test_a_memory_limit_holds_for_words_alone_too(teachers, monkeypatch):
+def test_a_memory_limit_holds_for_isolated_words_too(teachers, monkeypatch):
     words = [f"keeper{i}" for i in range(40)]
-    expected = vectors_alone(teachers["byte_level"], words)
+    expected = isolated_vectors(teachers["byte_level"], words)
     sizes = limit_memory(monkeypatch, 60)
-    np.testing.assert_allclose(vectors_alone(teachers["byte_level"], words), expected, atol=1e-5)
+    np.testing.assert_allclose(isolated_vectors(teachers["byte_level"], words), expected, atol=1e-5)
     assert max(sizes) <= 60
 
 
@@ -352,13 +358,13 @@ def test_words_without_a_place_that_the_teacher_reads_get_its_vector_of_them_alo
         pass
     sums, _ = run(teacher, golden_tokenizer, work.selected)
     assert sums.counts[SAT] == 0 < sums.counts[CAT]
-    np.testing.assert_allclose(table[SAT], vectors_alone(teacher, ["sat"])[0], atol=1e-6)
+    np.testing.assert_allclose(table[SAT], isolated_vectors(teacher, ["sat"])[0], atol=1e-6)
     np.testing.assert_allclose(table[CAT], sums.means()[CAT], atol=1e-6)
     assert figures["words_alone"] == 1
     assert not table[:2].any()
 
 
-def test_shards_of_words_alone_stay_until_the_table_is_stored(cut_off, tmp_path, counted):
+def test_shards_of_isolated_words_stay_until_the_table_is_stored(cut_off, tmp_path, counted):
     teacher, work = cut_off
 
     def store(error: type[BaseException] | None = None) -> np.ndarray:
@@ -467,14 +473,14 @@ def extract_into(make_model, student, sentences, wanted_words, counted):
 def pieces_into(teachers, counted):
     """Runs the teacher over words on their own, or over the rest of them."""
     teacher = with_batch_tokens(teachers["byte_level"], 30)
-    alone = TokensAlone(teacher, [f"keeper{i}" for i in range(40)])
+    isolated = IsolatedTokens(teacher, [f"keeper{i}" for i in range(40)])
 
     def pieces_into(folder: Path) -> list[Shard]:
         folder.mkdir(exist_ok=True)
-        work = alone_work(alone, folder, "alone")
+        work = isolated_work(isolated, folder, "isolated")
         run_shards([work], Processes(1))
         parts = [read_arrays(work.path(shard))["vectors"] for shard in work.shards]
-        np.save(folder / "vectors.npy", alone.gather(parts))
+        np.save(folder / "vectors.npy", isolated.gather(parts))
         return work.shards
 
     return pieces_into
@@ -617,7 +623,7 @@ def test_the_bar_goes_by_padded_tokens(work, counted, tmp_path, monkeypatch):
 @given(st.lists(st.integers(1, 50_000), max_size=200))
 def test_shards_are_runs_of_whole_batches(tokens):
     batches = [slice(i, i + 1) for i in range(len(tokens))]
-    shards = cut_shards(batches, tokens)
+    shards = cut_shards(batches, np.array(tokens))
     assert [batch for shard in shards for batch in shard.batches] == batches
     assert [shard.number for shard in shards] == list(range(len(shards)))
     for shard in shards:
@@ -629,7 +635,7 @@ def test_shards_are_runs_of_whole_batches(tokens):
 
 def test_large_work_has_larger_shards():
     tokens = [4096] * 100_000
-    shards = cut_shards([slice(i, i + 1) for i in range(len(tokens))], tokens)
+    shards = cut_shards([slice(i, i + 1) for i in range(len(tokens))], np.array(tokens))
     assert 1000 <= len(shards) <= 1024
 
 

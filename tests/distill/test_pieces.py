@@ -11,7 +11,7 @@ from transformers import AutoModel
 
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.teacher import Teacher
-from st_static.distill.teacher_pass import vectors_alone
+from st_static.distill.teacher_pass import isolated_vectors
 from st_static.model.tokenizer import (
     Normalization,
     build_piece_tokenizer,
@@ -176,7 +176,7 @@ def test_vectors_of_minilms_pieces(make_model, transformer_folders, minilm_token
         "東": ["東"],
     }
     assert minilm_tokenizer.token_to_id("##lighthouse") is None
-    found = vectors_alone(teacher, [*spelled, "ᛟ", "##ᛟ", "the"])
+    found = isolated_vectors(teacher, [*spelled, "ᛟ", "##ᛟ", "the"])
     before = [minilm_tokenizer.token_to_id(token) for token in ("[CLS]", "query", ":")]
     for vector, tokens in zip(found, spelled.values(), strict=False):
         ids = [minilm_tokenizer.token_to_id(token) for token in tokens]
@@ -197,7 +197,7 @@ def test_vectors_of_the_other_families_pieces(teachers, transformer_folders, pie
     ids.append(teacher.tokenizer.encode("unbelievably", add_special_tokens=False).ids)
     assert len(ids[-1]) > 1
     before, after = teacher.surroundings()
-    for vector, row in zip(vectors_alone(teacher, some), ids, strict=True):
+    for vector, row in zip(isolated_vectors(teacher, some), ids, strict=True):
         expected = direct(transformer_folders[family], before, row, after)
         np.testing.assert_allclose(vector, expected, atol=1e-5)
 
@@ -218,12 +218,12 @@ def test_pieces_are_looked_up_as_the_student_spells_them(make_model, transformer
     one_piece = {"café": 6, "て": 7, "で": 8}
     # So that it tells a look-up: the tokenizer itself spells it with several.
     assert len(teacher.tokenizer.encode("café", add_special_tokens=False).ids) > 1
-    found = vectors_alone(teacher, list(one_piece), Normalization())
+    found = isolated_vectors(teacher, list(one_piece), Normalization())
     before, after = teacher.surroundings()
     for vector, index in zip(found, one_piece.values(), strict=True):
         expected = direct(transformer_folders["unigram"], before, [index], after)
         np.testing.assert_allclose(vector, expected, atol=1e-5)
-    english = vectors_alone(teacher, ["cafe", "て"])
+    english = isolated_vectors(teacher, ["cafe", "て"])
     for vector, index in zip(english, (5, 7), strict=True):
         expected = direct(transformer_folders["unigram"], before, [index], after)
         np.testing.assert_allclose(vector, expected, atol=1e-5)
@@ -242,12 +242,12 @@ def test_the_prompt_stands_before_a_piece_too(make_model, transformer_folders):
     teacher = Teacher(make_model("byte_level"), prompt="query: ")
     ids = teacher.tokenizer.encode("query: the", add_special_tokens=False).ids
     expected = direct(transformer_folders["byte_level"], [2, *ids[:-1]], ids[-1:], [3])
-    np.testing.assert_allclose(vectors_alone(teacher, ["the"]), [expected], atol=1e-5)
+    np.testing.assert_allclose(isolated_vectors(teacher, ["the"]), [expected], atol=1e-5)
 
 
 def test_characters_that_the_teacher_does_not_know_get_zeros(teachers):
     # A Unigram tokenizer gives the space before them a token of its own.
-    vectors = vectors_alone(teachers["unigram"], ["the", "ᛟ", "##ᛟ"])
+    vectors = isolated_vectors(teachers["unigram"], ["the", "ᛟ", "##ᛟ"])
     assert vectors.any(axis=1).tolist() == [True, False, False]
 
 
@@ -255,13 +255,13 @@ def test_a_partly_known_word_gets_a_vector(teachers):
     tokenizer = teachers["unigram"].tokenizer
     ids = tokenizer.encode("theᚠ", add_special_tokens=False).ids
     assert tokenizer.token_to_id("<unk>") in ids
-    assert vectors_alone(teachers["unigram"], ["theᚠ"]).any()
+    assert isolated_vectors(teachers["unigram"], ["theᚠ"]).any()
 
 
 def test_many_words_in_small_batches_equal_one_batch(teachers, pieces):
     words = [*list(pieces["byte_level"])[:40], "unbelievably", "tokenization"] * 2
-    small = vectors_alone(with_batch_tokens(teachers["byte_level"], 20), words)
-    large = vectors_alone(with_batch_tokens(teachers["byte_level"], 10_000), words)
+    small = isolated_vectors(with_batch_tokens(teachers["byte_level"], 20), words)
+    large = isolated_vectors(with_batch_tokens(teachers["byte_level"], 10_000), words)
     np.testing.assert_allclose(small, large, atol=1e-5)
     np.testing.assert_allclose(small[:42], small[42:], atol=1e-5)
 
@@ -273,12 +273,12 @@ def test_a_word_longer_than_the_teacher_reads_is_cut(make_model):
     ids = teacher.tokenizer.encode("unbelievablytokenization", add_special_tokens=False).ids
     assert len(ids) > 4
     cut = teacher.tokenizer.decode(ids[:4])
-    found = vectors_alone(teacher, ["unbelievablytokenization", cut])
+    found = isolated_vectors(teacher, ["unbelievablytokenization", cut])
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
 
 
 def test_no_tokens_give_no_vectors(teachers):
-    assert vectors_alone(teachers["byte_level"], []).shape == (0, 32)
+    assert isolated_vectors(teachers["byte_level"], []).shape == (0, 32)
 
 
 def test_a_teacher_without_special_tokens(make_model):
@@ -286,4 +286,4 @@ def test_a_teacher_without_special_tokens(make_model):
     model[0].tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")
     teacher = Teacher(model)
     assert teacher.surroundings() == ([], [])
-    assert vectors_alone(teacher, ["the"]).any()
+    assert isolated_vectors(teacher, ["the"]).any()

