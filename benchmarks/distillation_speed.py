@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from threadpoolctl import threadpool_limits
 from transformers import TrainerCallback
@@ -27,7 +28,6 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
     TrainingData,
     make_loss,
-    sentence_numbers,
     trainer_for,
     training_arguments,
 )
@@ -96,7 +96,7 @@ def trainer_step(
         trainer_for(config)(
             model=model,
             args=arguments,
-            train_dataset=sentence_numbers(np.arange(len(data.vectors))),
+            train_dataset=Dataset.from_dict({"sentence": np.arange(len(data.vectors))}),
             loss=make_loss(model, config),
             data_collator=data,
             callbacks=[times],

@@ -25,17 +25,10 @@ _MARK = rf"[\p{{M}}{''.join(sorted(_COMPOSED))}]"
 
 
 class WordSpans(NamedTuple):
-    """The words of sentences, with their character positions.
+    """The words of sentences, with their character positions, [W] each."""
 
-    Attributes:
-        word: The word's token id, [W].
-        sentence: The sentence that it stands in, ascending, [W].
-        starts: Where its characters begin in the sentence, [W].
-        ends: Where they end, [W].
-    """
-
-    word: NDArray[np.int64]
-    sentence: NDArray[np.int64]
+    word: NDArray[np.int64]  # its token id
+    sentence: NDArray[np.int64]  # ascending
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
@@ -68,6 +61,10 @@ def _ends_behind_marks(
 
     Where a normaliser composes characters, as it does ﾊ and ﾞ, offsets are those of the first.
     """
+
+    def is_mark(character: str) -> bool:
+        return character in _COMPOSED or unicodedata.category(character).startswith("M")
+
     ends = spans[:, 1].copy()
     is_marked = pc.match_substring_regex(pa.array(texts, pa.string()), _MARK)
     rows = np.flatnonzero(is_marked.to_numpy(zero_copy_only=False)[sentence])
@@ -75,31 +72,21 @@ def _ends_behind_marks(
         text = texts[sentence[row]]
         is_last = row + 1 == len(spans) or sentence[row + 1] != sentence[row]
         limit = len(text) if is_last else spans[row + 1, 0]
-        while ends[row] < limit and _is_mark(text[ends[row]]):
+        while ends[row] < limit and is_mark(text[ends[row]]):
             ends[row] += 1
     return ends
 
 
-def _is_mark(character: str) -> bool:
-    return character in _COMPOSED or unicodedata.category(character).startswith("M")
-
-
 def align(tokens: TokenBatch, words: WordSpans) -> Ragged:
     """Find the teacher tokens whose characters overlap with each word's.
-
-    All sentences are laid out on one line of characters, so that two binary searches do the
-    whole batch.
-
-    Args:
-        tokens: The teacher's tokens of the sentences, [B, T].
-        words: Words of the same sentences, [W].
 
     Returns:
         For each word, the positions of its tokens in the flattened batch [B * T]; an empty row
         for a word that the teacher cut off, [W rows].
     """
     n_columns = tokens.input_ids.shape[1]
-    # Longer than any sentence, so that positions ascend from sentence to sentence.
+    # All sentences are laid out on one line of characters, so that two binary searches do the
+    # whole batch. The stride is longer than any sentence, so that positions ascend.
     stride = int(max(tokens.ends.max(initial=0), words.ends.max(initial=0))) + 1
     row, column = np.nonzero(tokens.is_text)
     starts = tokens.starts[row, column] + row * stride
@@ -113,31 +100,19 @@ def align(tokens: TokenBatch, words: WordSpans) -> Ragged:
 
 
 class WordBags(NamedTuple):
-    """A weighted sum of token vectors for each word of a batch.
+    """A weighted sum of token vectors for each of the U distinct words of a batch."""
 
-    Attributes:
-        word: Token ids of the distinct words, ascending, [U].
-        counts: Sentences of the batch that each is taken from, [U].
-        tokens: For each word, positions in the flattened batch, [U rows].
-        weights: The weight of each of these tokens; each sentence's weights of a word add up to
-            1, [len(tokens.values)].
-    """
-
-    word: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    tokens: Ragged
-    weights: NDArray[np.float32]
+    word: NDArray[np.int64]  # token ids, ascending
+    counts: NDArray[np.int64]  # sentences that each is taken from
+    tokens: Ragged  # positions in the flattened batch, [U rows]
+    weights: NDArray[np.float32]  # of each of these; of a word, those of a sentence add up to 1
 
 
 def word_bags(spans: Ragged, words: WordSpans) -> WordBags:
     """Weigh the tokens of each word: mean of its pieces, then of its places in a sentence.
 
     Summed over sentences and divided by their number this is the word's vector (paper section
-    2.1).
-
-    Args:
-        spans: Each occurrence's tokens, from `align`, [W rows].
-        words: The occurrences, [W].
+    2.1). `spans` has the tokens of each place of `words`, from `align`.
     """
     found = np.flatnonzero(spans.lengths)
     order = found[np.lexsort((found, words.sentence[found], words.word[found]))]

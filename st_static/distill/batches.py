@@ -25,12 +25,7 @@ _MIN_SENTENCES_PER_CLUSTER = 32
 
 
 class TrainingSentences(NamedTuple):
-    """Ascending numbers of sentences.
-
-    Attributes:
-        train: The sentences to learn from.
-        development: The sentences on which the held-out loss is measured.
-    """
+    """Ascending numbers of sentences: to learn from, and to measure the held-out loss on."""
 
     train: NDArray[np.int64]
     development: NDArray[np.int64]
@@ -39,17 +34,7 @@ class TrainingSentences(NamedTuple):
 def training_sentences(
     words: Ragged, is_held_out: NDArray[np.bool_], config: DistillationConfig, seed: int
 ) -> TrainingSentences:
-    """Divide the sentences that the teacher read.
-
-    Args:
-        words: The words that each sentence was selected for, [S rows].
-        is_held_out: True for sentences that no stage learns from, [S].
-        config: The recipe.
-        seed: Seed of the random choices.
-
-    Raises:
-        ValueError: The development sentences would be more than half of those selected.
-    """
+    """Divide the sentences [S] that the teacher read, by the words that each was selected for."""
     rng, serves = np.random.default_rng(seed), words.lengths > 0
     # Further sentences, spans and passages were selected for no word. All are trained on.
     train, others = (np.flatnonzero(~is_held_out & rows) for rows in (serves, ~serves))
@@ -77,16 +62,10 @@ def training_sentences(
 def cluster(
     vectors: NDArray[np.floating], rows: NDArray[np.int64], n_clusters: int, seed: int
 ) -> NDArray[np.int32]:
-    """Cluster sentences by the teacher's vectors (k-means on directions).
+    """Cluster sentences, whose ascending numbers are `rows` [S], by k-means on directions, [S].
 
-    Args:
-        vectors: Sentence vectors; may be mapped into memory, and are read in parts.
-        rows: The sentences to cluster, ascending, [S].
-        n_clusters: Clusters at most; fewer where one would have less than 32 sentences.
-        seed: Seed of the initial centres.
-
-    Returns:
-        The cluster of each sentence, [S].
+    There are fewer clusters than wanted where one would have less than 32 sentences. The vectors
+    may be mapped into memory, and are read in parts.
     """
     n_clusters = max(1, min(n_clusters, len(rows) // _MIN_SENTENCES_PER_CLUSTER))
     rng = np.random.default_rng(seed)
@@ -111,13 +90,7 @@ def cluster(
 
 
 class RandomBatches(DefaultBatchSampler):
-    """Batches in a new random order of all sentences in each epoch, as in the paper.
-
-    Args:
-        n_sentences: Number of sentences, S.
-        batch_size: Sentences in a batch, K.
-        seed: Determines the order, with the epoch.
-    """
+    """Batches in a new random order of all sentences in each epoch, as in the paper."""
 
     def __init__(self, n_sentences: int, batch_size: int, seed: int = 0) -> None:
         super().__init__(SequentialSampler(range(n_sentences)), batch_size, drop_last=True)
@@ -129,7 +102,6 @@ class RandomBatches(DefaultBatchSampler):
         return rng.permutation(self.n_sentences)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield each batch's sentence numbers."""
         order = self.order(np.random.default_rng([self.seed, self.epoch]))
         for start in range(0, len(self) * self.batch_size, self.batch_size):
             yield order[start : start + self.batch_size].tolist()
@@ -141,12 +113,6 @@ class ClusteredBatches(RandomBatches):
     A group lies within one cluster, or begins with the rest of one and goes on in the next. So
     similarities within a batch range from paraphrases to strangers, and the student learns from
     both.
-
-    Args:
-        clusters: The cluster of each sentence, [S].
-        batch_size: Sentences in a batch, K.
-        group_size: Sentences in a group.
-        seed: Determines the order, with the epoch.
     """
 
     def __init__(
@@ -157,7 +123,6 @@ class ClusteredBatches(RandomBatches):
         self.group_size = group_size
 
     def order(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Put groups in random order; a cluster's rest shares a group with the next cluster."""
         shuffled = rng.permutation(self.n_sentences)
         by_cluster = shuffled[np.argsort(self.clusters[shuffled], kind="stable")]
         n_groups = self.n_sentences // self.group_size
@@ -165,28 +130,16 @@ class ClusteredBatches(RandomBatches):
         return groups[rng.permutation(n_groups)].ravel()
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
         grouped = self.n_sentences // self.group_size * self.group_size
         return grouped // self.batch_size
 
 
 def batch_sampler(
-    vectors: NDArray[np.floating],
-    rows: NDArray[np.int64],
-    config: DistillationConfig,
-    seed: int,
+    vectors: NDArray[np.floating], rows: NDArray[np.int64], config: DistillationConfig, seed: int
 ) -> Callable[..., DefaultBatchSampler]:
-    """Make the factory of batch samplers for `SentenceTransformerTrainingArguments`.
-
-    Args:
-        vectors: The teacher's sentence vectors.
-        rows: The training sentences, ascending, [S].
-        config: The kind of batches, and the groups in one.
-        seed: Seed of clusters and order.
-    """
-    clusters = None
-    if config.batches == "clustered":
-        clusters = cluster(vectors, rows, _CLUSTERS, seed)
+    """Make the Trainer's factory of batch samplers for the training sentences, ascending `rows`."""
+    is_clustered = config.batches == "clustered"
+    clusters = cluster(vectors, rows, _CLUSTERS, seed) if is_clustered else None
     # A partial function, and no closure: checkpoints pickle the Trainer's arguments.
     return functools.partial(
         _make_sampler, first=int(rows[0]), clusters=clusters, groups=config.groups_per_batch

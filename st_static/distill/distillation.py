@@ -122,14 +122,9 @@ class SparseTrainer(_TrainerWithoutCard):
 
 
 class TrainingData:
-    """Token ids of sentences with their teacher vectors; also the Trainer's data collator.
+    """Token ids [S rows] of sentences with their teacher vectors [S, d], and a data collator.
 
-    The Trainer's dataset holds sentence numbers only, so that a batch is two gathers.
-
-    Args:
-        ids: Token ids of each sentence, [S rows].
-        vectors: The teacher's vectors, [S, d]; may be mapped into memory.
-        target: Makes the vectors that the student follows; by default the teacher's own.
+    The Trainer's dataset holds numbers in a column `sentence` only, so that a batch is two gathers.
     """
 
     valid_label_columns: Sequence[str] = ("label",)
@@ -142,7 +137,6 @@ class TrainingData:
         self.target = target or Target()
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
-        """Make a batch of K dataset rows: `sentence_input_ids`, `sentence_offsets`, `label`."""
         index = np.array([row["sentence"] for row in rows])
         ids = self.ids.take(index)
         return bags("sentence", ids) | {
@@ -166,14 +160,9 @@ class Distilled(NamedTuple):
 
 
 def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
-    """Split texts [S] into token ids, without special tokens, whose rows are to stay zero."""
+    """Split texts [S] into token ids [S rows], without special ones, whose rows stay zero."""
     ids = FastTokenizer(tokenizer)(texts)
     return ids.filter(ids.values >= len(SPECIAL_TOKENS))
-
-
-def sentence_numbers(sentences: NDArray[np.int64]) -> Dataset:
-    """Make the Trainer's dataset of the given sentences: their numbers."""
-    return Dataset.from_dict({"sentence": sentences})
 
 
 def training_arguments(
@@ -214,20 +203,14 @@ def training_arguments(
 def training_device(
     config: DistillationConfig, teacher: str = "cpu"
 ) -> Literal["cpu", "cuda", "mps"]:
-    """Choose where to train: on the recipe's device, else as suits the optimizer.
+    """Choose where to train: on the recipe's device, which is checked, else as suits the optimizer.
 
-    Args:
-        config: The recipe.
-        teacher: The kind of device that the teacher is on.
-
-    Raises:
-        ValueError: This machine does not have the recipe's device.
+    `teacher` is the kind of device that the teacher is on.
     """
     check_device("distillation.device", config.device)
-    if config.device is not None:
-        return config.device
     devices: dict[str, Literal["cuda", "mps"]] = {"cuda": "cuda", "mps": "mps"}
-    return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
+    fastest = "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
+    return config.device or fastest
 
 
 def trainer_for(config: DistillationConfig) -> type[Any]:
@@ -238,7 +221,7 @@ def trainer_for(config: DistillationConfig) -> type[Any]:
 def make_loss(
     model: SentenceTransformer, config: DistillationConfig, without: Iterable[str] = ()
 ) -> nn.Module:
-    """Make the recipe's distillation loss for a student, without the terms that `without` names."""
+    """Make the recipe's distillation loss, without the terms that `without` names."""
     weights = {name: w for name, w in _TERMS[config.terms].items() if name not in without}
     loss = SimilarityDistillationLoss(model, config.temperature, **weights)
     return at_all_dimensions(model, loss, config)
@@ -278,11 +261,10 @@ def distill(
     train: NDArray[np.int64] | None = None,
     measure: TableAgreement | None = None,
 ) -> Distilled:
-    """Train a word table on the teacher's similarities, and return the best by held-out loss.
+    """Train a word table [V, D] on the teacher's similarities; return the best by held-out loss.
 
     Args:
-        table: The table to start from, [V, D]; zero rows of special tokens stay zero as long as
-            `data` does not use them.
+        table: The table to start from.
         tokenizer: The student's tokenizer.
         data: All sentences.
         held_out: Numbers of the sentences that are kept for the held-out loss, [H].
@@ -291,9 +273,6 @@ def distill(
         seed: Seed of clusters and order.
         train: Numbers of the sentences to train on, ascending; None is all that are not held out.
         measure: Adds to the figures the teacher agreement at each held-out loss.
-
-    Raises:
-        ValueError: There are fewer sentences than in one batch, or this machine lacks the device.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
@@ -312,8 +291,8 @@ def distill(
     trainer = trainer_for(config)(
         model=model,
         args=arguments,
-        train_dataset=sentence_numbers(train),
-        eval_dataset=sentence_numbers(held_out),
+        train_dataset=Dataset.from_dict({"sentence": train}),
+        eval_dataset=Dataset.from_dict({"sentence": held_out}),
         loss=make_loss(model, config),
         data_collator=data,
         evaluator=_AgreementEvaluator(measure) if measure else None,
@@ -355,14 +334,7 @@ def train_to_the_end(
     folder: Path,
     stage: str = "distillation",
 ) -> TrainerState:
-    """Train to the last step, from the last checkpoint on if there is one.
-
-    Args:
-        trainer: The Trainer; a training that came to its end before is not run again.
-        config: The steps, and the optimizer.
-        folder: The checkpoints.
-        stage: The name on the progress bar.
-    """
+    """Train to the end, from the last checkpoint on; not again if it came to its end before."""
     checkpoint, done = last_whole_checkpoint(folder), 0
     if checkpoint:
         state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
@@ -413,10 +385,6 @@ def read_checkpoint(folder: Path, has_head: bool) -> tuple[NDArray[np.float32], 
 def check_sizes(
     train: NDArray[np.int64], held_out: NDArray[np.int64], config: DistillationConfig
 ) -> None:
-    """Check that the training and the held-out sentences, by their numbers, each fill a batch.
-
-    Raises:
-        ValueError: They do not; a smaller batch would be dropped.
-    """
+    """Check that the training and the held-out sentences each fill a batch: others are dropped."""
     for name, sentences in (("training", train), ("held-out", held_out)):
         check_batch_size(config.batch_size, len(sentences), f"{name} sentences")

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from st_static.distill.engines import Engine
-from st_static.distill.stages import (
-    SENTENCE_VECTORS_FILE,
-    Figures,
-    WorkDirectory,
-    require_disk,
-)
+from st_static.distill.stages import SENTENCE_VECTORS_FILE, Figures, WorkDirectory, require_disk
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     IsolatedTokens,

@@ -38,7 +38,6 @@ from st_static.distill.distillation import (
     bags,
     make_loss,
     read_checkpoint,
-    sentence_numbers,
     train_to_the_end,
     trainer_for,
     training_arguments,
@@ -54,10 +53,8 @@ from st_static.tokens.ragged import Ragged
 
 logger = logging.getLogger(__name__)
 
-MIN_COSINE = 0.6
-"""Least cosine of a mined pair, by the teacher's vectors as distillation takes them."""
-MARGIN = 0.1
-"""Least difference between the cosines of a mined pair and of its hard negative."""
+MIN_COSINE = 0.6  # at least of a mined pair, by the teacher's vectors as distillation takes them
+MARGIN = 0.1  # at least between the cosines of a mined pair and of its hard negative
 
 _MINED_FILE = "pairs.arrow"
 _NEIGHBOURS = 100  # among which a hard negative is looked for
@@ -74,12 +71,7 @@ def mined_pairs(
 ) -> pa.Table:
     """Mine pairs of the sentences that words have chosen, or of a sample of 300,000.
 
-    Args:
-        folder: Keeps the pairs for a stage that goes on after an interruption.
-        work: The stages before, with the teacher's vectors of the sentences.
-        target: Makes the vectors that the student follows.
-        config: The number of pairs.
-        seed: Seed of the order in which sentences are tried.
+    They are kept in `folder`, for a stage that goes on after an interruption.
     """
     file = folder / _MINED_FILE
     if not file.exists():
@@ -98,19 +90,11 @@ def mined_pairs(
 
 
 def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> NDArray[np.int64]:
-    """Mine pairs of sentences.
-
-    Args:
-        vectors: The teacher's vectors of S sentences, of length 1, [S, d].
-        config: The number of pairs.
-        seed: Seed of the order in which sentences are tried.
+    """Mine pairs of S sentences, by the teacher's vectors of length 1, [S, d].
 
     Returns:
         The numbers of both sides and of the hard negative of at most `config.mined` pairs, [P, 3].
         No two pairs have the same first side.
-
-    Raises:
-        ValueError: No two sentences are near enough to each other, with another one less near.
     """
     order = np.random.default_rng(seed).permutation(len(vectors))
     pool = torch.from_numpy(vectors)
@@ -142,15 +126,10 @@ def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> ND
 
 
 class PairIds(NamedTuple):
-    """Pairs as token ids.
+    """Pairs as token ids."""
 
-    Attributes:
-        texts: Token ids of the different texts, [T rows].
-        sides: The numbers of the texts of each side, by its name, [P] each.
-    """
-
-    texts: Ragged
-    sides: dict[str, NDArray[np.int64]]
+    texts: Ragged  # token ids of the different texts, [T rows]
+    sides: NDArray[np.int64]  # the numbers of each pair's texts: `COLUMNS`, [P, 2 or 3]
 
     @classmethod
     def of(cls, pairs: pa.Table, tokenize: Callable[[pa.Array], Ragged]) -> PairIds:
@@ -158,19 +137,9 @@ class PairIds(NamedTuple):
         columns = [column.combine_chunks() for column in pairs.columns]
         texts = pc.unique(pa.concat_arrays(columns))
         ids = tokenize(texts)
-        numbers = [pc.index_in(column, texts).to_numpy().astype(np.int64) for column in columns]
-        is_known = np.all([ids.lengths[side] > 0 for side in numbers], axis=0)
-        known = [side[is_known] for side in numbers]
-        return cls(ids, dict(zip(pairs.column_names, known, strict=True)))
-
-    @property
-    def n_pairs(self) -> int:
-        """The number of pairs, P."""
-        return len(next(iter(self.sides.values())))
-
-    def batches(self, batch_size: int, seed: int = 0) -> PairBatches:
-        """Draw batches of the pairs."""
-        return PairBatches(np.stack(list(self.sides.values()), axis=1), batch_size, seed)
+        numbers = [pc.index_in(column, texts).to_numpy() for column in columns]
+        sides = np.stack(numbers, axis=1).astype(np.int64)
+        return cls(ids, sides[(ids.lengths[sides] > 0).all(axis=1)])
 
 
 class PairBatches(DefaultBatchSampler):
@@ -191,7 +160,6 @@ class PairBatches(DefaultBatchSampler):
         self.seed = seed
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield each batch's pairs."""
         order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.sides))
         batch: list[int] = []
         texts: set[int] = set()
@@ -205,15 +173,10 @@ class PairBatches(DefaultBatchSampler):
 
 
 class Turns(MultiDatasetDefaultBatchSampler):
-    """A batch of each dataset in turn, over as many of its epochs as it takes.
+    """A batch of each dataset in turn, over as many of its epochs as `steps` batches take.
 
     All steps are one epoch of the Trainer: the number of batches in an epoch of pairs is known
     only at its end.
-
-    Args:
-        dataset: The datasets, one behind the other.
-        batch_samplers: The batches of each.
-        steps: Batches in all.
     """
 
     def __init__(
@@ -229,13 +192,11 @@ class Turns(MultiDatasetDefaultBatchSampler):
         self.steps = steps
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield each batch's rows."""
         turns = map(_endless, self.samplers, self.firsts)
         rounds = itertools.chain.from_iterable(zip(*turns, strict=True))
         return itertools.islice(rounds, self.steps)
 
     def __len__(self) -> int:
-        """Count all batches."""
         return self.steps
 
 
@@ -255,26 +216,23 @@ class _Collator:
         self.pairs, self.sentences = pairs, sentences
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor | str]:
-        name = rows[0]["dataset_name"]
-        if name == _SENTENCES:
-            return {**self.sentences(rows), "dataset_name": name}
-        batch: dict[str, Tensor | str] = {"dataset_name": name}
-        for side in self.pairs.sides:
-            batch |= bags(side, self.pairs.texts.take(np.array([row[side] for row in rows])))
+        batch: dict[str, Tensor | str] = {"dataset_name": rows[0]["dataset_name"]}
+        if batch["dataset_name"] == _SENTENCES:
+            return batch | self.sentences(rows)
+        sides = self.pairs.sides[[row["pair"] for row in rows]].T
+        for name, side in zip(COLUMNS, sides, strict=False):
+            batch |= bags(name, self.pairs.texts.take(side))
         return batch
 
 
 def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
-    """Check that pairs, and sentences, fill a batch; smaller ones are dropped.
-
-    Raises:
-        ValueError: They do not.
-    """
-    check_batch_size(batch_size, pairs.n_pairs, "pairs of texts with words that the model knows")
+    """Check that pairs, and sentences, fill a batch; smaller ones are dropped."""
+    n_pairs = len(pairs.sides)
+    check_batch_size(batch_size, n_pairs, "pairs of texts with words that the model knows")
     check_batch_size(batch_size, n_sentences, "training sentences")
-    if next(iter(pairs.batches(batch_size)), None) is None:
+    if next(iter(PairBatches(pairs.sides, batch_size)), None) is None:
         raise ValueError(
-            f"No {batch_size} of {pairs.n_pairs:,} pairs (distillation.batch_size) have all texts "
+            f"No {batch_size} of {n_pairs:,} pairs (distillation.batch_size) have all texts "
             "different, as in a batch each is a negative of the others. Lower it, or give pairs of "
             "more texts."
         )
@@ -292,12 +250,12 @@ def fine_tune(
     folder: Path,
     seed: int = 0,
 ) -> Distilled:
-    """Train a table, and a head if there is one, on pairs and on the teacher's similarities.
+    """Train a table [V, D], and a head if there is one, on pairs and the teacher's similarities.
 
     Args:
         tokenizer: The student's tokenizer.
-        table: The table to start from, [V, D].
-        head: The head to start from, if there is one.
+        table: The table to start from.
+        head: The head to start from.
         pairs: The pairs.
         sentences: The sentences that the teacher has read.
         train: Numbers of the sentences to train on, ascending.
@@ -305,9 +263,6 @@ def fine_tune(
         distillation: The training on sentences.
         folder: The checkpoints; from one that is there, training goes on.
         seed: Seed of order.
-
-    Raises:
-        ValueError: There are fewer sentences, or pairs without a common text, than in one batch.
     """
     training = replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
     check_batches(pairs, len(train), training.batch_size)
@@ -322,7 +277,7 @@ def fine_tune(
     arguments.multi_dataset_batch_sampler = functools.partial(Turns, steps=training.max_steps)
     arguments.batch_sampler = functools.partial(
         _sampler,
-        of_pairs=pairs.batches(training.batch_size, seed),
+        of_pairs=PairBatches(pairs.sides, training.batch_size, seed),
         of_sentences=batch_sampler(sentences.vectors, train, training, seed),
     )
     ranking = MultipleNegativesRankingLoss(model, scale=1 / _TEMPERATURE)
@@ -330,7 +285,10 @@ def fine_tune(
         model=model,
         args=arguments,
         train_dataset=DatasetDict(
-            {_PAIRS: Dataset.from_dict(pairs.sides), _SENTENCES: sentence_numbers(train)}
+            {
+                _PAIRS: Dataset.from_dict({"pair": np.arange(len(pairs.sides))}),
+                _SENTENCES: Dataset.from_dict({"sentence": train}),
+            }
         ),
         loss={
             _PAIRS: at_all_dimensions(model, ranking, training),
@@ -341,7 +299,7 @@ def fine_tune(
     )
     state = train_to_the_end(trainer, training, folder, "pairs")
     last = folder / f"checkpoint-{state.global_step}"
-    figures = {"steps": state.global_step, "pairs": pairs.n_pairs}
+    figures = {"steps": state.global_step, "pairs": len(pairs.sides)}
     return Distilled(*read_checkpoint(last, head is not None), figures)
 
 

@@ -124,9 +124,8 @@ class SimilarityDistillationLoss(nn.Module):
             labels: The teacher's sentence vectors, [K, d].
 
         Raises:
-            ValueError: There is more than one text column or fewer than two texts, or the
-                teacher's vectors are missing or have another number of rows, or either's are not
-                finite.
+            ValueError: There is more than one text column or fewer than two texts; or vectors are
+                missing, of another number, or not finite.
         """
         columns = list(sentence_features)
         if len(columns) != 1:
@@ -144,8 +143,7 @@ class SimilarityDistillationLoss(nn.Module):
             )
         target = labels.to(student.dtype)
         if self.words:
-            words = self._word_table().plain_means(features)
-            parts = (self.words, words), (1 - self.words, target)
+            parts = (self.words, self._word_table().plain_means(features)), (1 - self.words, target)
             scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
             target = torch.cat(scaled, dim=1)  # [K, D + d]
         loss = similarity_cross_entropy(student, target, self.temperature)
@@ -194,12 +192,7 @@ class SimilarityDistillationLoss(nn.Module):
 
 
 def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Compute the paper's loss on vectors.
-
-    Args:
-        student: The student's sentence vectors, [K, D].
-        teacher: The teacher's, [K, d].
-        temperature: Softmax temperature τ.
+    """Compute the paper's loss on vectors of the student, [K, D], and the teacher, [K, d].
 
     Example:
         >>> vectors = torch.eye(3)

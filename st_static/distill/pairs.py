@@ -23,19 +23,10 @@ COLUMNS = ("anchor", "positive", "negative")
 
 
 def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
-    """Read the pairs of files or of a dataset.
-
-    Args:
-        config: The source of the pairs.
-        batch_size: Least number of pairs.
+    """Read the pairs of files or of a dataset, a batch at least; None if they come from neither.
 
     Returns:
-        Columns `anchor`, `positive` and, if a third is named, `negative`; [P rows]. None if pairs
-        come from neither.
-
-    Raises:
-        ValueError: There are fewer pairs than in a batch, a file or dataset cannot be read, or a
-            row is no pair; the message names the place.
+        Columns `anchor`, `positive` and, if a third is named, `negative`; [P rows].
     """
     if not (config.files or config.dataset):
         return None
@@ -50,11 +41,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
 
 
 def pair_files(config: PairsConfig) -> list[Path]:
-    """Find the files of pairs, sorted.
-
-    Raises:
-        ValueError: A pattern matches no file, or a file is of an unknown format.
-    """
+    """Find the files of pairs, sorted."""
     return find_files(config.patterns, "pairs.files", [".jsonl"])
 
 

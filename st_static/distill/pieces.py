@@ -21,14 +21,8 @@ from st_static.model.tokenizer import (
 def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
     """Spell the teacher's tokens as WordPiece tokens of the student.
 
-    WordPiece, Unigram and byte-level BPE vocabularies mark word beginnings each in their own way;
-    the student marks continuations with `##`. Spellings are normalised as the student's text is,
-    and those that the student's pre-tokenizer would split, special tokens and punctuation are
-    left out.
-
-    Args:
-        teacher: The teacher's tokenizer.
-        normalization: What becomes of the student's text before it is split.
+    Spellings are normalised as the student's text is. Those that the student's pre-tokenizer would
+    split, special tokens and punctuation are left out.
 
     Returns:
         For each spelling the teacher's token id; the smallest one where several agree.

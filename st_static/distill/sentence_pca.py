@@ -84,9 +84,9 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
         exact = np.asarray(X, dtype=np.float64)
         finite = np.isfinite(exact).all(axis=1)
         if not finite.all():
+            first = int(finite.argmin())
             raise ValueError(
-                "Expected finite vectors, but there are values that are NaN or infinite, the first "
-                f"of them in row {int(finite.argmin())}."
+                f"Expected finite vectors, but some are NaN or infinite, the first in row {first}."
             )
         # Exact and without a seed, unlike the randomised solver that "auto" may take. scikit-learn
         # fixes the signs of the components, which eigenvectors leave open.
@@ -136,14 +136,8 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             NotFittedError: `fit` comes first.
         """
         check_is_fitted(self, "mean_")
-        write_arrays(
-            path,
-            {
-                "mean": self.mean_,
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-            },
-        )
+        arrays = {"mean": self.mean_, "components": self.components_}
+        write_arrays(path, arrays | {"explained_variance": self.explained_variance_})
 
     @classmethod
     def load(cls, path: Path) -> SentencePCA:
@@ -164,18 +158,9 @@ def reduce_table(
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of sentences, and reduce a word table by it.
+    """The stage: fit the PCA on a sample of sentences, and reduce a word table by it, [V, D].
 
-    Args:
-        folder: Where the fitted PCA goes.
-        table: The extracted word table, [V, d].
-        ids: Token ids of the selected sentences, [S rows].
-        train: Numbers of those that it may be fitted on.
-        config: The dimensions.
-        seed: Seed of the sample.
-
-    Returns:
-        The reduced table [V, D]; its dimension, and what it is fitted on.
+    `ids` are those of the selected sentences [S rows], and `train` numbers those of the sample.
     """
     n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
@@ -183,25 +168,14 @@ def reduce_table(
     pca.fit(sentence_means(table, ids.take(rows)))
     pca.save(folder / PCA_FILE)
     reduced = pca.transform_table(table)
-    return reduced, {
-        "dimension": reduced.shape[1],
-        "removed": pca.n_remove_,
-        "sentences": n_sentences,
-    }
+    figures = {"dimension": reduced.shape[1], "removed": pca.n_remove_}
+    return reduced, figures | {"sentences": n_sentences}
 
 
 def resolve_components(
     n_components: int | None, n_remove: int | str, dimension: int
 ) -> tuple[int, int]:
-    """Turn `n_remove="auto"` and `n_components=None` into numbers.
-
-    Returns:
-        How many components are dropped, and how many are kept.
-
-    Raises:
-        ValueError: There are not that many.
-        TypeError: They are not whole numbers.
-    """
+    """Find how many components of d are dropped, and how many are kept."""
     if n_components is not None:
         check_type(n_components, Integral, "a whole number as n_components, or None")
     if n_remove != "auto":
@@ -219,13 +193,7 @@ def resolve_components(
 def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
     """Check that there are as many sentences as the PCA has components, the dropped ones included.
 
-    Args:
-        config: The dimensions.
-        dimension: The teacher's dimension d.
-        n_selected: Sentences that were selected for words; of these the sample is drawn.
-
-    Raises:
-        ValueError: There are fewer.
+    `dimension` is the teacher's, and the PCA's sentences are among those selected for words.
     """
     dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
     if n_selected < dropped + kept:

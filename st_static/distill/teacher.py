@@ -233,7 +233,7 @@ class Teacher:
         return mark.ids[: inside[0]], mark.ids[inside[-1] + 1 :]
 
     def to_sentence_space(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Apply the Dense layers, which commute with a mean, to mean token vectors [n, h]: [n, d]."""
+        """Apply the Dense layers to mean token vectors, [n, h] -> [n, d]."""
         for dense in self.dense:
             weight = dense.linear.weight.detach().float().cpu().numpy()
             vectors = vectors @ weight.T

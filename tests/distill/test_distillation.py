@@ -32,7 +32,6 @@ from st_static.distill.distillation import (
     TrainingData,
     distill,
     last_whole_checkpoint,
-    sentence_numbers,
     training_arguments,
 )
 from st_static.distill.loss import similarity_cross_entropy
@@ -606,7 +605,6 @@ def test_a_batch_is_gathered_from_sentence_numbers():
     # A column of zeros changes no cosine, and tells MatryoshkaLoss not to cut the labels.
     assert batch["label"].tolist() == [[5, 6, 0], [3, 4, 0], [1, 2, 0]]
     assert batch["label"].dtype == torch.float32
-    assert sentence_numbers(np.array([2, 0]))["sentence"][:] == [2, 0]
 
 
 @pytest.mark.parametrize("schedule", get_args(get_type_hints(DistillationConfig)["schedule"]))

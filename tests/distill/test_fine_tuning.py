@@ -288,9 +288,8 @@ def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
         )
 
     ids = PairIds.of(pairs, tokenize)
-    assert ids.n_pairs == 1
-    numbers = [int(ids.sides[side][0]) for side in ("anchor", "positive")]
-    assert ids.texts.take(np.array(numbers)).values.tolist() == [ord("a"), ord("b")]
+    assert ids.sides.shape == (1, 2)
+    assert ids.texts.take(ids.sides[0]).values.tolist() == [ord("a"), ord("b")]
 
 
 # -- mined pairs -----------------------------------------------------------------------
