@@ -175,7 +175,7 @@ def reduce_table(
 def resolve_components(
     n_components: int | None, n_remove: int | str, dimension: int
 ) -> tuple[int, int]:
-    """Find how many components of d are dropped, and how many are kept."""
+    """Find how many of d components are dropped, and how many are kept."""
     if n_components is not None:
         check_type(n_components, Integral, "a whole number as n_components, or None")
     if n_remove != "auto":

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -15,35 +14,23 @@ from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.models import EvaluatedModel, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
-from st_static.files import reading_text
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The inputs of analyses beside the model; an analysis without its input is left out.
 
-    Attributes:
-        teacher: The teacher, for its second-order collapse: a folder or Hub id.
-        texts: A file of texts, one per line, for second-order collapse.
-        pairs: A file of two paraphrases per line, with a tab between them, for alignment and
-            uniformity.
-        tagged: A file of `word/TAG` tokens, for parts of speech.
-        tasks: MTEB tasks for the ablation.
-        data: Local copies of their datasets.
-
     Raises:
         ValueError: A file, a task or a copy of its dataset is missing, or the teacher is not
             available or comes without texts.
     """
 
-    teacher: str | None = None
-    texts: Path | None = None
-    pairs: Path | None = None
-    tagged: Path | None = None
-    tasks: Sequence[str] = ()
-    data: Path | None = None
+    teacher: str | None = None  # for its second-order collapse: a folder or Hub id
+    texts: Path | None = None  # one per line, for second-order collapse
+    pairs: Path | None = None  # two paraphrases per line, a tab between them: `sphere`
+    tagged: Path | None = None  # `word/TAG` tokens, for parts of speech
+    tasks: Sequence[str] = ()  # of MTEB, for the ablation
+    data: Path | None = None  # local copies of their datasets
 
     def __post_init__(self) -> None:
         for file in (self.texts, self.pairs, self.tagged):
@@ -59,15 +46,7 @@ class Inputs:
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
-    """Write tables (Markdown, CSV, JSON) and figures (SVG, PNG) about a model.
-
-    Args:
-        model: The model.
-        output: The folder to write.
-        inputs: The inputs of the analyses.
-
-    Returns:
-        The files written.
+    """Write tables (Markdown, CSV, JSON) and figures (SVG, PNG) about a model; return the files.
 
     Raises:
         ValueError: A file is not as expected, or no dataset of the tasks is available. Nothing is
@@ -79,11 +58,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
-    texts, pairs = (
-        _read(geometry.sample_texts, inputs.texts),
-        _read(geometry.read_pairs, inputs.pairs),
-    )
-    words = _read(norms.read_tagged, inputs.tagged)
+    texts = geometry.sample_texts(inputs.texts) if inputs.texts else None
+    pairs = geometry.read_pairs(inputs.pairs) if inputs.pairs else None
+    words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
@@ -105,15 +82,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
 
 def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> list[Path]:
-    """Write the second-order collapse of transformers: a base and a fine-tuned one, say.
-
-    Args:
-        models: Folders or Hub ids.
-        texts: A file of texts, one per line.
-        output: The folder to write.
-
-    Returns:
-        The files written.
+    """Write the second-order collapse of transformers on a file's lines; return the files.
 
     Raises:
         ValueError: There is no such file or model, the file is not as expected, or a model is not a
@@ -124,22 +93,12 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
         require_named(name)
     from st_static.evaluate.analysis.geometry import collapse, sample_texts
 
-    sample = _read(sample_texts, texts)
-    assert sample is not None
-    return write_table(collapse(None, models, sample), output / "socm")
+    return write_table(collapse(None, models, sample_texts(texts)), output / "socm")
 
 
 def _require(file: Path) -> None:
     if not file.exists():
         raise ValueError(f"There is no {file}.")
-
-
-def _read(read: Callable[[Path], T], file: Path | None) -> T | None:
-    """Read an input if there is one; an error names the file."""
-    if file is None:
-        return None
-    with reading_text(file):
-        return read(file)
 
 
 def ablation(

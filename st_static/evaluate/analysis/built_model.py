@@ -25,15 +25,11 @@ _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 
 class BuiltModel:
-    """A built model with the results of its recipe's stages.
-
-    Args:
-        folder: The exported model.
-        work_dir: The recipe's work directory.
+    """An exported model with the results of its recipe's stages, in `work_dir`.
 
     Raises:
         ValueError: The folder is not a model that was built from a teacher, or its stages are not
-            in `work_dir`.
+            there.
     """
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
@@ -98,6 +94,6 @@ class BuiltModel:
     @property
     def held_out_texts(self) -> list[str]:
         """The sentences that no stage learnt from, in the corpus's languages."""
-        held_out = pa.array(self.work.is_held_out)
-        texts: list[str] = self.work.selected.texts.filter(held_out).to_pylist()
+        held_out = self.work.selected.texts.filter(pa.array(self.work.is_held_out))
+        texts: list[str] = held_out.to_pylist()
         return texts

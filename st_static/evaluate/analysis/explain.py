@@ -37,19 +37,12 @@ from st_static.tokens.panics import TellingPanics
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text, as the model sees it.
+    """A word of a text, as the model sees it."""
 
-    Attributes:
-        text: The word as written.
-        pieces: Its tokens; if any has a vector, those without are left out.
-        ids: The rows that are added for it, [T].
-        known: Whether any of them is not zero.
-    """
-
-    text: str
-    pieces: list[str]
-    ids: list[int]
-    known: bool
+    text: str  # as written
+    pieces: list[str]  # its tokens; if any has a vector, those without are left out
+    ids: list[int]  # the rows that are added for it, [T]
+    known: bool  # true if any of them is not zero
 
     @property
     def became(self) -> str:
@@ -61,19 +54,14 @@ class Word:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cosine of two texts in parts.
+    """The cosine of two texts in parts: the words of both, and each pair's share.
 
-    Attributes:
-        first: The words of the first text.
-        second: The words of the second text.
-        contributions: Each pair's share, [len(first), len(second)]; their sum is the cosine.
-        left_out: For a model with a head, how much the cosine falls without each word of the first
-            text, [len(first)], and of the second; else None.
+    For a model with a head, `left_out` is the fall of the cosine without each word of either text.
     """
 
     first: list[Word]
     second: list[Word]
-    contributions: NDArray[np.float64]
+    contributions: NDArray[np.float64]  # [len(first), len(second)]; their sum is the cosine
     left_out: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
@@ -96,15 +84,6 @@ class Explanation:
 def explain(model: StaticModel, first: str, second: str) -> Explanation:
     """Split the cosine of two texts into the shares of their word pairs.
 
-    Args:
-        model: The model.
-        first: A text.
-        second: Another.
-
-    Raises:
-        ValueError: A text holds a lone surrogate, which is how Python represents bytes that are not
-            UTF-8.
-
     Example:
         >>> from st_static.model.tokenizer import build_tokenizer
         >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
@@ -112,10 +91,8 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
         [[0.422], [0.527]]
     """
-    require(
-        not (is_broken(first) or is_broken(second)),
-        "Expected two texts in UTF-8, but one holds bytes that are none.",
-    )
+    is_text = not is_broken(first) and not is_broken(second)
+    require(is_text, "Expected two texts in UTF-8, but one holds bytes that are none.")
     # Behind a head, dimensions that are cut off contribute to the others.
     table = np.asarray(model.table)
     kept = table if model.head else table[:, : model.truncate_dim]

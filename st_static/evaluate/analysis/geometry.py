@@ -32,23 +32,22 @@ from tqdm import tqdm
 from st_static.distill.teacher import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.models import load_model
+from st_static.files import read_lines, reading_text
 from st_static.model.vectors import has_vector, unit_rows
 
-SOCM_TEXTS = 1000
-# d_Sigma is at most 1 if both covariances have at most this trace.
-MAX_TRACE = 2.0
+_SOCM_TEXTS = 1000
+_MAX_TRACE = 2.0  # d_Sigma is at most 1 if both covariances have at most this trace
 
 
-def sample_texts(file: Path, n: int = SOCM_TEXTS, seed: int = 0) -> list[str]:
-    """Draw at most `n` of a file's different lines at random, without empty ones."""
-    texts = file.read_text("utf-8").split("\n")
-    lines = list(dict.fromkeys(line for line in texts if line.strip()))
+def sample_texts(file: Path) -> list[str]:
+    """Draw at most 1,000 of a file's different lines at random, without empty ones."""
+    lines = list(dict.fromkeys(line for line in read_lines(file) if line.strip()))
     if len(lines) < 2:
         raise ValueError(
             f"Expected at least two different lines of text in {file}, but got {len(lines)}."
         )
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(lines), min(n, len(lines)), replace=False)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(len(lines), min(_SOCM_TEXTS, len(lines)), replace=False)
     return [lines[i] for i in sorted(chosen)]
 
 
@@ -57,23 +56,13 @@ def collapse(
 ) -> pl.DataFrame:
     """Measure second-order collapse of a model's word vectors and of transformers' tokens.
 
-    Args:
-        model: The model, if any.
-        transformers: Folders or Hub ids, such as a base and a fine-tuned one. One without a
-            sentence-transformers configuration is loaded with mean pooling, the subject of the
-            measure.
-        texts: The texts for all of them; each transformer cuts them at its own maximum length.
-
-    Returns:
-        One row per model.
-
-    Raises:
-        ValueError: A transformer is not available, or is none.
+    Transformers, folders or Hub ids, cut texts at their own maximum length. One without a
+    sentence-transformers configuration is loaded with mean pooling, the subject of the measure.
     """
-    rows = [(model.name, mean_socm(word_vectors(model, texts)))] if model else []
+    rows = [{"model": model.name, **mean_socm(word_vectors(model, texts))}] if model else []
     for name in transformers:
-        rows.append((name, mean_socm(token_vectors(load_transformer(name), texts))))
-    return pl.DataFrame([{"model": name, **row} for name, row in rows])
+        rows.append({"model": name, **mean_socm(token_vectors(load_transformer(name), texts))})
+    return pl.DataFrame(rows)
 
 
 def word_vectors(model: BuiltModel, texts: Sequence[str]) -> list[Floats]:
@@ -84,11 +73,7 @@ def word_vectors(model: BuiltModel, texts: Sequence[str]) -> list[Floats]:
 
 
 def load_transformer(name: str) -> SentenceTransformer:
-    """Load a transformer, with mean pooling unless its configuration has another.
-
-    Raises:
-        ValueError: It is not available, is no transformer, or lacks weights.
-    """
+    """Load a transformer, with mean pooling unless its configuration has another."""
     model = load_model(name).sentence_transformer
     if model is None or not isinstance(model[0], Transformer):
         raise ValueError(
@@ -119,10 +104,6 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
         `SOCM x 100`: 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
         covariance has a trace above 2; the number of `pairs` and `texts`; and that of texts with
         such a trace, which count in the mean.
-
-    Raises:
-        ValueError: There are fewer than two texts; or one has no tokens, values that are not
-            finite, a mean of zero, or another dimension.
 
     Example:
         >>> result = mean_socm([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]])
@@ -158,7 +139,7 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
         "SOCM x 100": 100 * total / pairs,
         "pairs": pairs,
         "texts": len(moments),
-        "texts with tr(Sigma) > 2": int((traces > MAX_TRACE).sum()),
+        "texts with tr(Sigma) > 2": int((traces > _MAX_TRACE).sum()),
     }
 
 
@@ -181,7 +162,9 @@ def _moments(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float6
 def read_pairs(file: Path) -> list[tuple[str, str]]:
     """Read two texts per line, separated by a tab; at least two of the first ones differ."""
     pairs = []
-    for number, line in enumerate(file.read_text("utf-8").rstrip("\n").split("\n"), 1):
+    with reading_text(file):
+        lines = file.read_text("utf-8").rstrip("\n").split("\n")
+    for number, line in enumerate(lines, 1):
         first, tab, second = line.partition("\t")
         if not tab or not first.strip() or not second.strip():
             raise ValueError(f"{file}, line {number}: expected two texts with a tab between them.")
@@ -204,9 +187,9 @@ def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
     # text is paired with its neighbour in a random circle; a circle of two is one pair.
     distinct = np.unique(first, return_index=True)[1]
     circle = np.random.default_rng(0).permutation(distinct)
-    circle, neighbours = (
-        (circle, np.roll(circle, 1)) if len(circle) > 2 else (circle[:1], circle[1:])
-    )
+    neighbours = np.roll(circle, 1)
+    if len(circle) == 2:
+        circle, neighbours = circle[:1], neighbours[:1]
     rows = []
     for stage in model.tables:
         x, y = (unit_rows(model.text_vectors(side, stage)) for side in ids)

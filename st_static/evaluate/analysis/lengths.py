@@ -30,18 +30,9 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 
 
 def agreement_by_length(
-    student: NDArray[np.floating],
-    teacher: NDArray[np.floating],
-    lengths: NDArray[np.integer],
-    seed: int = 0,
+    student: NDArray[np.floating], teacher: NDArray[np.floating], lengths: NDArray[np.integer]
 ) -> pl.DataFrame:
-    """Measure teacher agreement within each range of lengths.
-
-    Args:
-        student: The student's vectors of held-out sentences, [H, D].
-        teacher: The teacher's vectors, [H, d].
-        lengths: The sentences' tokens, [H].
-        seed: Seed of the random pairs.
+    """Measure teacher agreement of vectors [H, D] and [H, d] within each range of lengths [H].
 
     Returns:
         Columns `tokens`, `sentences`, `agreement` (Spearman x 100; null for fewer than 10
@@ -52,7 +43,7 @@ def agreement_by_length(
         inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))
         label = "all" if low == 0 else f"{low}+" if high is None else f"{low}-{high}"
         enough = inside.sum() >= _FEWEST
-        value = teacher_agreement(student[inside], teacher[inside], seed) if enough else None
+        value = teacher_agreement(student[inside], teacher[inside]) if enough else None
         rows.append({"tokens": label, "sentences": int(inside.sum()), "agreement": value})
     return pl.DataFrame(rows)
 
@@ -66,15 +57,7 @@ def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
 
 
 def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Draw a bar for each range of lengths that has an agreement.
-
-    Args:
-        axes: The axes to draw on.
-        agreement: The rows of `agreement_by_length`.
-
-    Returns:
-        The rows that are drawn.
-    """
+    """Draw a bar for each row of `agreement_by_length` that has an agreement; return these rows."""
     ranges = [row for row in agreement if row["tokens"] != "all" and row["agreement"] is not None]
     values = [row["agreement"] for row in ranges]
     bars = axes.bar([row["tokens"] for row in ranges], values, color=OURS)

@@ -38,11 +38,7 @@ _ENDS = (("largest", "grow most", MORE, -0.2), ("smallest", "shrink most", LESS,
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
-    """Compute the norm of every word's vector after each stage.
-
-    Args:
-        words: The vocabulary, the most frequent word first, [V].
-        tables: For each stage, the rows of these words, [V, D] (D may differ).
+    """Compute the norm of the vector of every word, the most frequent first, after each stage.
 
     Returns:
         Columns `word`, `rank` (1 is the most frequent), and one per stage.
@@ -52,12 +48,7 @@ def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]])
 
 
 def write_norms(norms: pl.DataFrame, output: Path) -> list[Path]:
-    """Write norms after each stage, by frequency, and the words that change most.
-
-    Args:
-        norms: From `word_norms`.
-        output: Folder for the tables and figures.
-    """
+    """Write norms after each stage, by frequency, and the words that change most."""
     stages = norms.columns[2:]
     files = [
         *write_table(norms, output / "norms"),
@@ -77,10 +68,6 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
 
     A stage may scale all norms, so each is divided by the mean of its stage over words that had a
     norm before.
-
-    Args:
-        norms: A column for each stage.
-        stages: The stages, in order.
 
     Returns:
         A column for each step, such as `extraction to pca`; null for words whose norm was zero.
@@ -112,10 +99,6 @@ def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
 
 def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """Correlate frequency rank and each column, by Spearman x 100; positive: rare words have more.
-
-    Args:
-        words: Columns `rank` and those named.
-        columns: Norms after stages, or changes of norms.
 
     Returns:
         Columns `norm`, `words` (the number with a value) and `Spearman with rank x 100`.
@@ -152,16 +135,10 @@ def read_tagged(file: Path) -> pl.DataFrame:
 
     Words are lower-cased; tokens without a letter or digit are not words. Only the part of a tag
     before the first `-` or `+` counts: title words and contractions are not separate parts of
-    speech.
-
-    Args:
-        file: Text, optionally .xz.
+    speech. The file may be compressed as .xz.
 
     Returns:
         Columns `word`, `tag` (the word's most frequent one) and `rank`, the most frequent first.
-
-    Raises:
-        ValueError: No word has a tag, or the file is not text in UTF-8.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     opener = lzma.open if file.suffix == ".xz" else open
@@ -185,19 +162,11 @@ def read_tagged(file: Path) -> pl.DataFrame:
 def tagged_norms(
     norms: pl.DataFrame, tagged: pl.DataFrame, among: int = _MOST_FREQUENT
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Join the most frequent words of a tagged text with the norms of their vectors.
-
-    Args:
-        norms: From `word_norms`.
-        tagged: From `read_tagged`.
-        among: The number of the text's most frequent words; those without a vector are left out.
+    """Join the most frequent words of a tagged text, as far as they have a vector, with norms.
 
     Returns:
         Columns `word`, `tag`, `rank` (in the tagged text), the norm after each stage, and the
         changes of `norm_changes`; and the names of these changes.
-
-    Raises:
-        ValueError: Fewer than two of these words have a vector.
     """
     words = tagged.head(among).join(
         norms.drop("rank"), on="word", how="inner", maintain_order="left"
@@ -212,13 +181,7 @@ def tagged_norms(
 
 
 def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Path) -> list[Path]:
-    """Write norms of a tagged text's words, and the parts of speech at their ends.
-
-    Args:
-        words: From `tagged_norms`.
-        steps: The columns of changes, from there.
-        output: Folder for the tables and the figure.
-    """
+    """Write norms of a tagged text's words, from `tagged_norms`, and the tags at both ends."""
     columns = words.columns[3:]
     extreme = pl.concat(
         extremes(words, column, _TAGGED).select(
@@ -237,11 +200,7 @@ def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Pat
 
 
 def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
-    """Count the words at each end by part of speech.
-
-    Args:
-        extreme: The words at the ends, with columns `norm`, `end` and `tag`.
-        words: All words with their `tag`.
+    """Count the words at each end, rows of `norm`, `end` and `tag`, by part of speech.
 
     Returns:
         Columns `norm`, `end`, `tag`, `words`, the largest first; and `expected`, the number in a
@@ -250,9 +209,9 @@ def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
     shares = words.group_by("tag").agg(share=pl.len() / len(words))
     counts = extreme.group_by("norm", "end", "tag", maintain_order=True).agg(words=pl.len())
     sizes = extreme.group_by("norm", "end", maintain_order=True).agg(size=pl.len())
-    ends = sizes.with_row_index("place")
-    joined = counts.join(shares, on="tag", maintain_order="left")
-    joined = joined.join(ends, on=["norm", "end"], maintain_order="left")
+    joined = counts.join(shares, on="tag", maintain_order="left").join(
+        sizes.with_row_index("place"), on=["norm", "end"], maintain_order="left"
+    )
     ordered = joined.sort("place", "words", descending=[False, True], maintain_order=True)
     return ordered.select("norm", "end", "tag", "words", expected=pl.col("share") * pl.col("size"))
 

@@ -352,7 +352,7 @@ def test_files_that_hold_something_else(tmp_path):
     for text in ("one line\n\n", "one line\none line\n"):
         file.write_text(text)
         with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
-            sample_texts(file, 10)
+            sample_texts(file)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
         read_pairs(file)
 
