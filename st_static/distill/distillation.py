@@ -288,9 +288,11 @@ def distill(
     model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
     arguments = training_arguments(folder, config, seed)
     arguments.batch_sampler = batch_sampler(data.vectors, train, config, seed)
-    trainer = trainer_for(config)(
-        model=model,
-        args=arguments,
+    state = train_to_the_end(
+        model,
+        arguments,
+        config,
+        "distillation",
         train_dataset=Dataset.from_dict({"sentence": train}),
         eval_dataset=Dataset.from_dict({"sentence": held_out}),
         loss=make_loss(model, config),
@@ -298,7 +300,6 @@ def distill(
         evaluator=_AgreementEvaluator(measure) if measure else None,
         callbacks=[EarlyStoppingCallback(_PATIENCE)],
     )
-    state = train_to_the_end(trainer, config, folder)
     # From its file: a training that had finished before is not run again, and leaves no model.
     best = folder / f"checkpoint-{state.best_global_step}"
     figures: Figures = {"steps": config.max_steps, "best_step": state.best_global_step}
@@ -329,13 +330,17 @@ class _ShownSteps(TrainerCallback):  # type: ignore[misc]  # untyped library
 
 
 def train_to_the_end(
-    trainer: SentenceTransformerTrainer,
+    model: SentenceTransformer,
+    arguments: SentenceTransformerTrainingArguments,
     config: DistillationConfig,
-    folder: Path,
-    stage: str = "distillation",
+    stage: str,
+    **options: Any,
 ) -> TrainerState:
-    """Train to the end, from the last checkpoint on; not again if it came to its end before."""
-    checkpoint, done = last_whole_checkpoint(folder), 0
+    """Train to the end, from the last checkpoint on; not again if it came to its end before.
+
+    `stage` stands on the progress bar, and `options` are further ones of the Trainer.
+    """
+    checkpoint, done = last_whole_checkpoint(Path(arguments.output_dir)), 0
     if checkpoint:
         state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")
         done = state.global_step
@@ -344,6 +349,7 @@ def train_to_the_end(
     # A step's operations are small: a second thread costs more in waiting than it computes. But
     # dense Adam goes through the whole table.
     threads = 1 if config.optimizer == "sparse_adam" else None
+    trainer = trainer_for(config)(model=model, args=arguments, **options)
     trainer.remove_callback(PrinterCallback)
     with (
         threadpool_limits(limits=threads, user_api="openmp"),
@@ -351,7 +357,8 @@ def train_to_the_end(
     ):
         trainer.add_callback(_ShownSteps(progress))
         trainer.train(resume_from_checkpoint=checkpoint)
-    return trainer.state
+    state = trainer.state
+    return state
 
 
 def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
@@ -375,11 +382,9 @@ def last_whole_checkpoint(folder: Path) -> str | None:
 
 def read_checkpoint(folder: Path, has_head: bool) -> tuple[NDArray[np.float32], Head | None]:
     """Read the table of a checkpoint, and its head."""
-    weights = load_file(folder / "model.safetensors")
-    if not has_head:
-        return weights["embedding.weight"], None
-    head = TrainableHead.load(str(folder), subfolder=_HEAD_FOLDER).as_head()
-    return weights["embedding.weight"], head
+    table = load_file(folder / "model.safetensors")["embedding.weight"]
+    head = TrainableHead.load(str(folder), subfolder=_HEAD_FOLDER) if has_head else None
+    return table, head and head.as_head()
 
 
 def check_sizes(

@@ -25,11 +25,11 @@ from sentence_transformers.base.sampler import DefaultBatchSampler, MultiDataset
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from torch.utils.data import ConcatDataset, SequentialSampler
+from torch.utils.data import ConcatDataset
 from transformers.trainer_utils import IntervalStrategy
 
 from st_static.distill.agreement import Target
-from st_static.distill.batches import batch_sampler
+from st_static.distill.batches import RandomBatches, batch_sampler
 from st_static.distill.config import DistillationConfig, PairsConfig, check_batch_size
 from st_static.distill.distillation import (
     Distilled,
@@ -39,7 +39,6 @@ from st_static.distill.distillation import (
     make_loss,
     read_checkpoint,
     train_to_the_end,
-    trainer_for,
     training_arguments,
 )
 from st_static.distill.pairs import COLUMNS
@@ -142,25 +141,19 @@ class PairIds(NamedTuple):
         return cls(ids, sides[(ids.lengths[sides] > 0).all(axis=1)])
 
 
-class PairBatches(DefaultBatchSampler):
+class PairBatches(RandomBatches):
     """Batches in a new random order of all pairs in each epoch; no text is twice in a batch.
 
     A text that is would be a negative of its own. A pair with a text that its batch already has is
-    left out until the next epoch.
-
-    Args:
-        sides: Numbers of the texts of each side, [P, 2 or 3].
-        batch_size: Pairs in a batch.
-        seed: Determines the order, with the epoch.
+    left out until the next epoch. The numbers of each pair's texts are `sides`, [P, 2 or 3].
     """
 
     def __init__(self, sides: NDArray[np.int64], batch_size: int, seed: int = 0) -> None:
-        super().__init__(SequentialSampler(range(len(sides))), batch_size, drop_last=True)
+        super().__init__(len(sides), batch_size, seed)
         self.sides = sides
-        self.seed = seed
 
     def __iter__(self) -> Iterator[list[int]]:
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.sides))
+        order = self.order(np.random.default_rng([self.seed, self.epoch]))
         batch: list[int] = []
         texts: set[int] = set()
         for pair, sides in zip(order.tolist(), self.sides[order].tolist(), strict=True):
@@ -281,9 +274,11 @@ def fine_tune(
         of_sentences=batch_sampler(sentences.vectors, train, training, seed),
     )
     ranking = MultipleNegativesRankingLoss(model, scale=1 / _TEMPERATURE)
-    trainer = trainer_for(training)(
-        model=model,
-        args=arguments,
+    state = train_to_the_end(
+        model,
+        arguments,
+        training,
+        "pairs",
         train_dataset=DatasetDict(
             {
                 _PAIRS: Dataset.from_dict({"pair": np.arange(len(pairs.sides))}),
@@ -297,7 +292,6 @@ def fine_tune(
         },
         data_collator=_Collator(pairs, sentences),
     )
-    state = train_to_the_end(trainer, training, folder, "pairs")
     last = folder / f"checkpoint-{state.global_step}"
     figures = {"steps": state.global_step, "pairs": len(pairs.sides)}
     return Distilled(*read_checkpoint(last, head is not None), figures)

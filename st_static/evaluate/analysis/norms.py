@@ -28,6 +28,7 @@ from st_static.evaluate.figures import (
     write_plainly,
 )
 from st_static.evaluate.tables import write_table
+from st_static.files import reading_text
 
 _GROUPS = 40  # points of a curve
 _CHANGED = 20  # words at each end, without parts of speech
@@ -143,15 +144,15 @@ def read_tagged(file: Path) -> pl.DataFrame:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     opener = lzma.open if file.suffix == ".xz" else open
     try:
-        with opener(file, "rt", encoding="utf-8") as lines:
+        with reading_text(file), opener(file, "rt", encoding="utf-8") as lines:
             for token in itertools.chain.from_iterable(map(str.split, lines)):
                 word, _, tag = token.rpartition("/")
                 if any(letter.isalnum() for letter in word):
                     tag = tag.upper()
                     # `--` and the like stay as they are.
                     counts[word.lower()][tag.split("-")[0].split("+")[0] or tag] += 1
-    except (UnicodeDecodeError, lzma.LZMAError) as error:
-        raise ValueError(f"Expected {file} to be word/TAG tokens in UTF-8, but: {error}") from error
+    except lzma.LZMAError as error:
+        raise ValueError(f"{file} cannot be decompressed: {error}. Write it again.") from error
     if not counts:
         raise ValueError(f"{file} has no tokens of the form word/TAG.")
     words = sorted(counts, key=lambda word: (-counts[word].total(), word))
