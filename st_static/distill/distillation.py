@@ -357,8 +357,7 @@ def train_to_the_end(
     ):
         trainer.add_callback(_ShownSteps(progress))
         trainer.train(resume_from_checkpoint=checkpoint)
-    state = trainer.state
-    return state
+    return trainer.state
 
 
 def _stopped_early(state: TrainerState, config: DistillationConfig) -> bool:
