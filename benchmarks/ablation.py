@@ -124,7 +124,7 @@ class Ablation:
         description = json.loads(self.tokenizer.to_str())
         description["model"]["vocab"].update({mark: size + i for i, mark in enumerate(marks)})
         tokenizer = Tokenizer.from_str(json.dumps(description))
-        sums = WordSums(size + len(marks), self.teacher.token_dimension)
+        sums = WordSums.zeros(size + len(marks), self.teacher.token_dimension)
         for number, mark in enumerate(marks):
             contains = pc.match_substring(self.selected.texts, mark).to_numpy(zero_copy_only=False)
             rows = np.flatnonzero(contains)[: self.config.selection.sentences_per_word]

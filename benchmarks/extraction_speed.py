@@ -62,7 +62,7 @@ def run_bare(teacher: Teacher, selected: Selected) -> float:
 
 def run_extraction(teacher: Teacher, tokenizer: Tokenizer, selected: Selected) -> float:
     """Seconds that the whole of extraction takes."""
-    sums = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension)
+    sums = WordSums.zeros(tokenizer.get_vocab_size(), teacher.token_dimension)
     start = time.perf_counter()
     batches = batches_of(teacher, selected)
     for _, words in encode_batches(teacher, tokenizer, selected, batches):

@@ -142,7 +142,7 @@ class TrainingData:
         return bags("sentence", ids) | {
             # A column of zeros changes no cosine; without it MatryoshkaLoss would cut teacher
             # vectors that have the student's dimension.
-            "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, 1)),
+            "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, 1))
         }
 
 
@@ -263,16 +263,9 @@ def distill(
 ) -> Distilled:
     """Train a word table [V, D] on the teacher's similarities; return the best by held-out loss.
 
-    Args:
-        table: The table to start from.
-        tokenizer: The student's tokenizer.
-        data: All sentences.
-        held_out: Numbers of the sentences that are kept for the held-out loss, [H].
-        config: Steps, batches, learning rate and so on.
-        folder: The checkpoints; from one that is there, training goes on.
-        seed: Seed of clusters and order.
-        train: Numbers of the sentences to train on, ascending; None is all that are not held out.
-        measure: Adds to the figures the teacher agreement at each held-out loss.
+    Training goes on from the last checkpoint in `folder`. Sentences of `data` with the numbers
+    `held_out` are kept for the held-out loss, and those of `train`, ascending, are trained on; None
+    is all others. `measure` adds the teacher agreement at each held-out loss to the figures.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)

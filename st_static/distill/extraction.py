@@ -180,14 +180,8 @@ def extract(
 ) -> WordSums:
     """Run the teacher over all selected sentences [S], and do what else it is to do.
 
-    Each shard leaves a file; an interrupted run goes on with those that are missing.
-
-    Args:
-        teacher: The teacher.
-        before: The stages before: vocabulary and selection.
-        folder: Where the sums and the sentence vectors [S, d], `sentence_vectors.npy`, go.
-        engine: What runs it.
-        also: What else the teacher is to do.
+    Each shard leaves a file in `folder`, and an interrupted run goes on with those that are
+    missing. The sums and the sentence vectors [S, d], `sentence_vectors.npy`, stay there.
     """
     work, sums_file = sentence_work(teacher, before, folder), folder / _SUMS_FILE
     if sums_file.exists():
@@ -196,9 +190,10 @@ def extract(
         run_shards([work, *also], engine)
         gather_sentences(work, teacher.dimension)
         n_tokens, files = before.tokenizer.get_vocab_size(), list(map(work.path, work.shards))
-        merge_sums(files, n_tokens, teacher.token_dimension, engine).save(sums_file)
+        sums = merge_sums(files, n_tokens, teacher.token_dimension, engine)
+        write_arrays(sums_file, sums._asdict())
     work.remove()  # only here, for else a kill in between would lose them
-    return WordSums.load(sums_file)
+    return WordSums(**read_arrays(sums_file))
 
 
 def gather_sentences(work: ShardWork, dimension: int) -> None:
@@ -230,14 +225,14 @@ def merge_sums(files: Sequence[Path], n_tokens: int, dimension: int, engine: Eng
         _Range(low, min(low + step, n_tokens), dimension, list(files))
         for low in range(0, n_tokens, step)
     ]
-    sums = WordSums(n_tokens, dimension)
+    sums = WordSums.zeros(n_tokens, dimension)
     for low, high, part in engine.map(_merge_range, ranges):
         sums.sums[low:high], sums.counts[low:high] = part.sums, part.counts
     return sums
 
 
 def _merge_range(words: _Range) -> tuple[int, int, WordSums]:
-    part = WordSums(words.high - words.low, words.dimension)
+    part = WordSums.zeros(words.high - words.low, words.dimension)
     for file in words.files:
         with safe_open(file, framework="numpy") as arrays:
             word = arrays.get_tensor("word")
@@ -253,7 +248,7 @@ def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:
     """Add up the vectors of batches, in their order: the words ascending, each once."""
     parts = list(parts)
     words: NDArray[np.int64] = np.unique(np.concatenate([part.word for part in parts]))
-    sums = WordSums(len(words), dimension)
+    sums = WordSums.zeros(len(words), dimension)
     for part in parts:
         sums.add(part._replace(word=np.searchsorted(words, part.word)))
     return WordVectors(words, sums.sums, sums.counts)

@@ -245,17 +245,7 @@ def fine_tune(
 ) -> Distilled:
     """Train a table [V, D], and a head if there is one, on pairs and the teacher's similarities.
 
-    Args:
-        tokenizer: The student's tokenizer.
-        table: The table to start from.
-        head: The head to start from.
-        pairs: The pairs.
-        sentences: The sentences that the teacher has read.
-        train: Numbers of the sentences to train on, ascending.
-        config: The steps.
-        distillation: The training on sentences.
-        folder: The checkpoints; from one that is there, training goes on.
-        seed: Seed of order.
+    Training goes on from the last checkpoint in `folder`; `train` numbers its sentences, ascending.
     """
     training = replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
     check_batches(pairs, len(train), training.batch_size)

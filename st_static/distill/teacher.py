@@ -120,13 +120,9 @@ class Teacher:
     ) -> Teacher:
         """Load a teacher as a recipe describes it, and try it.
 
-        It may be sent to other processes, which load the same weights themselves.
-
-        Args:
-            config: The recipe's section on the teacher.
-            languages: The languages in which it is tried on paraphrases, none being English; None
-                tries it in no language.
-            workers_on: The kind of device that other processes run it on, if only they do.
+        It may be sent to other processes, which load the same weights themselves. `workers_on` is
+        the kind of device that they run it on, if only they do. It is tried on paraphrases in the
+        languages; no language is English, and None leaves that out.
         """
         here = config if workers_on is None else replace(config, device="cpu")
         with TellingPanics(config.model):

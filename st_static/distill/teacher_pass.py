@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
-from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -24,7 +23,6 @@ from st_static.distill.alignment import WordBags, WordSpans, align, find_words, 
 from st_static.distill.pieces import teacher_pieces
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher, TokenBatch
-from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import CONTINUATION, ENGLISH, WORD_BEGIN, Normalization, unknown_id
 
 logger = logging.getLogger(__name__)
@@ -40,18 +38,21 @@ class WordVectors(NamedTuple):
     counts: NDArray[np.int64]  # of these sentences, [U]
 
 
-class WordSums:
-    """Sums of word vectors, for all V tokens of the student; adding is commutative up to rounding.
+class WordSums(NamedTuple):
+    """Sums of word vectors for all V tokens of the student; to add is commutative up to rounding.
 
     Batches are added in the order of the sentences within a shard, and shards in their order, so
     that the same sentences give the same bytes, whatever process ran which. A batch that was halved
     may round differently.
     """
 
-    def __init__(self, n_tokens: int, dimension: int) -> None:
-        # float32 holds sums of some hundred vectors, N per word, to six digits.
-        self.sums = np.zeros((n_tokens, dimension), dtype=np.float32)
-        self.counts = np.zeros(n_tokens, dtype=np.int64)
+    sums: NDArray[np.float32]  # [V, h]: float32 holds sums of some hundred vectors to six digits
+    counts: NDArray[np.int64]  # of summands, N per word at most, [V]
+
+    @classmethod
+    def zeros(cls, n_tokens: int, dimension: int) -> Self:
+        """Make the sums of no vectors."""
+        return cls(np.zeros((n_tokens, dimension), np.float32), np.zeros(n_tokens, np.int64))
 
     def add(self, words: WordVectors) -> None:
         """Add the sums and counts of distinct words."""
@@ -64,18 +65,6 @@ class WordSums:
         counts = np.maximum(self.counts, 1).astype(np.float32)
         means: NDArray[np.float32] = self.sums / counts[:, None]
         return means
-
-    def save(self, file: Path) -> None:
-        """Write sums and counts, atomically."""
-        write_arrays(file, {"sums": self.sums, "counts": self.counts})
-
-    @classmethod
-    def load(cls, file: Path) -> Self:
-        """The sums that `save` wrote."""
-        saved = read_arrays(file)
-        sums = cls(0, 0)
-        sums.sums, sums.counts = saved["sums"], saved["counts"]
-        return sums
 
 
 def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
@@ -188,14 +177,8 @@ def encode_batches(
 class IsolatedTokens:
     """Tokens of the student that the teacher reads on their own, between its special tokens.
 
-    Args:
-        teacher: The teacher.
-        tokens: Words, pieces and characters of the student, [n].
-        normalization: What became of the student's text before it was split.
-
-    Attributes:
-        lengths: Teacher tokens of those that it knows, special ones included, ascending.
-        batches: Which of these are in each batch.
+    They are words, pieces and characters [n] of text that was normalised. Those that the teacher
+    knows are in `batches`, and have ascending `lengths` in its tokens, special ones included.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class Texts(NamedTuple):
 
 
 def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.ndarray]:
-    sums = WordSums(tokenizer.get_vocab_size(), teacher.token_dimension)
+    sums = WordSums.zeros(tokenizer.get_vocab_size(), teacher.token_dimension)
     batches = token_batches(sentence_lengths(teacher, selected), teacher.batch_tokens)
     vectors = []
     for sentences, words in encode_batches(teacher, tokenizer, selected, batches):
@@ -650,20 +650,20 @@ def test_large_work_has_larger_shards():
 def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_a_time):
     """Of batches in shards, each of some words; expected by adding one vector after the other."""
     rng = np.random.default_rng(len(words))
-    folder, files, expected = tmp_path_factory.mktemp("sums"), [], WordSums(31, 3)
+    folder, files, expected = tmp_path_factory.mktemp("sums"), [], WordSums.zeros(31, 3)
     for number, shard in enumerate(words):
         parts = []
         for batch in shard:
             vectors = rng.standard_normal((len(batch), 3)).astype(np.float32)
             counts = rng.integers(1, 9, len(batch))
             parts.append(WordVectors(np.array(batch, dtype=np.int64), vectors, counts))
-        total = WordSums(31, 3)
+        total = WordSums.zeros(31, 3)
         for part in parts:
             for word, vector, count in zip(*part, strict=True):
                 total.sums[word] += vector
                 total.counts[word] += count
-        expected.sums += total.sums
-        expected.counts += total.counts
+        expected.sums[:] += total.sums
+        expected.counts[:] += total.counts
         files.append(folder / f"{number}.safetensors")
         write_arrays(files[-1], summed(parts, 3)._asdict())
     with pytest.MonkeyPatch.context() as patch:
@@ -681,7 +681,7 @@ def test_sums_of_parts_add_up_to_the_whole():
         values = np.array(vectors, dtype=np.float32)
         sums.add(WordVectors(np.array(words), values, np.array(counts)))
 
-    whole, parts = WordSums(4, 2), WordSums(4, 2)
+    whole, parts = WordSums.zeros(4, 2), WordSums.zeros(4, 2)
     add(whole, [1, 3], [[3, 5], [1, 1]], [3, 1])
     add(parts, [3], [[1, 1]], [1])
     add(parts, [1], [[2, 4]], [2])

@@ -47,6 +47,7 @@ class BuiltModel:
             )
         self.normalize: bool = record["recipe"]["export"]["normalize"]
         stages = record["stages"]
+        self._table_stages = [stage for stage in _TABLES if stage in stages]
         self.work = WorkDirectory.of_record(work_dir, stages)
         missing = self.work.missing()
         if missing:
@@ -82,10 +83,6 @@ class BuiltModel:
         table = self.tables[stage] if stage else self.table
         means, head = sentence_means(table, ids), self.head_of(stage or self._table_stages[-1])
         return head(means) if head else means
-
-    @property
-    def _table_stages(self) -> list[str]:
-        return [stage for stage in _TABLES if stage in self.work.hashes]
 
     def rows_of_words(self, table: Floats) -> Floats:
         """Get the rows of the vocabulary's words, the most frequent first, [V, D]."""
