@@ -208,9 +208,10 @@ def training_device(
     `teacher` is the kind of device that the teacher is on.
     """
     check_device("distillation.device", config.device)
+    if config.device is not None:
+        return config.device
     devices: dict[str, Literal["cuda", "mps"]] = {"cuda": "cuda", "mps": "mps"}
-    fastest = "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
-    return config.device or fastest
+    return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
 
 
 def trainer_for(config: DistillationConfig) -> type[Any]:
@@ -375,8 +376,9 @@ def last_whole_checkpoint(folder: Path) -> str | None:
 def read_checkpoint(folder: Path, has_head: bool) -> tuple[NDArray[np.float32], Head | None]:
     """Read the table of a checkpoint, and its head."""
     table = load_file(folder / "model.safetensors")["embedding.weight"]
-    head = TrainableHead.load(str(folder), subfolder=_HEAD_FOLDER) if has_head else None
-    return table, head and head.as_head()
+    if not has_head:
+        return table, None
+    return table, TrainableHead.load(str(folder), subfolder=_HEAD_FOLDER).as_head()
 
 
 def check_sizes(

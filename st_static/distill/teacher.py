@@ -331,9 +331,8 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
         ) from error
     if description.get("model_type") == "new":
         name = (config.hub_id or config.model).rstrip("/").rpartition("/")[2].lower()
-        option, natives = "", _IN_NEW_FORMAT
-        if name in natives:
-            option, natives = "--teacher.model ", (name,)
+        is_known = name in _IN_NEW_FORMAT
+        natives, option = [name] if is_known else _IN_NEW_FORMAT, "--teacher.model " * is_known
         instead = " or ".join(f"{option}alibaba-nlp-community/{native}" for native in natives)
         raise ValueError(
             f"The teacher {config.model!r} is in an old format (model_type 'new'), whose code "
