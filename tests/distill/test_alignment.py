@@ -63,24 +63,15 @@ def rows(ragged: Ragged) -> list[list[int]]:
     return [row.tolist() for row in np.split(ragged.values, ragged.offsets[1:-1])]
 
 
-@pytest.fixture(scope="module")
-def prompted(make_model):
-    return {family: Teacher(make_model(family), prompt="query: ") for family in FAMILIES}
+@pytest.fixture(scope="module", params=["", "query: "])
+def prompted(request, make_model):
+    """Teachers of all families, without and with a prompt."""
+    return {family: Teacher(make_model(family), prompt=request.param) for family in FAMILIES}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(texts=batches)
-def test_alignment_equals_an_exhaustive_search(teachers, student, family, texts):
-    teacher = teachers[family]
-    words = find_words(student, texts)
-    if len(words.word):
-        aligned = align(teacher.tokenize(texts), words)
-        assert rows(aligned) == exhaustive(teacher, texts, words)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@given(texts=batches)
-def test_alignment_with_a_prompt_equals_an_exhaustive_search(prompted, student, family, texts):
+def test_alignment_equals_an_exhaustive_search(prompted, student, family, texts):
     teacher = prompted[family]
     words = find_words(student, texts)
     if len(words.word):

