@@ -165,12 +165,12 @@ class CorpusConfig:
 
     @property
     def source(self) -> tuple[object, ...]:
-        """What the text is read from; two corpora with the same source are the same text."""
+        """What the text is read from, whatever its `revision` and however much of it."""
         if self.files:
             return ("files", *self.patterns)
         if self.docstrings:
             return ("docstrings", *self.docstrings)
-        return ("dataset", self.dataset, self.revision, *self.dataset_configs)
+        return ("dataset", self.dataset, *self.dataset_configs)
 
     @property
     def is_named(self) -> bool:

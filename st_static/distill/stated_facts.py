@@ -12,8 +12,8 @@ from st_static.distill.config import CorpusConfig, TeacherConfig
 # What a recipe states about its own corpus and teacher; of any other it may be false.
 _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
 _CORPUS_FACTS = ("description", "license", "redistributable")
-# How much of it is read.
-_CORPUS_EXTENT = ("max_documents",)
+# The state of a dataset, and how much of a text is read: counts for that text alone.
+_CORPUS_EXTENT = ("revision", "max_documents")
 _TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "expect", "check")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")

@@ -8,7 +8,9 @@ import yaml
 from small_build import save_tiny_teacher, small_config, write_corpus
 
 from st_static.commands.build import parse_build
-from st_static.distill.config import BuildConfig
+from st_static.distill.config import BuildConfig, CorpusConfig
+from st_static.distill.corpus.documents import Corpus
+from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.files import read_json
 
@@ -60,6 +62,33 @@ def test_how_much_is_read_of_a_recipes_dataset_is_not_said_of_other_text() -> No
     assert few.max_documents == 7
     other = parsed(recipe, "--corpus.dataset", "org/text").corpus
     assert (other.dataset, other.max_documents) == ("org/text", None)
+
+
+def test_the_facts_of_a_pinned_dataset_stay_with_it_and_its_revision_goes(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "corpus: {dataset: org/text, revision: v1, max_documents: 9, license: mit, "
+        "description: diaries}\n"
+    )
+    pinned = CorpusConfig(
+        dataset="org/text", revision="v1", max_documents=9, license="mit", description="diaries"
+    )
+    assert parsed(str(recipe)).corpus == pinned
+    newer = parsed(str(recipe), "--corpus.revision", "v2").corpus
+    assert newer == replace(pinned, revision="v2")
+    for options in (["--corpus.dataset", "org/other"], ["--corpus.files", "mine.txt"]):
+        other = parsed(str(recipe), *options).corpus
+        assert (other.revision, other.max_documents, other.license) == (None, None, None)
+    kept = parsed(str(recipe), "--corpus.dataset", "org/other", "--corpus.revision", "v3").corpus
+    assert (kept.revision, kept.max_documents) == ("v3", None)
+
+
+@pytest.mark.parametrize("change", [{"revision": "v2"}, {"max_documents": 8}])
+def test_another_revision_or_extent_is_recorded_as_another_text(change: dict) -> None:
+    one = CorpusConfig(dataset="org/text", revision="v1", max_documents=9)
+    other = replace(one, **change)
+    assert BuildConfig(corpus=one).recipe()["corpus"] != BuildConfig(corpus=other).recipe()["corpus"]
+    assert Corpus(one).identity(Processes(1)) != Corpus(other).identity(Processes(1))
 
 
 def test_facts_that_are_given_with_the_text_are_kept() -> None:
