@@ -15,7 +15,6 @@ from typing import Any
 # A module has its own line where it differs from its package. The others need the base only.
 MODULES_WITH_EXTRAS = {
     "st_static.cluster.ray_cluster": "cluster",
-    "st_static.cluster.ray_connection": "cluster",
     "st_static.commands.build": "build",
     "st_static.commands.recipe": "build",
     "st_static.distill": "build",

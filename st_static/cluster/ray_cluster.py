@@ -1,21 +1,22 @@
-"""Work on a Ray cluster: check its nodes, then hand out items to workers as they become free.
-
-An item that fails is tried again, three times at most in all.
-"""
+"""Work on a Ray cluster: connect, check its nodes, then hand out items as workers become free."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import platform
+import re
+import socket
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from st_static.cluster.ray_connection import first_line, ray_connection
+from st_static.addresses import without_secrets
 from st_static.dependencies import needed_by
 
 with needed_by("The engine ray", "cluster"):
@@ -24,20 +25,26 @@ with needed_by("The engine ray", "cluster"):
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+logger = logging.getLogger(__name__)
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_RETRIES = 2  # so an item is tried three times
+_TRIES = 3  # of an item, of starting a process, and of connecting
+_ANSWER_SECONDS = 5
 _CHECK_SECONDS = 600  # a node may have to load a large teacher from another machine
 _START_SECONDS = 900  # until the first actor has room
-# Tasks that wait at a node, so that it is not idle between two.
-_AHEAD = 2
+_AHEAD = 2  # tasks that wait at a node, so that it is not idle between two
 # Packages whose versions must be the same on all nodes, or they make other bytes.
 _PACKAGES = (
     *("st-static", "numpy", "pyarrow", "sentence-transformers", "tokenizers", "torch"),
     "transformers",
 )
 _GPU_KIND = "accelerator_type:"  # begins a resource of Ray's nodes
+# Parts of Ray's message when the server for a client of ray:// has died while starting.
+_NO_SERVER = ("Starting Ray client server failed", "Proxy failed to Connect", "psutil.")
+# The versions in Ray's message that they differ: the cluster's two, then this process's.
+_VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -47,25 +54,31 @@ def ray_cluster(
     """Connect to a cluster, or start one on this machine, until the block ends.
 
     Args:
-        address: As `ray_connection`.
+        address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
+            `ray://HOST:PORT` are others. By default RAY_ADDRESS, or else a new one.
         processors: How many each actor takes without a GPU.
         on_gpus: Let actors take GPUs where there are some.
 
     Raises:
-        ValueError: As `ray_connection`.
+        ValueError: No Ray answers there, or it has other versions, asks for a token or cannot serve
+            this process; the address has a password; or this process uses Ray already.
     """
-    with ray_connection(address) as dashboard:
-        yield RayCluster(dashboard, processors, on_gpus)
+    if ray.is_initialized():
+        raise ValueError("This process uses Ray already: call ray.shutdown() first.")
+    if address == "":
+        raise ValueError("The address of the Ray cluster is empty: leave it out, or say local.")
+    # By default Ray would look for a cluster on this machine before it starts one.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check_answer(address)
+    try:
+        yield RayCluster(_connect(address).dashboard_url or "", processors, on_gpus)
+    finally:
+        # Even after a failure: ray:// has made this process a client, which cannot connect again.
+        ray.shutdown()
 
 
 class RayCluster:
-    """A cluster that this process is connected to.
-
-    Args:
-        dashboard: Where its dashboard is, "" if it has none.
-        processors: How many each actor takes without a GPU.
-        on_gpus: Let actors take GPUs where there are some.
-    """
+    """A cluster that this process is connected to; `ray_cluster` makes it."""
 
     def __init__(self, dashboard: str, processors: int = 1, on_gpus: bool = True) -> None:
         self.dashboard, self._processors, self._on_gpus = dashboard, processors, on_gpus
@@ -79,6 +92,11 @@ class RayCluster:
     def n_gpus(self) -> int:
         """Number of GPUs that actors can have."""
         return int(ray.cluster_resources().get("GPU", 0)) if self._on_gpus else 0
+
+    @property
+    def teacher_on(self) -> str:
+        """The kind of device that actors have."""
+        return "cuda" if self.n_gpus else "cpu"
 
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
         """Check that all nodes have the same Python, packages and further facts as this process.
@@ -105,19 +123,15 @@ class RayCluster:
         expected, sent = _facts(facts), _sent(facts)
         # One call, after which the process ends: it may have loaded a teacher.
         call = ray.remote(max_calls=1, max_retries=0, num_cpus=0)(_facts_there)
-        asked = [  # a list, as several nodes may have one address
-            (
-                node["NodeManagerAddress"],
-                call.options(
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-                ).remote(sent),
-            )
-            for node in nodes
-            if node["Resources"].get("CPU") or node["Resources"].get("GPU")
-        ]
+        asked = []  # a list, as several nodes may have one address
+        for node in nodes:
+            if node["Resources"].get("CPU") or node["Resources"].get("GPU"):
+                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                answer = call.options(scheduling_strategy=there).remote(sent)
+                asked.append((node["NodeManagerAddress"], answer))
         for name, answer in asked:
             try:
-                there = ray.get(answer, timeout=_CHECK_SECONDS)
+                found = ray.get(answer, timeout=_CHECK_SECONDS)
             except GetTimeoutError as error:
                 raise ValueError(
                     f"The node {name} did not answer in {_CHECK_SECONDS} seconds: it may be busy, "
@@ -125,51 +139,50 @@ class RayCluster:
                 ) from error
             except RayError as error:
                 raise ValueError(
-                    f"The node {name} cannot take part: {first_line(_cause_of(error))}. It needs "
-                    "st_static and all files under the same paths."
+                    f"The node {name} cannot take part: {_reason(error)}. It needs st_static and "
+                    "all files under the same paths."
                 ) from error
             for fact, value in expected.items():
-                if there.get(fact) != value:
+                if found.get(fact) != value:
                     raise ValueError(
-                        f"The node {name} has {fact} {there.get(fact, 'missing')}, but this "
+                        f"The node {name} has {fact} {found.get(fact, 'missing')}, but this "
                         f"process has {value}: both need the same."
                     )
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a function to items on all nodes, and yield the results as they come.
+        """Apply a picklable function to items on all nodes, and yield the results as they come.
 
         An item is done again where a process or node dies, or a file cannot be read or written.
-
-        Args:
-            function: A picklable function of one item.
-            items: The items.
 
         Raises:
             ValueError: An item failed three times; or any other error of the function. Work that is
                 under way elsewhere is stopped.
         """
-        call = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=[OSError])(_called)
+        # Ray itself would repeat for ever what is killed for lack of memory.
+        call = ray.remote(num_cpus=1, max_retries=0)(_called)
         sent, left = _sent(function), iter(items)
-        waiting: dict[Any, Item] = {}
+        waiting: dict[Any, tuple[Item, int]] = {}
 
-        def send(n: int) -> None:
-            for item in itertools.islice(left, n):
-                waiting[call.remote(sent, item)] = item
+        def send(item: Item, number: int = 1) -> None:
+            waiting[call.remote(sent, item)] = item, number
 
         try:
-            send(_AHEAD * self.n_workers)
+            for item in itertools.islice(left, _AHEAD * self.n_workers):
+                send(item)
             while waiting:
                 [done], _ = ray.wait(list(waiting), num_returns=1)
-                item = waiting.pop(done)
+                item, number = waiting.pop(done)
                 try:
                     result = ray.get(done)
                 except RayError as error:
                     cause = _cause_of(error)
                     if isinstance(error, RayTaskError) and not isinstance(cause, OSError):
                         raise cause from None
-                    raise _failed(item, error) from error
-                yield result
-                send(1)
+                    send(item, _next_try(item, number, error))
+                else:
+                    yield result
+                    for item in itertools.islice(left, 1):
+                        send(item)
         finally:
             if ray.is_initialized():  # otherwise `cancel` would start a new cluster
                 for reference in waiting:
@@ -181,15 +194,14 @@ class RayCluster:
         """Apply a function in actors: processes with a GPU each or, without GPUs, with processors.
 
         An actor loads the function once, and gets an item whenever it is free. An item that raises
-        an error is done again by Ray; one whose actor dies is done by another.
+        an error, or whose actor dies, is done again.
 
         Raises:
-            ValueError: An item failed three times, or no node has room for an actor.
+            ValueError: An item failed three times, no node has room for an actor, or none starts.
         """
-        left = deque((item, 0) for item in items)
-        n_left, resources = len(left), {"num_cpus": self._processors}
-        if self.n_gpus:
-            resources = {"num_gpus": 1}
+        left = deque((item, 1) for item in items)
+        n_left, failed_starts = len(left), 0
+        resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
         keeper, sent = ray.remote(**resources)(_Keeper), _sent(function)
         actors: list[Any] = []
         idle: list[Any] = []
@@ -212,27 +224,40 @@ class RayCluster:
                         "have taken all room. What is complete is kept."
                     )
                 if done[0] in starting:
-                    idle.append(starting.pop(done[0]))
+                    actor = starting.pop(done[0])
+                    try:
+                        ray.get(done[0])
+                    except RayError as error:
+                        failed_starts += 1
+                        if failed_starts < _TRIES:
+                            logger.warning("A process did not start (%s): again.", _reason(error))
+                            start()
+                        elif not (working or starting or idle):
+                            raise ValueError(
+                                f"No process could be started: {_reason(error)}. What is complete "
+                                "is kept; run the command again once the cause is fixed."
+                            ) from error
+                    else:
+                        idle.append(actor)
                 else:
-                    actor, item, deaths = working.pop(done[0])
+                    actor, item, number = working.pop(done[0])
                     try:
                         result = ray.get(done[0])
-                    except RayActorError as error:
-                        # Ray would wait for the same actor, whose node may be lost.
-                        if deaths == _RETRIES:
-                            raise _failed(item, error) from error
-                        left.appendleft((item, deaths + 1))
-                        ray.kill(actor)
-                        start()
                     except RayError as error:
-                        raise _failed(item, error) from error
+                        left.appendleft((item, _next_try(item, number, error)))
+                        if isinstance(error, RayActorError):
+                            # Ray would wait for the same actor, whose node may be lost.
+                            ray.kill(actor)
+                            start()
+                        else:
+                            idle.append(actor)
                     else:
                         n_left -= 1
                         idle.append(actor)
                         yield result
                 while left and idle:
-                    actor, (item, deaths) = idle.pop(), left.popleft()
-                    working[actor.call.remote(item)] = actor, item, deaths
+                    actor, (item, number) = idle.pop(), left.popleft()
+                    working[actor.call.remote(item)] = actor, item, number
         finally:
             if ray.is_initialized():
                 for actor in actors:
@@ -268,7 +293,6 @@ class _Keeper:
     def ready(self) -> None:
         """Return once the process has started."""
 
-    @ray.method(max_task_retries=_RETRIES, retry_exceptions=True)  # type: ignore[untyped-decorator]  # untyped library
     def call(self, item: Any) -> Any:
         """Apply the function."""
         try:
@@ -292,19 +316,28 @@ def _called(function: bytes, item: Any) -> Any:
     return cloudpickle.loads(function)(item)
 
 
-def _failed(item: Any, error: RayError) -> ValueError:
-    """Make the error that an item failed each time."""
-    shown = textwrap.shorten(str(item), 200, placeholder=" …")
-    return ValueError(
-        f"{shown} failed {1 + _RETRIES} times: {first_line(_cause_of(error))}. All other work that "
-        "was done is kept; run the command again once the cause is fixed."
-    )
+def _next_try(item: Any, number: int, error: RayError) -> int:
+    """Return the number of the try after one that failed; raise a ValueError after the third."""
+    shown, reason = textwrap.shorten(str(item), 200, placeholder=" …"), _reason(error)
+    if number == _TRIES:
+        raise ValueError(
+            f"{shown} failed {_TRIES} times: {reason}. All other work that was done is kept; run "
+            "the command again once the cause is fixed."
+        ) from error
+    logger.warning("%s failed (%s): trying again.", shown, reason)
+    return number + 1
 
 
 def _cause_of(error: BaseException) -> BaseException:
     """Find the original error of the other process."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error's cause, without its full stop."""
+    cause = _cause_of(error)
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
 
 
 def _facts_there(facts: bytes) -> dict[str, str]:
@@ -319,3 +352,90 @@ def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:
         except PackageNotFoundError:
             packages[name] = "missing"
     return {"Python": platform.python_version(), **packages, **facts()}
+
+
+# -- the connection --------------------------------------------------------------------
+
+
+def _connect(address: str) -> Any:
+    """Connect; try again if the server for a client of ray:// has died."""
+    default = os.environ.pop("RAY_ADDRESS", None)  # it would take precedence over "auto"
+    try:
+        # Ray forks that server while gRPC's threads run, so it may die at once
+        # (ray-project/ray#63202).
+        for number in range(1, 1 + _TRIES):
+            try:
+                return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+            except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+                if number == _TRIES or not _has_no_server(error):
+                    raise ValueError(_why_not_connected(address, error)) from error
+                logger.warning(
+                    "The Ray cluster did not start a server for this process: trying again."
+                )
+    finally:
+        if default is not None:
+            os.environ["RAY_ADDRESS"] = default
+
+
+def _has_no_server(error: Exception) -> bool:
+    """Tell whether the server for a client has died while starting."""
+    is_refusal = isinstance(error, ConnectionAbortedError)
+    return is_refusal and any(text in str(error) for text in _NO_SERVER)
+
+
+def _why_not_connected(address: str, error: Exception) -> str:
+    there = f"The Ray cluster at {without_secrets(address)}"
+    token = "set RAY_AUTH_MODE=token, and copy ~/.ray/auth_token of its first machine here"
+    if "AuthToken" in str(error) or "authentication token" in str(error):
+        return f"{there} asks for its token: {token}."
+    if len(versions := _VERSION.findall(str(error))) == 4:
+        return (
+            "{} has Ray {} and Python {}, but this process has Ray {} and Python {}: both need the "
+            "same.".format(there, *versions)
+        )
+    if _has_no_server(error):
+        return (
+            f"{there} did not start a server for this process, in {_TRIES} tries. Set "
+            "GRPC_ENABLE_FORK_SUPPORT=0 before ray start --head, or run this on a machine of the "
+            "cluster with --address HOST:PORT."
+        )
+    if isinstance(error, ConnectionAbortedError):  # it holds the traceback of the other side
+        reason = str(error).strip().splitlines()[-1].rstrip(".")
+        return f"{there} refused the connection: {reason}."
+    if ":" in address:  # something like Ray has answered there; Ray seldom says more
+        return (
+            f"{there} cannot be reached: {_reason(error)}. If it has a token, {token}. If this is "
+            "ray://, its port is that for clients, 10001 by default."
+        )
+    return (
+        f"There is no Ray cluster at {address}: {_reason(error)}. Start one with ray start --head, "
+        "or say --address local; other addresses are HOST:PORT and ray://HOST:PORT."
+    )
+
+
+def _check_answer(address: str) -> None:
+    """Check that something answers at an address with a host: Ray itself would wait for minutes."""
+    if "@" in address:
+        raise ValueError(
+            "The address of a Ray cluster has no user or password: expected HOST:PORT, or "
+            "ray://HOST:PORT."
+        )
+    if ":" not in address:
+        return
+    parts = urlsplit(address if "://" in address else f"ray://{address}")
+    try:
+        with socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return
+            # gRPC may be at the other end if its first frame has settings (RFC 9113, 3.4).
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            frame = connection.recv(9)
+            if len(frame) < 4 or frame[3] != 4:
+                raise ConnectionError("something other than Ray answers there")
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(
+            f"No Ray answers at {without_secrets(address)} ({reason}): expected HOST:PORT, "
+            "as ray start --head prints it, or ray://HOST:PORT with the port for clients, 10001 by "
+            "default."
+        ) from error

@@ -17,6 +17,7 @@ from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from ray_nodes import two_nodes_for_clients
 
+from st_static.cluster import ray_cluster as ray_cluster_module
 from st_static.cluster.ray_cluster import RayCluster, ray_cluster
 
 # The nodes cannot import it.
@@ -80,7 +81,9 @@ def test_a_dead_process_is_replaced(cluster: RayCluster, tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "3", "6"]
 
 
-def test_what_kills_its_process_each_time_is_named(cluster: RayCluster, tmp_path: Path):
+def test_what_kills_its_process_each_time_is_named(
+    cluster: RayCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     def die(name: str) -> None:
         with (tmp_path / "deaths").open("a") as deaths:
             deaths.write("x")
@@ -89,6 +92,30 @@ def test_what_kills_its_process_each_time_is_named(cluster: RayCluster, tmp_path
     with pytest.raises(ValueError, match=r"^part-7 failed 3 times: .*died.*is kept"):
         list(cluster.map(die, ["part-7"]))
     assert (tmp_path / "deaths").read_text() == "xxx"
+    assert [r.getMessage().startswith("part-7 failed (") for r in caplog.records] == [True, True]
+
+
+def test_what_is_killed_for_lack_of_memory_is_tried_three_times(
+    cluster: RayCluster, monkeypatch: pytest.MonkeyPatch
+):
+    """Ray alone would repeat it for ever: it has such a count for tasks that have retries."""
+    given: list[dict[str, object]] = []
+    remote, sent = ray.remote, []
+
+    def recorded(**options: object):
+        given.append(options)
+        return remote(**options)
+
+    def get(reference: object):
+        sent.append(reference)
+        raise ray.exceptions.OutOfMemoryError("the node ran out of memory")
+
+    monkeypatch.setattr(ray, "remote", recorded)
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(ValueError, match=r"^7 failed 3 times: .*memory"):
+        list(cluster.map(str, [7]))
+    assert given == [{"num_cpus": 1, "max_retries": 0}]
+    assert len(set(sent)) == 3
 
 
 def test_an_error_is_that_of_the_function(cluster: RayCluster):
@@ -233,6 +260,33 @@ def test_an_actor_that_cannot_load_its_function_is_told(cluster: RayCluster, tmp
 
     with pytest.raises(ValueError, match=r"^a failed 3 times: The teacher has other weights\. All"):
         list(cluster.map_on_devices(Broken(tmp_path), ["a"]))
+
+
+@pytest.mark.parametrize(("failures", "works"), [(2, True), (9, False)])
+def test_actors_that_do_not_start_are_counted(
+    cluster: RayCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failures: int,
+    works: bool,
+):
+    class DiesAtFirst(ray_cluster_module._Keeper):
+        def ready(self) -> None:
+            number = len(list(tmp_path.iterdir()))
+            (tmp_path / str(number)).touch()
+            if number < failures:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(ray_cluster_module, "_Keeper", DiesAtFirst)
+    monkeypatch.setattr(RayCluster, "n_actors", lambda self: 1)
+    if works:
+        assert list(cluster.map_on_devices(str, [7])) == ["7"]
+    else:
+        with pytest.raises(ValueError, match=r"^No process could be started: .*is kept"):
+            list(cluster.map_on_devices(str, [7]))
+    assert len(list(tmp_path.iterdir())) == 3
+    assert caplog.text.count("A process did not start") == 2
 
 
 def test_actors_that_no_node_has_room_for(cluster: RayCluster):
