@@ -32,7 +32,7 @@ from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.corpus.sentences import sentence_shards
-from st_static.distill.engines import BuildEngine, build_engine
+from st_static.distill.engines import Engine, build_engine
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import BuildResult, Figures, locked
 from st_static.evaluate.models import load_model
@@ -83,13 +83,14 @@ FINDERS: dict[str, Find | None] = {"learnt": None, "teacher": teacher_pieces, "m
 class Build(_Build):
     """A build with pieces from elsewhere."""
 
-    def __init__(self, config: BuildConfig, engine: BuildEngine, name: str) -> None:
+    def __init__(self, config: BuildConfig, engine: Engine, name: str) -> None:
         output = str(Path(config.output).with_name(f"{Path(config.output).name}-{name}"))
         super().__init__(replace(config, output=output), engine)
         self.name, self.find = name, FINDERS[name]
 
-    def _vocabulary_key(self) -> dict[str, object]:
-        return super()._vocabulary_key() | ({"pieces_of": self.name} if self.find else {})
+    def _key(self, stage: str) -> dict[str, object]:
+        is_other = stage == "vocabulary" and self.find
+        return super()._key(stage) | ({"pieces_of": self.name} if is_other else {})
 
     def _vocabulary(self, folder: Path) -> Figures:
         if self.find is None:

@@ -52,10 +52,12 @@ class Target:
             center: True subtracts the mean; `auto` does so where the mean cosine of two sentences
                 is above 0.3.
         """
+        if center is False:
+            return cls()
         mean = mean_direction(vectors, rows)
         # The mean cosine of all pairs is the squared length of the mean of unit vectors.
         high = float(mean @ mean) > _HIGH_COSINE
-        return cls(mean if center is True or (center == "auto" and high) else None)
+        return cls(mean if center is True or high else None)
 
     @property
     def is_centered(self) -> bool:

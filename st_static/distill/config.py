@@ -595,3 +595,12 @@ class BuildConfig:
         if Path(self.teacher.model).is_dir():
             recipe["teacher"]["model"] = Path(self.teacher.model).name
         return recipe
+
+    def with_absolute_paths(self) -> BuildConfig:
+        """The same for processes that run in other folders."""
+        teacher, patterns = self.teacher, self.corpus.patterns
+        if Path(teacher.model).is_dir():
+            teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
+        files = [str(Path(pattern).absolute()) for pattern in patterns] or None
+        corpus, work_dir = replace(self.corpus, files=files), str(Path(self.work_dir).absolute())
+        return replace(self, work_dir=work_dir, teacher=teacher, corpus=corpus)

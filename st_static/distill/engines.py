@@ -8,9 +8,8 @@ import importlib.util
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
@@ -18,6 +17,9 @@ from st_static.cluster.processes import n_processors
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.encode.places import Place, check_access, seen_by_others
 from st_static.progress import bar
+
+if TYPE_CHECKING:
+    from st_static.cluster.ray_cluster import RayCluster
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,10 @@ class Engine(Protocol):
     @property
     def n_workers(self) -> int:
         """The number of parts that run at the same time."""
+
+    @property
+    def teacher_on(self) -> str | None:
+        """The kind of device that other processes run the teacher on; None if this one does."""
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items, and yield the results as they come.
@@ -49,13 +55,12 @@ class Processes:
 
     Args:
         workers: Number of processes; 0 is one per processor, 1 works in this process.
-        on_gpus: True runs the teacher on each GPU, by a Ray that is started for it; else it runs
-            in this process.
+        devices: Opens what runs the teacher on each of several GPUs; None runs it in this process.
     """
 
-    def __init__(self, workers: int = 0, on_gpus: bool = False) -> None:
-        self.n_workers = workers or n_processors()
-        self._on_gpus = on_gpus
+    def __init__(self, workers: int = 0, devices: Callable[[], Engine] | None = None) -> None:
+        self.n_workers, self._devices = workers or n_processors(), devices
+        self.teacher_on = "cuda" if devices else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a function in processes, see `Engine`."""
@@ -66,13 +71,8 @@ class Processes:
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
         """Apply a function where the teacher runs, see `Engine`."""
-        if not self._on_gpus:
-            yield from map(function, items)
-            return
-        from st_static.cluster.ray_cluster import ray_cluster
-
-        with ray_cluster("local") as cluster:
-            yield from cluster.map_on_devices(function, items)
+        run = self._devices().map_on_devices if self._devices else map
+        yield from run(function, items)
 
 
 def map_shards(
@@ -83,16 +83,10 @@ def map_shards(
     total: int | None = None,
     sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
-    """Apply a function to a corpus's shards, with a progress bar; the results come in any order.
+    """Apply a picklable function to a corpus's shards, with a progress bar of that label.
 
-    Args:
-        function: A picklable function of one item.
-        items: The items, possibly a generator.
-        engine: The engine that runs it.
-        label: The label of the progress bar.
-        total: Number of items, where it is known.
-        sentences: Counts the sentences of a result: the bar then shows the sentences per second of
-            all workers.
+    Results come in any order. `sentences` counts those of a result: the bar then shows the
+    sentences per second of all workers.
     """
     done, start = 0, time.perf_counter()
     with bar(label, total, "shard") as progress:
@@ -105,70 +99,57 @@ def map_shards(
             yield result
 
 
-class BuildEngine(NamedTuple):
-    """The processes or the cluster of a build.
-
-    Attributes:
-        engine: Runs the parts of stages.
-        teacher_on: The kind of device that other processes run the teacher on; None if this one
-            does.
-        check: Checks that all machines can take part, from the work directory, the files of the
-            text, and the teacher's `fingerprint`, whose teacher is sent along; raises a ValueError
-            that names one that cannot.
-    """
-
-    engine: Engine
-    teacher_on: str | None
-    check: Callable[[Path, Sequence[Path], Callable[[], str]], None]
-
-
 @contextlib.contextmanager
-def build_engine(config: BuildConfig) -> Iterator[BuildEngine]:
+def build_engine(config: BuildConfig) -> Iterator[Processes | RayCluster]:
     """Start the engine that a recipe names, until the block ends.
 
     Raises:
         ValueError: There is no such cluster, or not with the devices that the teacher needs.
     """
+    device = config.teacher.device
     if config.engine == "processes":
-        on_gpus = _has_several_gpus(config.teacher)
-        engine = Processes(config.workers, on_gpus)
-        yield BuildEngine(engine, "cuda" if on_gpus else None, lambda *_: None)
+        with contextlib.ExitStack() as stack:
+
+            @functools.cache
+            def devices() -> Engine:  # started when the teacher is to read, and then kept
+                from st_static.cluster.ray_cluster import ray_cluster
+
+                return stack.enter_context(ray_cluster("local"))
+
+            yield Processes(config.workers, devices if _has_several_gpus(config.teacher) else None)
         return
-    if config.teacher.device not in (None, "cpu", "cuda"):
+    if device not in (None, "cpu", "cuda"):
         raise ValueError(
-            f"teacher.device is {config.teacher.device}, but on a cluster it is cpu or cuda; each "
-            "process of the teacher gets one GPU."
+            f"teacher.device is {device}, but on a cluster it is cpu or cuda; each process of the "
+            "teacher gets one GPU."
         )
     from st_static.cluster.ray_cluster import ray_cluster
 
-    wanted = config.teacher.device != "cpu"
-    with ray_cluster(config.address, config.workers or 1, wanted) as cluster:
+    with ray_cluster(config.address, config.workers or 1, device != "cpu") as cluster:
         if cluster.dashboard:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
-        if config.teacher.device == "cuda" and not cluster.n_gpus:
+        if device == "cuda" and not cluster.n_gpus:
             raise ValueError(
                 "teacher.device is cuda, but no node of the Ray cluster has a GPU: leave it out, "
                 "or set it to cpu."
             )
-        device = "cuda" if cluster.n_gpus else "cpu"
         cluster.n_actors()  # is there room for any? Not only when the teacher is to run
-
-        def check(work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]) -> None:
-            with seen_by_others(Place.parse(str(work_dir))) as seen:
-                cluster.check(functools.partial(_facts, seen, files, fingerprint, device))
-
-        yield BuildEngine(cluster, device, check)
+        yield cluster
 
 
-def with_absolute_paths(config: BuildConfig) -> BuildConfig:
-    """Make the paths of a recipe absolute: other processes run in other folders."""
-    teacher, corpus = config.teacher, config.corpus
-    if Path(teacher.model).is_dir():
-        teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
-    files = [str(Path(pattern).absolute()) for pattern in corpus.patterns]
-    corpus = replace(corpus, files=files or None)
-    work_dir = str(Path(config.work_dir).absolute())
-    return replace(config, work_dir=work_dir, teacher=teacher, corpus=corpus)
+def check_machines(
+    engine: Processes | RayCluster,
+    work_dir: Path,
+    files: Sequence[Path],
+    fingerprint: Callable[[], str],
+) -> None:
+    """Raise a ValueError that names a machine which cannot take part in a build.
+
+    The teacher is sent along with its `fingerprint`; `files` are those of the text.
+    """
+    if not isinstance(engine, Processes):
+        with seen_by_others(Place.parse(str(work_dir))) as seen:
+            engine.check(functools.partial(_facts, seen, files, fingerprint, engine.teacher_on))
 
 
 def _has_several_gpus(teacher: TeacherConfig) -> bool:
@@ -185,14 +166,14 @@ def _has_several_gpus(teacher: TeacherConfig) -> bool:
             "To use more, name those of one kind in CUDA_VISIBLE_DEVICES.",
             *(n_gpus, ", ".join(kinds)),
         )
-    elif importlib.util.find_spec("ray") is None:
+        return False
+    has_ray = importlib.util.find_spec("ray") is not None
+    if not has_ray:
         logger.warning(
             'The teacher runs on one GPU of %s. To use all: pip install "st-static[cluster]".',
             n_gpus,
         )
-    else:
-        return True
-    return False
+    return has_ray
 
 
 def _facts(

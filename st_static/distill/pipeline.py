@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.arguments import check_type
+from st_static.arguments import check_type, require
 from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.batches import TrainingSentences, training_sentences
-from st_static.distill.config import BuildConfig, check_batch_size
+from st_static.distill.config import BuildConfig, DistillationConfig, check_batch_size
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
@@ -33,7 +33,7 @@ from st_static.distill.distillation import (
     sentence_ids,
     training_device,
 )
-from st_static.distill.engines import BuildEngine, build_engine, with_absolute_paths
+from st_static.distill.engines import Processes, build_engine, check_machines
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
 from st_static.distill.pairs import given_pairs
@@ -60,6 +60,9 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.tokenizer import are_continuations
 from st_static.tokens.ragged import Ragged
+
+if TYPE_CHECKING:
+    from st_static.cluster.ray_cluster import RayCluster
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
@@ -104,14 +107,8 @@ def build(config: BuildConfig) -> BuildResult:
 def select_sentences(config: BuildConfig) -> BuildResult:
     """Run the stages before the teacher's: sentences, vocabulary and selection.
 
-    Their figures then tell what they cost, and how many sentences the teacher will read; `build`
-    goes on from there.
-
-    Args:
-        config: The recipe.
-
-    Raises:
-        ValueError: As `build`.
+    Their figures tell what they cost, and how many sentences the teacher will read; `build` goes on
+    from there. Raises what `build` does.
     """
     with _running(config) as run:
         run.run_corpus_stages()
@@ -132,7 +129,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            engine.check(run.work.path, run.corpus.files, run.teacher.fingerprint)
+            check_machines(engine, run.work.path, run.corpus.files, run.teacher.fingerprint)
             yield run
 
 
@@ -143,92 +140,95 @@ class _Build:
     the next ones read them through the work directory.
     """
 
-    def __init__(self, config: BuildConfig, engine: BuildEngine) -> None:
-        self.recipe = config.recipe()
-        if engine.teacher_on:  # other processes read its files
-            config = with_absolute_paths(config)
+    def __init__(self, config: BuildConfig, engine: Processes | RayCluster) -> None:
+        self.recipe, self.engine = config.recipe(), engine
+        if engine.teacher_on:  # other processes, in other folders, read its files
+            config = config.with_absolute_paths()
         self.config = config
         self.languages = languages_of(config.language)
         self.vocabulary = config.vocabulary.with_defaults_of(self.languages)
-        self.work = WorkDirectory(Path(config.work_dir))
-        self.output = Path(config.output)
-        self.engine = engine.engine
+        self.work, self.output = WorkDirectory(Path(config.work_dir)), Path(config.output)
         self.stages: list[BuiltStage] = []
+        self._measured: tuple[TableAgreement, Target] | None = None
         self.corpus = Corpus(config.corpus)
         # Texts that no stage will read again need not be available.
-        if self.corpus.is_dataset and not self._has_sentences():
-            self.corpus.require_dataset()
+        if self.corpus.is_dataset:
+            folder = stage_folder(self.work.path, "sentences", self._key("sentences"))
+            if not folder.is_dir():
+                self.corpus.require_dataset()
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
         n_components, n_remove = config.pca.n_components, config.pca.n_remove
         _, dimension = resolve_components(n_components, n_remove, self.teacher.dimension)
         dims = config.distillation.matryoshka_dims
-        if dims and max(dims) > dimension:
-            raise ValueError(
-                f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the "
-                "dimension that the sentence PCA leaves."
-            )
+        require(
+            not dims or max(dims) <= dimension,
+            f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the dimension "
+            "that the sentence PCA leaves.",
+        )
 
     def run_corpus_stages(self) -> None:
-        """Run the stages that need no teacher's vectors: sentences, vocabulary, selection."""
-        config, teacher = self.config, self.teacher
-        self._stage("sentences", self._sentences_key(), self._sentences)
-        self._stage("vocabulary", self._vocabulary_key(), self._vocabulary)
-        key = asdict(config.selection)
-        if config.selection.passages:  # which are as long as the teacher reads behind its prompt
-            key |= {"max_tokens": teacher.max_tokens, "prompt": teacher.prompt}
-        self._stage("selection", key, self._selection)
-        self._check_later_stages()
+        """Run the stages that need no teacher's vectors, and check that the others have texts."""
+        self._stage("sentences", self._sentences)
+        self._stage("vocabulary", self._vocabulary)
+        self._stage("selection", self._selection)
+        self._check_later_stages()  # not only after the teacher's pass
 
     def run(self) -> None:
         """Run all stages and export the model."""
-        config, teacher, seed = self.config, self.teacher, {"seed": self.config.seed}
         self.run_corpus_stages()
-        key = {
-            "weights": teacher.fingerprint(),
-            "dtype": str(teacher.dtype),  # `auto` would hide another machine's format
-            "prompt": teacher.prompt,
-            "batch_tokens": teacher.batch_tokens,
-        }
-        self._stage("extraction", key, self._extraction)
-        self._stage("pca", asdict(config.pca) | seed, self._pca)
-        if config.distillation.max_steps:
-            self._stage("distillation", asdict(config.distillation) | seed, self._distillation)
-        if config.pairs.is_wanted:
-            # Given pairs count by their content, wherever they come from.
-            names = {"files", "dataset", "columns"}
-            names |= {"mined"} if self.pairs else set()
-            key = {name: v for name, v in asdict(config.pairs).items() if name not in names}
-            if self.pairs:
-                key["pairs"] = digest(self.pairs.to_pydict())
-            key["distillation"] = asdict(config.distillation)
-            self._stage("pairs", key | seed, self._pairs)
+        self._stage("extraction", self._extraction)
+        self._stage("pca", self._pca)
+        if self.config.distillation.max_steps:
+            self._stage("distillation", self._distillation)
+        if self.config.pairs.is_wanted:
+            self._stage("pairs", self._pairs)
         self._export()
 
-    def _stage(self, name: str, key: dict[str, Any], compute: Callable[[Path], Figures]) -> None:
-        """Run a stage unless it is complete; its key is what determines it beside earlier ones."""
-        key = self._whole_key(key)
+    def _stage(self, name: str, compute: Callable[[Path], Figures]) -> None:
+        """Run a stage unless it is complete."""
+        key = self._key(name)
         folder = run_stage(self.work.path, name, key, compute)
         self.work.hashes[name] = digest(key)
         record = stage_record(folder)
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
-    def _whole_key(self, key: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **key,
-            "format": _FORMAT,
-            "previous": next(reversed(self.work.hashes.values()), None),
-        }
-
-    def _has_sentences(self) -> bool:
-        key = self._whole_key(self._sentences_key())
-        return stage_folder(self.work.path, "sentences", key).is_dir()
-
-    def _sentences_key(self) -> dict[str, Any]:
-        return asdict(self.config.sentences) | {
-            "corpus": self.corpus.identity(self.engine),
-            "languages": None if is_english(self.languages) else self.languages,
-        }
+    def _key(self, stage: str) -> dict[str, Any]:
+        """Gather what determines the next stage: its own options, and the stages before."""
+        config, seed = self.config, {"seed": self.config.seed}
+        own: dict[str, Any]
+        match stage:
+            case "sentences":
+                languages = None if is_english(self.languages) else self.languages
+                own = {"corpus": self.corpus.identity(self.engine), "languages": languages}
+                own |= asdict(config.sentences)
+            case "vocabulary":
+                own = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
+                own |= asdict(self.vocabulary)
+            case "selection":
+                own = asdict(config.selection)
+                if config.selection.passages:  # as long as the teacher reads behind its prompt
+                    own |= {"max_tokens": self.teacher.max_tokens, "prompt": self.teacher.prompt}
+            case "extraction":
+                own = {
+                    "weights": self.teacher.fingerprint(),
+                    "dtype": str(self.teacher.dtype),  # `auto` would hide another machine's format
+                    "prompt": self.teacher.prompt,
+                    "batch_tokens": self.teacher.batch_tokens,
+                }
+            case "pca":
+                own = asdict(config.pca) | seed
+            case "distillation":
+                own = asdict(config.distillation) | seed
+            case _:
+                own = {"max_steps": config.pairs.max_steps, **seed}
+                own["distillation"] = asdict(config.distillation)
+                if self.pairs:  # which count by their content, wherever they come from
+                    own["pairs"] = digest(self.pairs.to_pydict())
+                else:
+                    own["mined"] = config.pairs.mined
+        previous = next(reversed(self.work.hashes.values()), None)
+        return {**own, "format": _FORMAT, "previous": previous}
 
     def _sentences(self, folder: Path) -> Figures:
         config, languages = self.config, self.languages
@@ -236,10 +236,6 @@ class _Build:
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
         warn_of_other_language(sentence_shards(folder), config.language, self.engine)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
-
-    def _vocabulary_key(self) -> dict[str, Any]:
-        tokenizer = digest(self.teacher.tokenizer.to_str())
-        return asdict(self.vocabulary) | {"teacher_tokenizer": tokenizer}
 
     def _vocabulary(self, folder: Path) -> Figures:
         shards = sentence_shards(self.work.folder("sentences"))
@@ -257,25 +253,23 @@ class _Build:
         return write_selection(folder, self.work, config, self.engine, self.languages, longest)
 
     def _check_later_stages(self) -> None:
-        """Check that later stages have enough texts; not only after the teacher's pass."""
-        config, chosen = self.config, self.work.for_words
-        check_sentences(config.pca, self.teacher.dimension, len(chosen))
+        """Check that later stages have enough texts."""
+        config, n_chosen = self.config, len(self.work.for_words)
+        batch_size = config.distillation.batch_size
+        check_sentences(config.pca, self.teacher.dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
-        if self.pairs:
-            n_sentences = len(self._training_sentences.train)
-            batch_size = config.distillation.batch_size
-            check_batches(PairIds.of(self.pairs, self._ids_of), n_sentences, batch_size)
+        if self._given_pairs:
+            check_batches(self._given_pairs, len(self._training_sentences.train), batch_size)
         elif config.pairs.mined:  # at most one pair of a sentence
-            n_sentences = min(len(self._training_sentences.train), len(chosen))
-            check_batch_size(config.distillation.batch_size, n_sentences, "training sentences")
+            n_sentences = min(len(self._training_sentences.train), n_chosen)
+            check_batch_size(batch_size, n_sentences, "training sentences")
 
     def _extraction(self, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
         with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
             table[self._has_no_vector] = 0
-            vectors = read_sentence_vectors(folder)
-            return self._write(folder, table, vectors=vectors) | figures
+            return self._write(folder, table, vectors=read_sentence_vectors(folder)) | figures
 
     def _pca(self, folder: Path) -> Figures:
         """The sentence PCA reduces the table (section 2.2)."""
@@ -287,46 +281,49 @@ class _Build:
 
     def _distillation(self, folder: Path) -> Figures:
         """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3)."""
-        table, config = self.work.table("pca"), self.config.distillation
-        # A checkpoint holds the table and two moments; two are kept while one is written.
-        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
-        sentences, data = self._training_sentences, self._training_data
-        measure, _ = self._agreement(data.vectors)
+        table, sentences, data = self._table_to_train(folder), self._training_sentences, self._data
         distilled = distill(
             table,
             self.work.tokenizer,
             data,
             sentences.development,
-            replace(config, device=training_device(config, self.teacher.model.device.type)),
+            self._training,
             folder / "checkpoints",
             self.config.seed,
             sentences.train,
-            measure,
+            self._measure()[0],
         )
         figures = {"centered": data.target.is_centered, "train_sentences": len(sentences.train)}
         return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
 
     def _pairs(self, folder: Path) -> Figures:
         """The table learns from pairs, in turns with more of the training before."""
-        work, config, seed = self.work, self.config, self.config.seed
-        table, data = work.table(work.last), self._training_data
-        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
-        pairs = self.pairs or mined_pairs(folder, work, data.target, config.pairs, seed)
-        device = training_device(config.distillation, self.teacher.model.device.type)
+        work, config, seed, data = self.work, self.config.pairs, self.config.seed, self._data
+        table = self._table_to_train(folder)
+        pairs = self._given_pairs or PairIds.of(
+            mined_pairs(folder, work, data.target, config, seed), self._ids_of
+        )
         tuned = fine_tune(
             work.tokenizer,
             table,
             work.head(work.last),
-            PairIds.of(pairs, self._ids_of),
+            pairs,
             data,
             self._training_sentences.train,
-            config.pairs,
-            replace(config.distillation, device=device),
+            config,
+            self._training,
             folder / "checkpoints",
             seed,
         )
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
+
+    def _table_to_train(self, folder: Path) -> NDArray[np.float32]:
+        """Read the table of the stage before, whose training needs some disk."""
+        table = self.work.table(self.work.last)
+        # A checkpoint holds the table and two moments; two are kept while one is written.
+        require_disk(folder, 10 * table.nbytes, "Training checkpoints")
+        return table
 
     def _write(
         self,
@@ -337,20 +334,39 @@ class _Build:
     ) -> Figures:
         """Leave a stage's table, and measure it against the teacher's vectors [S, d]."""
         write_student(folder, table, head)
-        vectors = self.work.sentence_vectors if vectors is None else vectors
-        measure, is_centered = self._agreement(vectors)
+        measure, target = self._measure(vectors)
         return {
             "teacher_agreement": round(measure(table, head), 2),
-            "teacher_centered": is_centered,
+            "teacher_centered": target.is_centered,
         }
 
-    def _agreement(self, vectors: NDArray[np.float16]) -> tuple[TableAgreement, bool]:
-        """Give the measure of tables on held-out sentences; true if the teacher is centred."""
-        held_out, target = self.work.is_held_out, Target.fit(vectors, self.work.for_words)
-        ids = self._ids.take(np.flatnonzero(held_out))
-        return TableAgreement(ids, target(vectors[held_out])), target.is_centered
-
     # What several stages need; read or computed once.
+
+    def _measure(self, vectors: NDArray[np.float16] | None = None) -> tuple[TableAgreement, Target]:
+        """Give the measure of tables on held-out sentences, and the target that it compares with.
+
+        The stage that makes the teacher's vectors [S, d] gives them; later ones read them.
+        """
+        if self._measured is None:
+            vectors = self.work.sentence_vectors if vectors is None else vectors
+            target = Target.fit(vectors, self.work.for_words)
+            rows = np.flatnonzero(self.work.is_held_out)
+            self._measured = TableAgreement(self._ids.take(rows), target(vectors[rows])), target
+        return self._measured
+
+    @functools.cached_property
+    def _data(self) -> TrainingData:
+        vectors, center = self.work.sentence_vectors, self.config.distillation.center
+        _, target = self._measure(vectors)
+        if center != "auto":
+            target = Target.fit(vectors, self.work.for_words, center)
+        return TrainingData(self._ids, vectors, target)
+
+    @functools.cached_property
+    def _training(self) -> DistillationConfig:
+        """The options of the training, with the device that it takes here."""
+        config, teacher = self.config.distillation, self.teacher.model.device.type
+        return replace(config, device=training_device(config, teacher))
 
     @functools.cached_property
     def _training_sentences(self) -> TrainingSentences:
@@ -373,30 +389,26 @@ class _Build:
         return ids.filter(~self._has_no_vector[ids.values])
 
     @functools.cached_property
-    def _training_data(self) -> TrainingData:
-        vectors = self.work.sentence_vectors
-        target = Target.fit(vectors, self.work.for_words, self.config.distillation.center)
-        return TrainingData(self._ids, vectors, target)
+    def _given_pairs(self) -> PairIds | None:
+        return PairIds.of(self.pairs, self._ids_of) if self.pairs else None
 
     def _export(self) -> None:
-        last, config = self.work.last, self.config.export
+        work, config = self.work, self.config.export
+        hashes = work.hashes.items()
         record = {
             "recipe": self.recipe,
-            "stages": {
-                name: {"hash": key_hash, **self.work.figures(name)}
-                for name, key_hash in self.work.hashes.items()
-            },
+            "stages": {name: {"hash": key, **work.figures(name)} for name, key in hashes},
             "versions": {name: metadata.version(name) for name in _RECORDED_PACKAGES}
             | {"python": platform.python_version()},
         }
         export_model(
             self.output,
-            self.work.table(last),
-            self.work.tokenizer,
+            work.table(work.last),
+            work.tokenizer,
             record,
             config.dtype,
             config.normalize,
-            self.work.pca_file,
-            head=self.work.head(last),
+            work.pca_file,
+            head=work.head(work.last),
             onnx=config.onnx,
         )

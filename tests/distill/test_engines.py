@@ -8,7 +8,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,10 +25,16 @@ from st_static.encode.places import Place, seen_by_others
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ray of this machine that takes it to have two GPUs."""
+    """A Ray of this machine that takes it to have two GPUs, and is started once at most."""
     ray = pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
-    init = ray.init
-    monkeypatch.setattr(ray, "init", lambda *a, **o: init(*a, **o, num_cpus=2, num_gpus=2))
+    init, started = ray.init, []
+
+    def init_once(*arguments, **options):
+        started.append(arguments)
+        assert len(started) == 1
+        return init(*arguments, **options, num_cpus=2, num_gpus=2)
+
+    monkeypatch.setattr(ray, "init", init_once)
 
 
 def device_of(item: int) -> tuple[int, str, int]:
@@ -45,9 +50,13 @@ def test_items_of_a_stream_are_all_done(workers: int):
 
 
 def test_each_gpu_has_a_process(two_gpus: None):
-    cloudpickle = pytest.importorskip("ray.cloudpickle")
+    from ray import cloudpickle
+
+    from st_static.cluster.ray_cluster import ray_cluster
+
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    results = list(Processes(on_gpus=True).map_on_devices(device_of, range(20)))
+    with ray_cluster("local") as cluster:
+        results = list(Processes(devices=lambda: cluster).map_on_devices(device_of, range(20)))
     assert sorted(item for item, _, _ in results) == list(range(20))
     assert {(gpu, process) for _, gpu, process in results} == {
         ("0", next(process for _, gpu, process in results if gpu == "0")),
@@ -127,12 +136,14 @@ def test_gpus_that_a_cluster_does_not_have(monkeypatch):
 def cluster_engine(monkeypatch, device, n_gpus):
     """The engine of a recipe on a cluster with that many GPUs."""
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
+    from st_static.cluster.ray_cluster import RayCluster
 
     @contextlib.contextmanager
     def ray_cluster(address: str | None, processors: int, on_gpus: bool):
-        yield SimpleNamespace(
-            dashboard="", n_gpus=n_gpus if on_gpus else 0, n_actors=lambda: n_gpus or 1
-        )
+        cluster = RayCluster("", processors, on_gpus)
+        monkeypatch.setattr("ray.cluster_resources", lambda: {"GPU": n_gpus})
+        monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": {"CPU": 1}}])
+        yield cluster
 
     monkeypatch.setattr("st_static.cluster.ray_cluster.ray_cluster", ray_cluster)
     config = BuildConfig(engine="ray", teacher=TeacherConfig(device=device))

@@ -28,6 +28,7 @@ from small_build import (
 from tokenizers import Tokenizer
 
 from st_static.distill import pipeline as recipe
+from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import (
     BuildConfig,
     CorpusConfig,
@@ -152,6 +153,24 @@ def test_figures_tell_of_every_stage(built):
         assert -100 <= built.stage(stage).figures["teacher_agreement"] <= 100
     by_step = dict(distillation["agreements"])
     assert by_step[distillation["best_step"]] == distillation["teacher_agreement"]
+
+
+def test_the_pairs_that_agreement_is_measured_on_are_chosen_once(
+    own_copy: BuildConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Counted(TableAgreement):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(recipe, "TableAgreement", Counted)
+    build(own_copy)
+    assert made == []
+    shutil.rmtree(own_copy.work_dir)
+    build(own_copy)
+    assert len(made) == 1
 
 
 def test_distillation_lowers_the_held_out_loss(built):

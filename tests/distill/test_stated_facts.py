@@ -87,7 +87,9 @@ def test_the_facts_of_a_pinned_dataset_stay_with_it_and_its_revision_goes(tmp_pa
 def test_another_revision_or_extent_is_recorded_as_another_text(change: dict) -> None:
     one = CorpusConfig(dataset="org/text", revision="v1", max_documents=9)
     other = replace(one, **change)
-    assert BuildConfig(corpus=one).recipe()["corpus"] != BuildConfig(corpus=other).recipe()["corpus"]
+    assert (
+        BuildConfig(corpus=one).recipe()["corpus"] != BuildConfig(corpus=other).recipe()["corpus"]
+    )
     assert Corpus(one).identity(Processes(1)) != Corpus(other).identity(Processes(1))
 
 
