@@ -44,6 +44,7 @@ USED_BY_LIBRARIES = {
     "create_optimizer": "Trainer",
     "display": "tqdm",
     "construct_mapping": "PyYAML",
+    "construct_object": "PyYAML",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",
     "_values_fit": "pydantic's model_validator",

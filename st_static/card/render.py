@@ -19,6 +19,7 @@ from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, with_notes
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.modules import CARD_FILE
+from st_static.yaml_text import dump_yaml
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 """An invisible line of a card that tells `publish` of doubtful speeds."""
@@ -106,7 +107,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "teacher_name": _describe_teacher(facts),
         "corpus": _describe_corpus(corpus),
         "pairs_from": pairs_from,
-        "recipe": yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True, width=90),
+        "recipe": dump_yaml(dict(recipe), width=90),
         "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
         "citation": CITATION.strip(),
     }

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from st_static.commands import card, evaluate, publish
 from st_static.commands.options import (
     CommandParser,
@@ -34,6 +32,7 @@ from st_static.hub import require_hub
 from st_static.languages import recorded_languages
 from st_static.publish.card.benchmarks import ENGLISH, benchmark_of, options_to_score
 from st_static.texts.columns import is_broken
+from st_static.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
@@ -107,7 +106,7 @@ def _parse(
         first, *others = recipes.values()
         config = without_false_facts(config, first, set(given).union(*others))
     if options["print_config"]:  # as it is built, not as it stands in file and options
-        print(yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True), end="")
+        print(dump_yaml(asdict(config)), end="")
         raise SystemExit(0)
     repo_id, tasks, data = options["publish"], options["tasks"], options["data"]
     if repo_id is None and (tasks or data):

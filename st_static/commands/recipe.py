@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import difflib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -16,34 +15,7 @@ import yaml
 from st_static.arguments import in_words
 from st_static.commands.options import UsageError, nearest
 from st_static.distill.section import FieldError, FieldTypeError
-
-# libyaml takes a little more than PyYAML's own parser.
-_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_YAML):  # type: ignore[misc]  # which of the two is not known
-    """Loads YAML: no key comes twice, and numbers may be written as `3e-3`."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that is given twice."""
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if key.value in lines:
-                raise UsageError(
-                    f"{key.start_mark.name}, line {line}: {key.value} is given twice, first in "
-                    f"line {lines[key.value]}."
-                )
-            lines[key.value] = line
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
+from st_static.yaml_text import load_yaml
 
 
 def read_recipe(file: str) -> dict[str, Any]:
@@ -62,22 +34,21 @@ def read_recipe(file: str) -> dict[str, Any]:
         raise UsageError(f"The recipe {file} {kind}. Expected a YAML file.{hint}")
     try:
         with path.open(encoding="utf-8") as stream:
-            values = yaml.load(stream, _Loader)
+            values = load_yaml(stream)
     except UnicodeDecodeError as error:
         raise UsageError(f"The recipe {file} is not text in UTF-8.") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{file}{line} is not YAML: {error.problem}.") from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.") from error
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = f", line {mark.line + 1}," if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UsageError(f"{file}{line} cannot be read as YAML: {problem}.") from error
     if values is None:  # or comments only
         raise UsageError(f"The recipe {file} is empty. Expected a YAML file with values.")
     if not isinstance(values, dict):
         raise UsageError(
             f"{file}: expected a recipe with keys such as output, but got {_shown(values)}."
         )
-    return {str(key): value for key, value in values.items()}
+    return values
 
 
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
@@ -106,26 +77,26 @@ def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str
     return found
 
 
-def hints_of(recipe: Any, prefix: str = "") -> dict[str, Any]:
+def hints_of(recipe: Any) -> dict[str, Any]:
     """Return the types of a recipe's values by key, those outside sections first."""
     hints = get_type_hints(recipe, include_extras=True)
     sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    found = {prefix + name: hint for name, hint in hints.items() if name not in sections}
+    found = {name: hint for name, hint in hints.items() if name not in sections}
     for name, section in sections.items():
-        found |= hints_of(section, f"{prefix}{name}.")
+        found |= {f"{name}.{key}": hint for key, hint in hints_of(section).items()}
     return found
 
 
 def make_recipe(
     recipe: Any, values: Mapping[str, Any], places: Mapping[str, str], prefix: str = ""
 ) -> Any:
-    """Make a recipe, or a section of it.
+    """Make a recipe, or its section of which `prefix` is the name with a dot.
 
     Args:
         recipe: Its class.
         values: Values by key.
         places: Where each was given, by key.
-        prefix: The section with a dot; empty for the recipe itself.
+        prefix: Begins the keys of the section.
 
     Raises:
         UsageError: A value is of another type.
@@ -179,7 +150,7 @@ class Value:
         """Return the value."""
         kinds = list(_kinds(self.hint))
         try:
-            value = yaml.load(text, _Loader)
+            value = load_yaml(text)
         except yaml.YAMLError:
             return text
         is_list = isinstance(value, list) and any(get_origin(kind) is list for kind in kinds)

@@ -56,7 +56,14 @@ def section(cls: Section) -> Section:
     @functools.wraps(validate)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         """Check the values."""
-        values = dict(zip(names, args, strict=False)) | kwargs
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__} has {len(names)} fields, but got {len(args)} values.")
+        values = dict(zip(names, args, strict=False))
+        if twice := values.keys() & kwargs.keys():
+            raise TypeError(
+                f"{cls.__name__}.{min(twice)} is given twice, by its place and by its name."
+            )
+        values |= kwargs
         if unknown := [name for name in kwargs if name not in names]:
             raise TypeError(f"{cls.__name__} has no field {unknown[0]}. It has {', '.join(names)}.")
         try:

@@ -174,13 +174,29 @@ def test_a_slip_in_a_command(command, says, capsys):
             '"models/two"].',
         ),
         ("3", "{file}: expected a recipe with keys such as output, but got 3."),
-        (RECIPE + "seed: [1\npca: 3\n", r"{file}, line 7 is not YAML: .*"),
-        (RECIPE + "\tseed: 1\n", r"{file}, line 6 is not YAML: .*"),
+        (RECIPE + "seed: [1\npca: 3\n", r"{file}, line 7, cannot be read as YAML: .*"),
+        (RECIPE + "\tseed: 1\n", r"{file}, line 6, cannot be read as YAML: .*"),
         (
             RECIPE + "output: models/other\n",
-            "{file}, line 6: output is given twice, first in line 1.",
+            "{file}, line 6, cannot be read as YAML: output is given twice, first in line 1.",
         ),
-        (RECIPE + "  size: 200\n", "{file}, line 6: size is given twice, first in line 5."),
+        (
+            RECIPE + "  size: 200\n",
+            "{file}, line 6, cannot be read as YAML: size is given twice, first in line 5.",
+        ),
+        (
+            RECIPE + "? [one, two]\n: 3\n",
+            "{file}, line 6, cannot be read as YAML: a key must be text, but it is a sequence.",
+        ),
+        (
+            RECIPE + "2024: 3\n",
+            "{file}, line 6, cannot be read as YAML: the key 2024 is no text: put it in quotes.",
+        ),
+        (
+            RECIPE + "corpus:\n  description: 2024-13-45\n",
+            "{file}, line 7, cannot be read as YAML: '2024-13-45' is no timestamp: put text in "
+            "quotes.",
+        ),
         (
             "members: [a, b]\nweight: [1, 2]\n",
             "{file}: there is no key weight. Did you mean weights?",

@@ -120,6 +120,14 @@ def test_values_that_cannot_work_are_refused(make: Callable[[], object], says: s
             "expected a VocabularyConfig, but",
         ),
         (lambda: VocabularyConfig(sise=3), "VocabularyConfig has no field sise. It has size, "),
+        (
+            lambda: SentencePCAConfig(1, 2, 3),
+            r"SentencePCAConfig has 2 fields, but got 3 values\.",
+        ),
+        (
+            lambda: SentencePCAConfig(1, n_components=1),
+            r"SentencePCAConfig\.n_components is given twice, by its place and by its name\.",
+        ),
     ],
 )
 def test_values_of_another_type_are_refused(make: Callable[[], object], says: str) -> None:
