@@ -18,15 +18,8 @@ def n_processors() -> int:
 
     A quota of one and a half processors counts as two.
     """
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
-    return max(1, math.ceil(min(allowed, _quota())))
-
-
-def _quota() -> float:
-    """Read the container's limit of processors; infinite without one."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     try:
         if _CPU_MAX.is_file():  # "150000 100000", in microseconds, or "max 100000"
             quota, period = _CPU_MAX.read_text().split()
@@ -35,8 +28,8 @@ def _quota() -> float:
             period = (_CFS / "cpu.cfs_period_us").read_text()
         share = int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):  # no cgroups, or no limit
-        return math.inf
-    return share if share > 0 else math.inf
+        return allowed
+    return max(1, math.ceil(min(allowed, share))) if share > 0 else allowed
 
 
 # The thread that a forked process inherits, until `unblock_torch` has dealt with it.

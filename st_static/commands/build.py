@@ -44,12 +44,7 @@ Recipe = BuildConfig | EnsembleConfig
 
 @needed_by("This command", "build")
 def run(arguments: Sequence[str], default_recipe: str | None = None) -> int:
-    """Run `build`.
-
-    Args:
-        arguments: The command line.
-        default_recipe: The recipe that is read when none is given.
-    """
+    """Run `build`, with a recipe that is read when the command line gives none."""
     config, publication = _parse(arguments, default_recipe)
     if publication is None:
         return build_model(config)
@@ -63,12 +58,7 @@ def run(arguments: Sequence[str], default_recipe: str | None = None) -> int:
 
 
 def parse_build(arguments: Sequence[str], default_recipe: str | None = None) -> Recipe:
-    """Turn `[RECIPE] [--option value ...]` into a configuration.
-
-    Args:
-        arguments: The command line. Options override the recipe.
-        default_recipe: The recipe that is read when none is given.
-    """
+    """Turn `[RECIPE] [--option value ...]` into a configuration; options override the recipe."""
     return _parse(arguments, default_recipe)[0]
 
 
@@ -88,18 +78,16 @@ def _parse(
             raise UsageError(f"A recipe is text in UTF-8, but {argument!r} is not.")
         named_files = filter(None, named.parse_known_args(arguments)[0].config)
         files = {file: read_recipe(file) for file in named_files}
-        is_ensemble = any("members" in values for values in files.values())
-        is_ensemble = is_ensemble or "--members" in options_in(arguments)
-        kind = EnsembleConfig if is_ensemble else BuildConfig
+        has_members = any("members" in values for values in files.values())
+        has_members = has_members or "--members" in options_in(arguments)
+        kind = EnsembleConfig if has_members else BuildConfig
         options = vars(_parser(kind).read(arguments))
         recipes = {file: checked_keys(values, kind, file) for file, values in files.items()}
         given = {key: value for key, value in options.items() if key in hints_of(kind)}
         values: dict[str, Any] = {}
-        places: dict[str, str] = {}
-        for file, found in recipes.items():
+        for found in (*recipes.values(), given):
             values |= found
-            places |= {key: f"{file}, {key}" for key in found}
-        values |= given
+        places = {key: f"{file}, {key}" for file, found in recipes.items() for key in found}
         places |= {key: f"--{key}" for key in given}
         config: Recipe = make_recipe(kind, values, places)
     if recipes:
@@ -153,11 +141,7 @@ def _parser(recipe: type[Recipe]) -> CommandParser:
 
 
 def build_model(config: Recipe) -> int:
-    """Build what a recipe says, and print the report.
-
-    Returns:
-        The exit status: 130 if the build was interrupted.
-    """
+    """Build what a recipe says, print the report, and return the exit status."""
     log_to_terminal()
     hide_bars_of_libraries()
     # It warns that checkpoints follow each other within a second, which does no harm.
@@ -200,13 +184,7 @@ def _build(config: BuildConfig) -> None:
 
 
 def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> str:
-    """Return the commands that one gives after a build, to be copied as they are.
-
-    Args:
-        output: The model.
-        work_dir: The recipe's work_dir.
-        languages: The model's, without script and region; none is English.
-    """
+    """Return the commands that one gives after a build, to be copied as they are."""
     model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
     results = shlex.quote(f"results/local__{output.resolve().name}")
     # Where we have no sentence of the language, the user puts one in.
@@ -231,12 +209,11 @@ def _build_ensemble(config: EnsembleConfig) -> None:
     from st_static.ensemble.build_ensemble import build_ensemble
 
     result = build_ensemble(config)
-    print(f"Built {result.output}")
     figures = dict(result.figures)
     print(
-        f"Correlation with the exact ensemble's cosines, on {figures.pop('random_pairs'):,} random "
-        f"pairs of sentences of Python's documentation: {figures.pop('fused_agreement')} fused, "
-        f"{figures.pop('model_agreement')} as written"
+        f"Built {result.output}\nCorrelation with the exact ensemble's cosines, on "
+        f"{figures.pop('random_pairs'):,} random pairs of sentences of Python's documentation: "
+        f"{figures.pop('fused_agreement')} fused, {figures.pop('model_agreement')} as written"
     )
     for name, value in figures.items():
         print(f"{name}: {value}")
@@ -247,26 +224,14 @@ def _build_ensemble(config: EnsembleConfig) -> None:
 
 @dataclass(frozen=True)
 class Publication:
-    """Says where a model is published once it is built, and on what it is scored before.
-
-    Attributes:
-        repo_id: ORG/NAME.
-        tasks: Names of MTEB tasks; by default those of the benchmark of the recipe's languages.
-        data: Folder of local copies of the tasks' datasets.
-    """
+    """Says where a model is published once it is built, and on what it is scored before."""
 
     repo_id: str
-    tasks: Sequence[str] | None = None
-    data: Path | None = None
+    tasks: Sequence[str] | None = None  # by default those of the recipe's languages
+    data: Path | None = None  # a folder of local copies of their datasets
 
     def check(self, config: BuildConfig) -> None:
-        """Check, before hours of work, what would fail after them.
-
-        Raises:
-            ValueError: An extra or the token is missing, a task or a copy of its data is not there,
-                or the recipe does not say, or does not allow, what a card states.
-            OSError: The Hub cannot be reached.
-        """
+        """Check, before hours of work, what would fail after them."""
         with needed_by("This command", "publish"):
             require_packages(*card.PACKAGES)
         from st_static.publish.checks.card import check_licence, check_recipe
@@ -288,11 +253,7 @@ class Publication:
         require_hub(self.repo_id)
 
     def run(self, config: BuildConfig) -> int:
-        """Score the model that a recipe has built, write its card and publish it.
-
-        Returns:
-            The exit status: that of the first step that fails.
-        """
+        """Score the built model, write its card and publish it; the first that fails ends it."""
         return (
             evaluate.evaluate(self.evaluation(config))
             or card.write(Path(config.output), self.card_inputs(config))

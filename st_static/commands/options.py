@@ -45,11 +45,8 @@ def refusing(program: str) -> Iterator[None]:
 class CommandParser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors say in one line what is expected, what came, what to do.
 
-    Options are spelled with underscores, or with hyphens instead.
-
-    Args:
-        surplus: The option that a value without one is most likely meant for, if there is any.
-        kwargs: What `argparse.ArgumentParser` takes.
+    Options are spelled with underscores, or with hyphens instead. `surplus` is the one that a value
+    without an option is most likely meant for.
     """
 
     def __init__(self, surplus: str = "", **kwargs: Any) -> None:
@@ -60,9 +57,7 @@ class CommandParser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str], check: Callable[[Any], None] | None = None) -> Any:
         """Parse a command line; print what is wrong with it, and exit with status 2.
 
-        Args:
-            arguments: The command line.
-            check: Raises a `UsageError` where options do not fit each other.
+        `check` raises a `UsageError` where options do not fit each other.
         """
         self._given = with_underscores(arguments)
         known, seen = self._option_string_actions, set()
@@ -79,11 +74,7 @@ class CommandParser(argparse.ArgumentParser):
             return options
 
     def error(self, message: str) -> NoReturn:
-        """Say in our words what argparse says.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Raise a `UsageError` that says in our words what argparse says."""
         if message.startswith(_SURPLUS):
             raise UsageError(self._surplus(message.removeprefix(_SURPLUS)))
         if message.startswith(_MISSING):
@@ -141,13 +132,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def with_underscores(arguments: Sequence[str]) -> list[str]:
     """Spell the options of a command line with underscores: `--work_dir` for `--work-dir`."""
-    options = set(options_in(arguments))
-    spelled = []
+    options, spelled = set(options_in(arguments)), []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name in options:
-            name = "--" + name[2:].replace("-", "_")
-        spelled.append(name + equals + value)
+        given = f"--{name[2:].replace('-', '_')}" if name in options else name
+        spelled.append(given + equals + value)
     return spelled
 
 
@@ -173,10 +162,8 @@ def hide_bars_of_libraries(downloads: bool = False) -> None:
     """Hide the progress bars of libraries; ours say themselves when they are drawn.
 
     It works through tqdm's defaults and the libraries' settings, all of which are read when tqdm
-    and they are imported: call it first. What the user has set stays.
-
-    Args:
-        downloads: Hide those of the Hub's downloads, too.
+    and they are imported: call it first. What the user has set stays. `downloads` hides those of
+    the Hub's downloads, too.
     """
     names = ["TQDM_DISABLE", "HF_DATASETS_DISABLE_PROGRESS_BARS"]
     for name in [*names, *["HF_HUB_DISABLE_PROGRESS_BARS"] * downloads]:

@@ -19,11 +19,7 @@ from st_static.yaml_text import load_yaml
 
 
 def read_recipe(file: str) -> dict[str, Any]:
-    """Read the values of a recipe's file, those of a section in a dict of their own.
-
-    Raises:
-        UsageError: It is no YAML file of keys and values.
-    """
+    """Read the values of a recipe's file, those of a section in a dict, or raise a UsageError."""
     path = Path(file)
     if not path.is_file():
         by_stem = {other.stem: other for other in sorted(path.parent.glob("*.y*ml"))}
@@ -52,11 +48,7 @@ def read_recipe(file: str) -> dict[str, Any]:
 
 
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
-    """Return the values of a file, those of its sections by keys such as `vocabulary.size`.
-
-    Raises:
-        UsageError: There is no such key, or a section is none.
-    """
+    """Return the values of a file by keys such as `vocabulary.size`, if the recipe has them."""
     known = hints_of(recipe)
     sections = {key.partition(".")[0] for key in known if "." in key}
     found: dict[str, Any] = {}
@@ -90,13 +82,9 @@ def hints_of(recipe: Any) -> dict[str, Any]:
 def make_recipe(
     recipe: Any, values: Mapping[str, Any], places: Mapping[str, str], prefix: str = ""
 ) -> Any:
-    """Make a recipe, or its section of which `prefix` is the name with a dot.
+    """Make a recipe of its class, or a section of it, whose keys begin with `prefix`.
 
-    Args:
-        recipe: Its class.
-        values: Values by key.
-        places: Where each was given, by key.
-        prefix: Begins the keys of the section.
+    `places` says by key where each of the values was given.
 
     Raises:
         UsageError: A value is of another type.

@@ -44,13 +44,10 @@ class Target:
         rows: NDArray[np.int64],
         center: bool | Literal["auto"] = "auto",
     ) -> Target:
-        """Decide by a teacher's vectors.
+        """Decide by a teacher's sentence vectors [S, d], which may be mapped into memory.
 
-        Args:
-            vectors: The teacher's sentence vectors, [S, d]; may be mapped into memory.
-            rows: The sentences of the mean.
-            center: True subtracts the mean; `auto` does so where the mean cosine of two sentences
-                is above 0.3.
+        With `center` true, the mean of the given rows is subtracted; with `auto`, where the mean
+        cosine of two sentences is above 0.3.
         """
         if center is False:
             return cls()
@@ -83,22 +80,13 @@ def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> ND
 
 
 def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
-    """Choose pairs of sentences, half of them close to each other and half at random.
+    """Choose pairs of different sentences, [2 * 10 * H, 2], by the teacher's vectors [H, d].
 
-    Random pairs alone are nearly all unrelated, and ranking them says little.
-
-    Args:
-        teacher: The teacher's vectors of the held-out sentences, [H, d].
-        seed: Seed of the random half.
-
-    Returns:
-        Pairs of different sentences, [2 * 10 * H, 2]: each sentence with its 10 nearest, and as
-        many random ones.
+    Each sentence comes with its 10 nearest, and with as many random ones. Random pairs alone are
+    nearly all unrelated, and ranking them says little.
     """
     unit = unit_rows(teacher)
-    n = len(unit)
-    k = min(_NEIGHBOURS, n - 1)
-    near = []
+    n, k, near = len(unit), min(_NEIGHBOURS, len(unit) - 1), []
     for rows in np.array_split(np.arange(n), 1 + n // 1024):
         scores = unit[rows] @ unit.T
         scores[np.arange(len(rows)), rows] = -np.inf
@@ -114,12 +102,9 @@ def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64
 def teacher_agreement(
     student: NDArray[np.floating], teacher: NDArray[np.floating], seed: int = 0
 ) -> float:
-    """Spearman correlation of the student's and the teacher's cosines, x 100.
+    """Compute Spearman's correlation x 100 of the student's and the teacher's cosines.
 
-    Args:
-        student: The student's vectors of the held-out sentences, [H, D].
-        teacher: The teacher's, [H, d].
-        seed: Seed of the random pairs.
+    The vectors are of the held-out sentences, [H, D] and [H, d].
     """
     return _agreement(held_out_pairs(teacher, seed), student, teacher)
 
@@ -146,12 +131,7 @@ class TableAgreement:
         self._pairs = held_out_pairs(teacher, seed)  # which take longer than the rest
 
     def __call__(self, table: NDArray[np.floating], head: Head | None = None) -> float:
-        """Spearman correlation x 100 of the student's and the teacher's cosines.
-
-        Args:
-            table: One row per token, [V, D].
-            head: The head behind the mean, if there is one.
-        """
+        """Measure a table, a row per token [V, D], with the head behind the mean if it has one."""
         means = sentence_means(table, self._ids)
         return _agreement(self._pairs, head(means) if head else means, self._teacher)
 

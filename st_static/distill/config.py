@@ -36,6 +36,15 @@ Expected = Annotated[
 ]
 
 
+def _require_order(low: str, least: float, high: str, most: float) -> None:
+    """Raise a ValueError if the option `low` is above the option `high`."""
+    require(least <= most, f"{low} ({least}) must be at most {high} ({most}).")
+
+
+def _patterns(files: str | list[str] | None) -> list[str]:
+    return [files] if isinstance(files, str) else list(files or [])
+
+
 @section
 class TeacherConfig:
     """The SentenceTransformer whose vectors are distilled, or a transformer with a pooling.
@@ -156,12 +165,12 @@ class CorpusConfig:
     def dataset_configs(self) -> list[str | None]:
         """`dataset_config` as a list."""
         name = self.dataset_config
-        return list(name) if isinstance(name, list) else [name]
+        return [*name] if isinstance(name, list) else [name]
 
     @property
     def patterns(self) -> list[str]:
         """`files` as a list."""
-        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+        return _patterns(self.files)
 
     @property
     def source(self) -> tuple[object, ...]:
@@ -197,11 +206,8 @@ class SentencesConfig:
 
     @model_validator(mode="after")
     def _values_fit(self) -> SentencesConfig:
-        require(
-            self.min_words <= self.max_words,
-            "Expected sentences.min_words <= sentences.max_words, but they are "
-            f"{self.min_words} and {self.max_words}.",
-        )
+        least, most = self.min_words, self.max_words
+        _require_order("sentences.min_words", least, "sentences.max_words", most)
         return self
 
 
@@ -241,11 +247,7 @@ class VocabularyConfig:
     Turkish, Azeri, Crimean Tatar and Gagauz."""
 
     def with_defaults_of(self, languages: Sequence[str]) -> VocabularyConfig:
-        """The same with what the languages decide: units and normalisation.
-
-        Raises:
-            ValueError: The units are words, but a language puts no spaces between them.
-        """
+        """The same with what the languages decide, units and normalisation, or a ValueError."""
         english = is_english(languages)
         unspaced = [language for language in languages if not has_spaces(language)]
         units = self.units
@@ -305,11 +307,8 @@ class SelectionConfig:
 
     @model_validator(mode="after")
     def _values_fit(self) -> SelectionConfig:
-        require(
-            self.sentences_per_word <= self.max_candidates,
-            "Expected selection.sentences_per_word <= selection.max_candidates, but they are "
-            f"{self.sentences_per_word} and {self.max_candidates}.",
-        )
+        wanted, most = self.sentences_per_word, self.max_candidates
+        _require_order("selection.sentences_per_word", wanted, "selection.max_candidates", most)
         return self
 
 
@@ -468,7 +467,7 @@ class PairsConfig:
     @property
     def patterns(self) -> list[str]:
         """`files` as a list."""
-        return [self.files] if isinstance(self.files, str) else list(self.files or [])
+        return _patterns(self.files)
 
     @property
     def is_wanted(self) -> bool:
@@ -560,28 +559,17 @@ class BuildConfig:
             f"work_dir ({self.work_dir}) must lie outside output ({self.output}), the folder of "
             "the model.",
         )
-        held_out, training = self.selection.held_out, self.distillation
-        require(
-            not training.max_steps or held_out >= training.batch_size,
-            f"selection.held_out ({held_out}) must be at least distillation.batch_size "
-            f"({training.batch_size}): the held-out loss is measured on whole batches.",
-        )
-        require(
-            self.selection.min_words <= self.sentences.max_words,
-            f"selection.min_words ({self.selection.min_words}) must be at most "
-            f"sentences.max_words ({self.sentences.max_words}).",
-        )
-        dims, size = training.matryoshka_dims, self.pca.n_components
-        require(
-            not dims or size is None or max(dims) <= size,
-            f"distillation.matryoshka_dims ({dims}) must be at most pca.n_components ({size}).",
-        )
-        mined = self.pairs.mined
-        require(
-            mined == 0 or mined >= training.batch_size,
-            f"pairs.mined must be at least distillation.batch_size ({training.batch_size}), or 0 "
-            f"for none, but it is {mined}.",
-        )
+        batch_size = "distillation.batch_size", self.distillation.batch_size
+        if self.distillation.max_steps:  # the held-out loss is measured on whole batches
+            _require_order(*batch_size, "selection.held_out", self.selection.held_out)
+        if mined := self.pairs.mined:
+            _require_order(*batch_size, "pairs.mined", mined)
+        words, most = self.selection.min_words, self.sentences.max_words
+        _require_order("selection.min_words", words, "sentences.max_words", most)
+        dims, size = self.distillation.matryoshka_dims, self.pca.n_components
+        if dims and size is not None:
+            dim = max(dims)
+            _require_order("distillation.matryoshka_dims", dim, "pca.n_components", size)
         return self
 
     def recipe(self) -> dict[str, Any]:
@@ -589,8 +577,7 @@ class BuildConfig:
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "engine", "address", "questions"):
             del recipe[key]
-        for name in ("corpus", "pairs"):
-            patterns = getattr(self, name).patterns
+        for name, patterns in (("corpus", self.corpus.patterns), ("pairs", self.pairs.patterns)):
             recipe[name]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
         if Path(self.teacher.model).is_dir():
             recipe["teacher"]["model"] = Path(self.teacher.model).name

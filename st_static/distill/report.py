@@ -26,12 +26,7 @@ _SEARCHED_SENTENCES = 200_000
 
 
 def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
-    """Print the table of a build, and the best answers to each question.
-
-    Args:
-        result: The build.
-        questions: Searched for among the corpus's sentences.
-    """
+    """Print the table of a build, and the sentences of the corpus that answer questions best."""
     model = SentenceTransformer(whole_path(result.output), device="cpu")
     limit = _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES
     sentences: list[str] = []
@@ -57,22 +52,16 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 
 
 def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
-    """Make the table of teacher agreement and time by stage, then of the model's sizes.
-
-    Args:
-        result: The build.
-        speeds: Sentences per second of each encoder.
-    """
-    vocabulary = result.stage("vocabulary").figures
+    """Make the table of agreement and time by stage, then of sizes and of sentences per second."""
+    vocabulary, pca = result.stage("vocabulary").figures, result.stage("pca").figures
     table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
     table.add_column("teacher agreement", justify="right")
     table.add_column("seconds", justify="right")
     for stage in result.stages:
         agreement = stage.figures.get("teacher_agreement")
-        table.add_row(
-            stage.name, "" if agreement is None else f"{agreement:.2f}", f"{stage.seconds:.1f}"
-        )
+        shown = "" if agreement is None else f"{agreement:.2f}"
+        table.add_row(stage.name, shown, f"{stage.seconds:.1f}")
     table.add_section()
     table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
     table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
@@ -81,16 +70,16 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
     for name, value in (
         ("vocabulary", f"{vocabulary['words']:,} {unit_of(vocabulary)}"),
         ("vectors", f"{vocabulary['tokens']:,}"),
-        ("dimensions", f"{result.stage('pca').figures['dimension']}"),
+        ("dimensions", f"{pca['dimension']}"),
         *([("head", f"{head.units} hidden units")] if head else []),
         ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
         *((f"speed, {encoder}", f"{speed:,.0f} sentences/s") for encoder, speed in speeds.items()),
     ):
         table.add_row(name, value)
-    centered = result.stage("pca").figures.get("teacher_centered")
+    centred = ", the mean of the teacher vectors removed" if pca.get("teacher_centered") else ""
     table.caption = (
         "Teacher agreement: Spearman correlation x 100 of student and teacher cosines on pairs of "
-        f"held-out sentences{', the mean of the teacher vectors removed' if centered else ''}."
+        f"held-out sentences{centred}."
     )
     return table
 

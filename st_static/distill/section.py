@@ -16,13 +16,7 @@ Section = TypeVar("Section", bound=type[Any])
 
 
 class FieldError(ValueError):
-    """A field that holds what it cannot.
-
-    Args:
-        section: The class.
-        field: The field.
-        value: What came.
-    """
+    """A field that holds what it cannot."""
 
     def __init__(self, section: type[Any], field: str, value: Any) -> None:
         self.field, self.value = field, value
@@ -41,13 +35,8 @@ def section(cls: Section) -> Section:
     """Make a section of a class: a frozen dataclass whose values have the types of its fields.
 
     A docstring after a field says what it means, in `--help`. Types are taken as they are: a text
-    is no number, and true is none either.
-
-    Raises:
-        FieldError: When it is made, a value is out of bounds.
-        FieldTypeError: A value is of another type.
-        ValueError: Values do not fit each other.
-        TypeError: There is no such field.
+    is no number, and true is none either. A value out of bounds is a `FieldError`, one of another
+    type a `FieldTypeError`, and an unknown field a `TypeError`.
     """
     options = ConfigDict(strict=True, use_attribute_docstrings=True)
     made: Any = dataclass(frozen=True, config=options)(cls)

@@ -20,12 +20,7 @@ _WEIGHTS_FILE = "model.safetensors"
 
 
 def check_places(config: BuildConfig) -> None:
-    """Check the folders and the devices that a recipe names.
-
-    Raises:
-        ValueError: A folder is a file or write-protected, or holds something else; or this machine
-            lacks a device.
-    """
+    """Raise a ValueError if a folder of a recipe cannot be written, or a device is not here."""
     output = Path(config.output)
     check_output(output)
     check_onnx(present(output), config.export.onnx)
@@ -36,11 +31,7 @@ def check_places(config: BuildConfig) -> None:
 
 
 def check_work_dir(work_dir: str) -> None:
-    """Check that a work directory can be written.
-
-    Raises:
-        ValueError: It is no folder of a file system, or write-protected.
-    """
+    """Raise a ValueError if a work directory cannot be written."""
     if "://" in work_dir:
         raise ValueError(
             f"work_dir is {without_secrets(work_dir)}, but stages need a folder of a file system, "
@@ -50,15 +41,7 @@ def check_work_dir(work_dir: str) -> None:
 
 
 def check_device(option: str, device: str | None) -> None:
-    """Check that this machine has a device.
-
-    Args:
-        option: The option that names it, for the message.
-        device: The kind of device, perhaps with a number, as in `cuda:1`; None for any.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Raise a ValueError if this machine lacks a device, such as `cuda:1`, that an option names."""
     if device in (None, "cpu"):
         return
     import torch  # which takes seconds to load
@@ -73,24 +56,17 @@ def check_device(option: str, device: str | None) -> None:
 
 
 def require_sources(config: BuildConfig) -> None:
-    """Check that text, pairs and teacher can be had, but for datasets: the build may need none.
-
-    Raises:
-        ValueError: One of them cannot be had.
-    """
+    """Check that text, pairs and teacher can be had, but for datasets: the build may need none."""
     Corpus(config.corpus).require_text()
     pair_files(config.pairs)
     require_teacher(config.teacher)
 
 
 def require_teacher(config: TeacherConfig) -> Path | None:
-    """Check that a teacher can be had.
+    """Raise a ValueError if a teacher cannot be had, is no model, or has unexpected weights.
 
     Returns:
         Its copy in the Hub's cache, if this is used without asking the Hub; else None.
-
-    Raises:
-        ValueError: It cannot be had, is no model, or has other weights than the recipe expects.
     """
     folder = locate(config.model)
     if config.sha256:
@@ -105,11 +81,7 @@ def require_teacher(config: TeacherConfig) -> Path | None:
 
 
 def check_weights(folder: str, expected: str) -> None:
-    """Compare the SHA-256 of a folder's weights with the expected one.
-
-    Raises:
-        ValueError: They differ, or there is no `model.safetensors`.
-    """
+    """Raise a ValueError unless a folder's `model.safetensors` has the expected SHA-256."""
     path = Path(folder) / _WEIGHTS_FILE
     if not path.is_file():
         raise ValueError(

@@ -1,10 +1,9 @@
 """Stages: functions from files to files that run once, survive a kill and never half-exist.
 
-A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. The
-hash covers the stage's configuration and the previous stages' hashes. Inside, files appear by an
-atomic rename, so that a later run may trust those that it finds. Two kinds grow in place, and
-something else tells whether they are whole: the teacher's sentence vectors (the sums, which are
-written after them) and the Trainer's checkpoints (`last_whole_checkpoint`).
+A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. Inside,
+files appear by an atomic rename, so that a later run may trust those that it finds. Two kinds grow
+in place, and something else tells whether they are whole: the teacher's sentence vectors (the sums,
+which are written after them) and the Trainer's checkpoints (`last_whole_checkpoint`).
 """
 
 from __future__ import annotations
@@ -69,24 +68,18 @@ def digest(key: Any) -> str:
 
 
 def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
-    """Name the folder of a complete stage; see `run_stage` for the arguments."""
+    """Name the folder of a complete stage."""
     return work_dir / f"{name}-{digest(key)}"
 
 
 def run_stage(
     work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
 ) -> Path:
-    """Run a stage, unless it is already complete.
+    """Run a stage, unless it is already complete, and return its folder.
 
-    Args:
-        work_dir: Folder of all stages.
-        name: The stage's name.
-        key: Everything that determines the stage's result, as JSON values.
-        compute: Writes the stage's files into the folder that it is given, where it may find
-            whole files of an interrupted run, and returns figures to keep with them.
-
-    Returns:
-        The stage's folder.
+    `key` is all that determines the stage's result, as JSON values. `compute` writes its files into
+    the folder that it is given, where it may find whole files of an interrupted run, and returns
+    figures to keep with them.
     """
     folder = stage_folder(work_dir, name, key)
     if folder.is_dir():
@@ -102,20 +95,19 @@ def run_stage(
             # Left by a process that was killed while writing, or that nobody waits for.
             file.unlink(missing_ok=True)
     # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
-    before = 0.0
-    if time_file.exists():
-        left = read_json(time_file)
-        before = left["seconds"]
-        if left["started"] is not None:
-            before += max(0.0, last_written - left["started"])
-    logger.info("%s: %s", name, "going on" if time_file.exists() else "running")
+    is_new = not time_file.exists()
+    left = {"seconds": 0.0, "started": None} if is_new else read_json(time_file)
+    before = left["seconds"]
+    if left["started"] is not None:
+        before += max(0.0, last_written - left["started"])
+    logger.info("%s: %s", name, "running" if is_new else "going on")
     start = time.perf_counter()
     write_json(time_file, {"seconds": before, "started": time.time()})
     try:
         figures = compute(partial)
     except BaseException:
-        seconds = before + time.perf_counter() - start
         with suppress(OSError):  # such as a full disk, which is what is to be told
+            seconds = before + time.perf_counter() - start
             write_json(time_file, {"seconds": seconds, "started": None})
         raise
     seconds = before + time.perf_counter() - start
@@ -171,23 +163,16 @@ def stage_record(folder: Path) -> dict[str, Any]:
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
-    """Fail before work starts if a folder's disk cannot hold the files to come.
+    """Raise a ValueError if a disk cannot hold all files of a folder, which `purpose` names.
 
-    Args:
-        folder: The folder to write.
-        n_bytes: Size of all its files, with those that an interrupted run left there.
-        purpose: Name of the files, for the message.
-
-    Raises:
-        ValueError: Too few bytes are free.
+    `n_bytes` is their size with those that an interrupted run left there.
     """
     free = shutil.disk_usage(folder).free
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
         raise ValueError(
             f"{purpose} needs about {_size(n_bytes)} in {folder}, but only {_size(free)} are free. "
-            "Free some disk, or set work_dir to a folder on a larger one; what is "
-            "already computed stays."
+            "Free some disk, or set work_dir to a folder on a larger one; what is computed stays."
         )
 
 
@@ -199,17 +184,11 @@ def _size(n_bytes: int) -> str:
 
 
 class Selected(NamedTuple):
-    """The sentences that the teacher reads, sorted by length.
-
-    Attributes:
-        texts: The sentences, [S].
-        lengths: Number of teacher tokens of each, ascending, [S].
-        words: The words that each was selected for, [S rows].
-    """
+    """The sentences that the teacher reads, S, sorted by length."""
 
     texts: pa.Array
-    lengths: NDArray[np.int32]
-    words: Ragged
+    lengths: NDArray[np.int32]  # teacher tokens of each
+    words: Ragged  # that each was selected for
 
     def rows(self, rows: slice) -> Selected:
         """Take some of the sentences."""
@@ -221,15 +200,11 @@ class WorkDirectory:
     """The stages of one build: their folders, and typed reads of their files.
 
     Tables are read again with each call; each process keeps the tokenizer and the selection.
-
-    Args:
-        path: The recipe's `work_dir`, which may hold other builds' stages, too.
-        hashes: The hash in the folder's name of each of this build's stages, in order.
+    `hashes` has the hash in the folder's name of each of the build's stages, in order.
     """
 
     def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
-        self.path = path
-        self.hashes = dict(hashes or {})
+        self.path, self.hashes = path, dict(hashes or {})
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the files itself.
@@ -294,7 +269,7 @@ class WorkDirectory:
     def for_words(self) -> NDArray[np.int64]:
         """Numbers of the sentences that were selected for a word, ascending.
 
-        All that the teacher reads but held-out and further sentences, spans and passages.
+        The teacher also reads held-out and further sentences, spans and passages.
         """
         return np.flatnonzero(self.selected.words.lengths)
 

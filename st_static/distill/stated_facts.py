@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +27,7 @@ def without_false_facts(
 ) -> AnyRecipe:
     """Drop what a recipe states about a corpus or teacher that options have replaced.
 
-    A description and a licence belong to a text, not to a recipe, and so does how much of the
-    text is read. The teacher's licence, and the model's, stay if the teacher is the
-    same model from another place.
+    The teacher's licence, and the model's, stay if it is the same model from another place.
 
     Args:
         config: The recipe with the options of the command line.
@@ -54,24 +52,19 @@ def without_false_facts(
             of_teacher |= set(_TEACHER_FACTS)
             dropped.add("export.license")
         dropped |= {f"teacher.{name}" for name in of_teacher}
-    changes = {}
-    for section in ("corpus", "teacher", "export"):
-        values = getattr(config, section)
-        usual = {
-            field.name: field.default
-            for field in fields(values)
-            if f"{section}.{field.name}" in dropped - set(given)
-        }
-        changes[section] = replace(values, **usual)
+    usual: dict[str, dict[str, Any]] = {"corpus": {}, "teacher": {}, "export": {}}
+    for key in dropped - set(given):
+        section, _, name = key.partition(".")
+        usual[section][name] = getattr(type(getattr(config, section)), name)
+    changes = {section: replace(getattr(config, section), **usual[section]) for section in usual}
     changed: AnyRecipe = replace(config, **changes)
     return changed
 
 
 def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
-    """Whether sources are equal, or are the files or folder that a card's recipe only names."""
+    """Tell if sources are equal, or are the files or folder that a card's recipe only names."""
 
     def is_found(place: object, name: object) -> bool:
-        """Whether a place is the recipe's, or ends with the bare name that the recipe gives."""
         is_bare = isinstance(name, str) and Path(name).name == name and ":" not in name
         return place == name or (is_bare and Path(str(place)).name == name)
 

@@ -85,12 +85,18 @@ def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
             r"batch_tokens: expected a whole number of at least 1, but got 0\.",
         ),
         (lambda: SentencesConfig(min_words=0), "min_words: expected a whole number of at least 1"),
-        (lambda: SentencesConfig(min_words=9, max_words=8), "they are 9 and 8"),
+        (
+            lambda: SentencesConfig(min_words=9, max_words=8),
+            r"min_words \(9\) must be at most sentences\.max_words \(8\)",
+        ),
         (
             lambda: SentencesConfig(min_letters=1.5),
             "min_letters: expected a number of at least 0 and at most 1, but got 1.5",
         ),
-        (lambda: SelectionConfig(50, max_candidates=49), "they are 50 and 49"),
+        (
+            lambda: SelectionConfig(50, max_candidates=49),
+            r"\(50\) must be at most selection\.max_candidates \(49\)",
+        ),
         (lambda: SelectionConfig(reuse_length=0.9), "expected a number of at least 1"),
         (lambda: SelectionConfig(held_out=1), "expected a whole number of at least 2"),
         (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
@@ -149,7 +155,7 @@ def test_random_batches_need_no_groups() -> None:
     [
         (
             {"selection": SelectionConfig(held_out=64)},
-            r"selection\.held_out \(64\) must be at least distillation\.batch_size",
+            r"distillation\.batch_size \(256\) must be at most selection\.held_out \(64\)",
         ),
         (
             {"distillation": DistillationConfig(matryoshka_dims=[512, 128])},
