@@ -50,9 +50,7 @@ class _Dumper(yaml.SafeDumper):
 
 for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver(
-        f"{_TAG}float",
-        re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-        list("-+.0123456789"),
+        f"{_TAG}float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
     )
 
 

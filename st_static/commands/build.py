@@ -22,10 +22,16 @@ from st_static.commands.options import (
     refusing,
     with_underscores,
 )
-from st_static.commands.recipe import add_recipe, checked_keys, hints_of, make_recipe, read_recipe
+from st_static.commands.recipe import (
+    add_recipe,
+    checked_keys,
+    hints_of,
+    make_recipe,
+    read_recipe,
+    without_false_facts,
+)
 from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
-from st_static.distill.stated_facts import without_false_facts
 from st_static.ensemble.config import EnsembleConfig
 from st_static.examples import usage_in
 from st_static.hub import require_hub
@@ -81,9 +87,9 @@ def _parse(
         has_members = any("members" in values for values in files.values())
         has_members = has_members or "--members" in options_in(arguments)
         kind = EnsembleConfig if has_members else BuildConfig
-        options = vars(_parser(kind).read(arguments))
+        options, known = vars(_parser(kind).read(arguments)), hints_of(kind)
         recipes = {file: checked_keys(values, kind, file) for file, values in files.items()}
-        given = {key: value for key, value in options.items() if key in hints_of(kind)}
+        given = {key: value for key, value in options.items() if key in known}
         values: dict[str, Any] = {}
         for found in (*recipes.values(), given):
             values |= found

@@ -96,8 +96,8 @@ def run_stage(
             file.unlink(missing_ok=True)
     # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
     is_new = not time_file.exists()
-    left = {"seconds": 0.0, "started": None} if is_new else read_json(time_file)
-    before = left["seconds"]
+    left: Any = {"seconds": 0.0, "started": None} if is_new else read_json(time_file)
+    before: float = left["seconds"]
     if left["started"] is not None:
         before += max(0.0, last_written - left["started"])
     logger.info("%s: %s", name, "running" if is_new else "going on")
