@@ -58,10 +58,6 @@ def ray_cluster(
             `ray://HOST:PORT` are others. By default RAY_ADDRESS, or else a new one.
         processors: How many each actor takes without a GPU.
         on_gpus: Let actors take GPUs where there are some.
-
-    Raises:
-        ValueError: No Ray answers there, or it has other versions, asks for a token or cannot serve
-            this process; the address has a password; or this process uses Ray already.
     """
     if ray.is_initialized():
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
@@ -101,11 +97,7 @@ class RayCluster:
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
         """Check that all nodes have the same Python, packages and further facts as this process.
 
-        Args:
-            facts: Further facts by name, such as the hash of a file; called on each node.
-
-        Raises:
-            ValueError: A node has others, or does not answer; names it. Or GPUs are of two kinds.
+        `facts` is called on each node. A ValueError names one that has others, or does not answer.
         """
         nodes = [node for node in ray.nodes() if node["Alive"]]
         kinds = {
@@ -264,11 +256,7 @@ class RayCluster:
                     ray.kill(actor)
 
     def n_actors(self) -> int:
-        """Count the actors that there is room for.
-
-        Raises:
-            ValueError: There is no room for any.
-        """
+        """Count the actors that there is room for; a ValueError where there is none for any."""
         if self.n_gpus:
             return self.n_gpus
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

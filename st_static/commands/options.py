@@ -23,7 +23,7 @@ _OF_ANOTHER_KIND = re.compile(
 _WITH_A_VALUE = re.compile(
     r"argument (?P<name>--\w+): ignored explicit argument (?P<value>.*)", re.S
 )
-_WITHOUT_A_VALUE = re.compile(r"argument (?P<option>--[\w./-]+): expected (one|at least one) arg")
+_WITHOUT_A_VALUE = re.compile(r"argument (?P<name>--[\w./-]+): expected (one|at least one) arg")
 _MISSING = "the following arguments are required: "
 _SURPLUS = "unrecognized arguments: "
 
@@ -82,7 +82,8 @@ class CommandParser(argparse.ArgumentParser):
             names = message.removeprefix(_MISSING).split(", ")
             raise UsageError(f"Missing: {', '.join(shown.get(name, name) for name in names)}.")
         if match := _WITHOUT_A_VALUE.match(message):
-            raise UsageError(f"{match['option']} needs a value: {self._kind_of(match['option'])}.")
+            name = match["name"]
+            raise UsageError(f"{name} needs a value: {self._kind_of(name)}.")
         if match := _WITH_A_VALUE.fullmatch(message):
             raise UsageError(f"{match['name']} takes no value, but got {match['value']}.")
         if match := _OF_ANOTHER_KIND.fullmatch(message):

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed
 
@@ -27,52 +27,40 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Engine(Protocol):
-    """Runs the parts of a stage, in any order; a stage's files must not depend on it."""
-
-    @property
-    def n_workers(self) -> int:
-        """The number of parts that run at the same time."""
-
-    @property
-    def teacher_on(self) -> str | None:
-        """The kind of device that other processes run the teacher on; None if this one does."""
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a picklable function to items, and yield the results as they come.
-
-        Items are taken as they are needed, so that a stream of them never fills the memory.
-        """
-
-    def map_on_devices(
-        self, function: Callable[[Item], Result], items: Iterable[Item]
-    ) -> Iterator[Result]:
-        """Apply a function in processes that keep it, and a teacher with it: one for each GPU."""
-
-
 class Processes:
     """Processes of this machine.
 
     Args:
         workers: Number of processes; 0 is one per processor, 1 works in this process.
         devices: Opens what runs the teacher on each of several GPUs; None runs it in this process.
+
+    Attributes:
+        n_workers: The number of parts that run at the same time.
+        teacher_on: The kind of device that other processes run the teacher on, if they do.
     """
 
-    def __init__(self, workers: int = 0, devices: Callable[[], Engine] | None = None) -> None:
+    def __init__(self, workers: int = 0, devices: Callable[[], RayCluster] | None = None) -> None:
         self.n_workers, self._devices = workers or n_processors(), devices
         self.teacher_on = "cuda" if devices else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a function in processes, see `Engine`."""
+        """Apply a picklable function to items, and yield the results as they come.
+
+        Items are taken as they are needed, so that a stream of them never fills the memory.
+        """
         parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Apply a function where the teacher runs, see `Engine`."""
+        """Apply a function in processes that keep it, and a teacher with it: one for each GPU."""
         run = self._devices().map_on_devices if self._devices else map
         yield from run(function, items)
+
+
+Engine: TypeAlias = "Processes | RayCluster"
+"""Runs the parts of a stage, in any order; a stage's files must not depend on it."""
 
 
 def map_shards(
@@ -100,18 +88,14 @@ def map_shards(
 
 
 @contextlib.contextmanager
-def build_engine(config: BuildConfig) -> Iterator[Processes | RayCluster]:
-    """Start the engine that a recipe names, until the block ends.
-
-    Raises:
-        ValueError: There is no such cluster, or not with the devices that the teacher needs.
-    """
+def build_engine(config: BuildConfig) -> Iterator[Engine]:
+    """Start the engine that a recipe names, until the block ends."""
     device = config.teacher.device
     if config.engine == "processes":
         with contextlib.ExitStack() as stack:
 
             @functools.cache
-            def devices() -> Engine:  # started when the teacher is to read, and then kept
+            def devices() -> RayCluster:  # started when the teacher is to read, and then kept
                 from st_static.cluster.ray_cluster import ray_cluster
 
                 return stack.enter_context(ray_cluster("local"))
@@ -138,7 +122,7 @@ def build_engine(config: BuildConfig) -> Iterator[Processes | RayCluster]:
 
 
 def check_machines(
-    engine: Processes | RayCluster,
+    engine: Engine,
     work_dir: Path,
     files: Sequence[Path],
     fingerprint: Callable[[], str],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from st_static.distill.distillation import (
     sentence_ids,
     training_device,
 )
-from st_static.distill.engines import Processes, build_engine, check_machines
+from st_static.distill.engines import Engine, build_engine, check_machines
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
 from st_static.distill.pairs import given_pairs
@@ -60,9 +60,6 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.tokenizer import are_continuations
 from st_static.tokens.ragged import Ragged
-
-if TYPE_CHECKING:
-    from st_static.cluster.ray_cluster import RayCluster
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
@@ -136,11 +133,10 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
 class _Build:
     """One run of a recipe.
 
-    A method of a stage writes its files into the folder that it is given, and returns its figures;
-    the next ones read them through the work directory.
+    A stage's method writes its files into the folder that it is given, and returns its figures.
     """
 
-    def __init__(self, config: BuildConfig, engine: Processes | RayCluster) -> None:
+    def __init__(self, config: BuildConfig, engine: Engine) -> None:
         self.recipe, self.engine = config.recipe(), engine
         if engine.teacher_on:  # other processes, in other folders, read its files
             config = config.with_absolute_paths()

@@ -119,10 +119,7 @@ def run_stage(
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """List the files of a folder at any depth, with their sizes and times.
-
-    Files that vanish are left out: workers of a killed run rename and remove some for a moment.
-    """
+    """List the files of a folder at any depth, but those that workers of a killed run remove."""
     for parent, _, names in os.walk(folder):  # `rglob` fails where a folder goes meanwhile
         for file in (Path(parent, name) for name in names):
             try:
@@ -134,11 +131,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 @contextmanager
 def locked(work_dir: Path) -> Iterator[None]:
-    """Keep other builds out of a work directory; the lock ends with the process.
-
-    Raises:
-        ValueError: Another build is at work there, or the folder cannot be written.
-    """
+    """Keep other builds out of a work directory; the lock ends with the process."""
     lock = FileLock(work_dir / ".lock")
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
