@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -24,16 +24,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
-from st_static.distill.corpus import further_texts
-from st_static.distill.corpus.further_texts import PassagePlan, draw_further
+from st_static.distill.corpus.further_texts import PASSAGE_WORDS, PassagePlan, draw_further
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards
-from st_static.distill.corpus.shards import (
-    Shards,
-    Task,
-    read_parts,
-    write_missing,
-    write_parts,
-)
+from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
 from st_static.distill.engines import Engine
 from st_static.distill.stages import (
     SELECTED_FILE,
@@ -52,9 +45,12 @@ from st_static.tokens.ragged import Ragged, offsets_of
 
 # Pairs that are merged at a time, at 24 bytes each plus about as much for sorting.
 PAIRS_PER_RANGE = 2_000_000
+_PAIR_BYTES = 24
 # Batches are cut from this order, and the content of a batch decides how its vectors round. Sorting
 # by key makes sentences of equal length independent of the order of the corpus.
-_ORDER = [("length", "ascending"), ("key", "ascending")]
+READING_ORDER = [("length", "ascending"), ("key", "ascending")]
+# In the metadata of a range's file: how many candidates there were before `order_candidates`.
+_FOUND = b"found"
 
 
 def write_selection(
@@ -67,13 +63,7 @@ def write_selection(
 ) -> Figures:
     """Run the stage: choose sentences for every word of the vocabulary, and those held out.
 
-    Args:
-        folder: Where the stage's files go.
-        work: The previous stages: sentences and vocabulary.
-        config: The options of the choice.
-        engine: What runs the parts.
-        languages: Tags of the corpus's languages; without any, it is English.
-        max_tokens: Most tokens of a passage, without special ones; None is any number.
+    `max_tokens` is the most that the teacher reads of a passage, without special ones.
 
     Returns:
         How many candidates, pairs and sentences there are.
@@ -84,36 +74,31 @@ def write_selection(
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 
-    counts, wanted = work.words["count"].to_numpy(), config.max_candidates
+    counts, vocabulary = work.words["count"].to_numpy(), work.folder("vocabulary")
     # Twice: by shard, and by range.
-    require_disk(folder, 2 * largest_candidates(counts, wanted), "Candidates")
-    plan = CandidatePlan(key_thresholds(counts, wanted), held_out_from, config.min_words)
-    vocabulary = work.folder("vocabulary")
-    files = FinderFiles(
-        *(vocabulary / name for name in (WORDS_FILE, TOKENIZER_FILE, TEACHER_TOKENIZER_FILE))
-    )
-    bounds = word_ranges(counts, wanted)
-    ranges = write_candidates(shards, folder, files, plan, bounds, wanted)
-    n_candidates = sum(len(read_table(file)) for file in ranges)
+    n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, config.max_candidates).sum())
+    require_disk(folder, n_bytes, "Candidates")
+    thresholds = key_thresholds(counts, config.max_candidates)
+    plan = CandidatePlan(thresholds, held_out_from, config.min_words)
+    bounds = word_ranges(counts, config.max_candidates)
+    with candidates(shards, folder, vocabulary, plan, bounds, config.max_candidates) as ranges:
+        n_candidates = sum(int(read_table(f).schema.metadata[_FOUND]) for f in ranges)
+        pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
+        teacher = load_finder(vocabulary).teacher
+        selected = gather_selected(pairs, held_out_numbers, shards, teacher)
+        n_sentences = len(selected) - len(held_out_numbers)
 
-    pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
-    teacher = load_finder(files).teacher
-    selected = gather_selected(pairs, held_out_numbers, shards, teacher)
-    n_sentences = len(selected) - len(held_out_numbers)
-
-    passages = PassagePlan(
-        further_texts.PASSAGE_WORDS,
-        held_out_from,
-        languages,
-        functools.partial(_are_read_whole, max_tokens=max_tokens, files=files),
-    )
-    taken = np.append(pairs.sentence, held_out_numbers)
-    chosen = selected.filter(pc.invert(selected["held_out"]))["text"]
-    further = draw_further(config, shards, taken, chosen, work.tokenizer, passages)
-    rows = [_further_rows(texts, teacher) for texts in further.values()]
-    write_table(folder / SELECTED_FILE, pa.concat_tables([selected, *rows]).sort_by(_ORDER))
-    for file in ranges:
-        file.unlink()
+        are_read_whole = functools.partial(_are_read_whole, limit=max_tokens, vocabulary=vocabulary)
+        further = draw_further(
+            config,
+            shards,
+            np.append(pairs.sentence, held_out_numbers),
+            selected.filter(pc.invert(selected["held_out"]))["text"],
+            work.tokenizer,
+            PassagePlan(PASSAGE_WORDS, held_out_from, languages, are_read_whole),
+        )
+        rows = [selected, *(_further_rows(texts, teacher) for texts in further.values())]
+        write_table(folder / SELECTED_FILE, pa.concat_tables(rows).sort_by(READING_ORDER))
     return {
         "candidates": n_candidates,
         "pairs": len(pairs.word),
@@ -126,13 +111,10 @@ def write_selection(
 
 
 def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
-    """Find the sentences with the n largest keys, which are held out.
-
-    Returns:
-        The key from which on sentences are held out, and their numbers, ascending.
+    """Find the sentences with the n largest keys: the smallest of these, and their numbers.
 
     Raises:
-        ValueError: That would leave less than half of the sentences.
+        ValueError: That would hold out more than half of the sentences.
     """
     if 2 * n > shards.n_sentences:
         raise ValueError(
@@ -144,49 +126,31 @@ def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
     return ~inverted[-1], np.sort(numbers)
 
 
-def _are_read_whole(
-    texts: pa.Array, max_tokens: int | None, files: FinderFiles
-) -> NDArray[np.bool_]:
+def _are_read_whole(texts: pa.Array, limit: int | None, vocabulary: Path) -> NDArray[np.bool_]:
     """Tell which texts the teacher reads to their end."""
-    if max_tokens is None:
+    if limit is None:
         return np.ones(len(texts), np.bool_)
     # Workers that found candidates have this finder loaded.
-    return load_finder(files).teacher(texts).lengths <= max_tokens
+    return load_finder(vocabulary).teacher(texts).lengths <= limit
 
 
 # -- finding words -----------------------------------------------------------------------
 
 
-class FinderFiles(NamedTuple):
-    """The files that a finder is loaded from.
-
-    Attributes:
-        words: The vocabulary.
-        student: The student's tokenizer.
-        teacher: The teacher's tokenizer.
-    """
-
-    words: Path
-    student: Path
-    teacher: Path
-
-
 @functools.lru_cache(maxsize=1)
-def load_finder(files: FinderFiles) -> WordFinder:
-    """Load a finder once in a process, so that nanotoken's cache outlives a shard."""
-    student, teacher = (Tokenizer.from_file(str(file)) for file in files[1:])
+def load_finder(vocabulary: Path) -> WordFinder:
+    """Load a stage's finder once in a process, so that nanotoken's cache outlives a shard."""
+    student = Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
     if not has_pieces(student):  # leave out the pieces of unknown words
-        words = read_table(files.words)["text"].to_pylist()
+        words = read_table(vocabulary / WORDS_FILE)["text"].to_pylist()
         student = build_tokenizer(words, normalization=Normalization.of(student))
-    return WordFinder(student, teacher)
+    return WordFinder(student, Tokenizer.from_file(str(vocabulary / TEACHER_TOKENIZER_FILE)))
 
 
 class WordFinder:
     """Finds a student's words, or pieces, in sentences, and counts the teacher's tokens.
 
-    Args:
-        student: The student's tokenizer of words alone, or of pieces.
-        teacher: The teacher's, without truncation and padding.
+    The student's tokenizer is of words alone, or of pieces; the teacher's neither cuts nor pads.
     """
 
     def __init__(self, student: Tokenizer, teacher: Tokenizer) -> None:
@@ -211,13 +175,13 @@ class WordFinder:
 
 
 class Pairs(NamedTuple):
-    """(word, sentence) pairs: the candidates of words, or those that were selected.
+    """(word, sentence) pairs: the candidates of words, or those that were selected; each [P].
 
     Attributes:
-        word: Token id of the word, [P].
-        sentence: Number of the sentence in the whole corpus, [P].
-        length: The sentence's teacher tokens, [P].
-        key: The sentence's key, [P].
+        word: Token id of the word.
+        sentence: Number of the sentence in the whole corpus.
+        length: The sentence's teacher tokens.
+        key: The sentence's key.
     """
 
     word: NDArray[np.int32]
@@ -226,9 +190,7 @@ class Pairs(NamedTuple):
     key: NDArray[np.uint64]
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
-        """Take the given pairs, in the given order."""
-        word, sentence, length, key = self
-        return Pairs(word[index], sentence[index], length[index], key[index])
+        return Pairs(*(column[index] for column in self))
 
     def runs(self) -> list[tuple[int, int]]:
         """Find where each word's pairs begin and end, if they are sorted by word."""
@@ -242,12 +204,10 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def concatenate(parts: Iterable[Pairs]) -> Pairs:
-        """Join the pairs of all parts."""
-        return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return Pairs(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-@dataclass(frozen=True)
-class CandidatePlan:
+class CandidatePlan(NamedTuple):
     """The criteria for candidates; the same for every shard.
 
     Attributes:
@@ -267,11 +227,7 @@ def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np
     Keys are hashes, so about `max_candidates` of a word's sentences, and five standard deviations
     more, lie under its threshold: `order_candidates` takes those with the smallest keys. Words
     with fewer take all. The sample of a word that often occurs several times in a sentence is
-    smaller, since occurrences are counted.
-
-    Args:
-        counts: Occurrences of each word in the corpus, [V].
-        max_candidates: Size of the sample.
+    smaller, since the counts [V] are of occurrences.
     """
     every = np.iinfo(np.uint64).max
     # The number of n keys that lie under a share p of all is binomial, with a standard deviation of
@@ -283,12 +239,6 @@ def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np
     return np.where(counts <= wanted, every, (shares * 2.0**64).astype(np.uint64))
 
 
-def largest_candidates(counts: NDArray[np.int64], max_candidates: int) -> int:
-    """Bound the bytes of all summaries together; arguments as `key_thresholds`."""
-    pairs = _most_pairs(counts, max_candidates).sum()
-    return int(pairs) * sum(np.dtype(t).itemsize for t in (np.int32, np.int64, np.int32, np.uint64))
-
-
 def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.float64]:
     """Bound the number of sentences under each word's threshold, [V]."""
     most: NDArray[np.float64] = np.minimum(counts, max_candidates + 10 * np.sqrt(max_candidates))
@@ -298,13 +248,7 @@ def _most_pairs(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.fl
 def word_ranges(
     counts: NDArray[np.int64], max_candidates: int, max_pairs: int = PAIRS_PER_RANGE
 ) -> NDArray[np.int64]:
-    """Divide words into ranges to merge at a time: the first token id of each, and the end.
-
-    Args:
-        counts: Occurrences of each word in the corpus, [V].
-        max_candidates: Size of a word's sample.
-        max_pairs: About the most pairs of a range.
-    """
+    """Divide words [V] into ranges to merge at a time: the first token id of each, and the end."""
     last = np.cumsum(_most_pairs(counts, max_candidates))
     starts = np.flatnonzero(np.diff(last // max_pairs, prepend=-1))
     return np.append(starts, len(counts)) + len(SPECIAL_TOKENS)
@@ -317,15 +261,7 @@ def find_candidates(
     finder: WordFinder,
     plan: CandidatePlan,
 ) -> Pairs:
-    """Summarise one shard: its candidate pairs, sorted by word.
-
-    Args:
-        texts: The shard's sentences, [S].
-        keys: Their keys, [S].
-        first_sentence: The number of the first of them in the whole corpus.
-        finder: Finds words and counts teacher tokens.
-        plan: The criteria for candidates.
-    """
+    """Summarise the sentences [S] of one shard: its candidate pairs, sorted by word."""
     words, lengths, n_words = finder(texts)
     usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
     rows = words.row_of_value
@@ -343,56 +279,35 @@ def find_candidates(
     )
 
 
-def write_candidates(
+def candidates(
     shards: Shards,
     folder: Path,
-    files: FinderFiles,
+    vocabulary: Path,
     plan: CandidatePlan,
     bounds: NDArray[np.int64],
     max_candidates: int,
-) -> list[Path]:
-    """Find all candidates, by shard, and merge them by range of words.
+) -> AbstractContextManager[list[Path]]:
+    """Find all candidates, by the ranges of `word_ranges`: see `merged_by_range`.
 
-    Args:
-        shards: All sentences.
-        folder: Where they go; files that are there are kept.
-        files: The files of the finder.
-        plan: The criteria for candidates.
-        bounds: The ranges, from `word_ranges`.
-        max_candidates: Size of a word's sample.
-
-    Returns:
-        A file for each range, the most frequent words first, for `Pairs.read`.
+    The block gets a file for each range, the most frequent words first, for `Pairs.read`.
     """
-    sources = zip(shards.files, shards.first[:-1].tolist(), strict=True)
-    found = [
-        Task(source, folder / f"candidates-of-shard-{number:05d}.arrow")
-        for number, source in enumerate(sources)
-    ]
-    find = functools.partial(_find_in_shard, files=files, plan=plan, bounds=bounds)
-    write_missing(find, found, shards.engine, "candidates", int)
-    ranges = [
-        Task(number, folder / f"candidates-of-range-{number:05d}.arrow")
-        for number in range(len(bounds) - 1)
-    ]
-    merge = functools.partial(
-        _merge_range, files=[task.file for task in found], max_candidates=max_candidates
+    sources = list(zip(shards.files, shards.first[:-1].tolist(), strict=True))
+    find = functools.partial(_find_in_shard, vocabulary=vocabulary, plan=plan, bounds=bounds)
+    merge = functools.partial(_merge_range, max_candidates=max_candidates)
+    n_ranges, engine = len(bounds) - 1, shards.engine
+    return merged_by_range(
+        folder, "candidates", sources, n_ranges, find, merge, engine, "candidates"
     )
-    write_missing(merge, ranges, shards.engine, "merged candidates")
-    return [task.file for task in ranges]
 
 
 def _find_in_shard(
-    task: Task[tuple[Path, int]],
-    files: FinderFiles,
-    plan: CandidatePlan,
-    bounds: NDArray[np.int64],
+    task: Task[tuple[Path, int]], vocabulary: Path, plan: CandidatePlan, bounds: NDArray[np.int64]
 ) -> int:
     """Write the candidates of a shard by range of words; count its sentences."""
     shard, first = task.source
     table = read_table(shard)
     texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
-    pairs = find_candidates(texts, keys, first, load_finder(files), plan)
+    pairs = find_candidates(texts, keys, first, load_finder(vocabulary), plan)
     write_parts(task.file, pa.table(pairs._asdict()), np.searchsorted(pairs.word, bounds))
     return len(table)
 
@@ -400,16 +315,12 @@ def _find_in_shard(
 def _merge_range(task: Task[int], files: Sequence[Path], max_candidates: int) -> None:
     table = pa.concat_tables(read_parts(files, task.source))
     pairs = order_candidates(Pairs(*(c.to_numpy() for c in table.columns)), max_candidates)
-    write_table(task.file, pa.table(pairs._asdict()))
+    found = {_FOUND: str(len(table))}
+    write_table(task.file, pa.table(pairs._asdict()).replace_schema_metadata(found))
 
 
 def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
-    """Keep each word's candidates with the smallest keys, sorted by word, length and key.
-
-    Args:
-        pairs: Candidates, in any order.
-        max_candidates: How many a word has at most.
-    """
+    """Keep each word's candidates with the smallest keys, sorted by word, length and key."""
     pairs = pairs.take(np.argsort(pairs.word, kind="stable"))
     order = [np.empty(0, np.int64)]
     for start, stop in pairs.runs():
@@ -435,7 +346,7 @@ def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     Args:
         ranges: Candidates by range of words, the rarest words first; within a range as
             `order_candidates` leaves them.
-        config: N, and the bound on reused sentences.
+        config: The options of the choice.
 
     Returns:
         The selected pairs, sorted by word and, within a word, as chosen.
@@ -480,18 +391,9 @@ def _pick(
 
 
 def gather_selected(
-    pairs: Pairs,
-    held_out: NDArray[np.int64],
-    shards: Shards,
-    teacher: FastTokenizer,
+    pairs: Pairs, held_out: NDArray[np.int64], shards: Shards, teacher: FastTokenizer
 ) -> pa.Table:
-    """Collect the selected and the held-out sentences, sorted by length.
-
-    Args:
-        pairs: The selected pairs.
-        held_out: Numbers of the held-out sentences.
-        shards: All sentences.
-        teacher: The teacher's tokenizer.
+    """Collect the selected sentences, and those whose numbers are held out.
 
     Returns:
         Columns `text`, `key`, `length` (teacher tokens, without special ones), `words` (token
@@ -513,7 +415,7 @@ def gather_selected(
             "held_out": np.arange(len(numbers)) >= len(chosen),
         }
     )
-    return table.sort_by(_ORDER)
+    return table.sort_by(READING_ORDER)
 
 
 def _further_rows(texts: list[str], teacher: FastTokenizer) -> pa.Table:

@@ -1,14 +1,10 @@
-"""Shards of sentences, and files that workers write: shared by all corpus stages.
-
-Workers read the shards and return only the requested sentences. Files that they write for a shard
-have a part for each range of the merge key, such as words: a range is read from all files and
-merged alone, so that no process holds the whole.
-"""
+"""Shards of sentences, and files that workers write: shared by all corpus stages."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -28,11 +24,9 @@ _LARGEST_HASH = 2**64 - 1
 
 
 class Shard(NamedTuple):
-    """One file of sentences, for a worker.
+    """One file of sentences, for a worker: columns `text` and `key`.
 
     Attributes:
-        file: Columns `text` and `key`.
-        number: Its place among the shards.
         first: The number of its first sentence in the whole corpus.
         rows: The requested sentences, ascending, counted from its first.
     """
@@ -46,28 +40,18 @@ class Shard(NamedTuple):
         return str(self.file)
 
     def read(self) -> pa.Table:
-        """Map its sentences into memory."""
         return read_table(self.file)
 
 
 class Shards:
-    """All sentences of a corpus, numbered in its order.
-
-    Args:
-        files: The sentence shards, in the order of the corpus.
-        engine: What runs the workers.
-    """
+    """All sentences of a corpus, numbered in its order; workers read them."""
 
     def __init__(self, files: Sequence[Path], engine: Engine) -> None:
         self.files = list(files)
         self.engine = engine
         # The number of each shard's first sentence, [shards + 1].
         self.first = offsets_of(np.array([read_table(f).num_rows for f in files], np.int64))
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences."""
-        return int(self.first[-1])
+        self.n_sentences = int(self.first[-1])
 
     def map(
         self,
@@ -75,16 +59,10 @@ class Shards:
         label: str,
         numbers: NDArray[np.int64] | None = None,
     ) -> list[Result]:
-        """Apply a picklable function to shards.
+        """Apply a picklable function to shards; the results come in their order.
 
-        Args:
-            function: Finds the requested sentences in `Shard.rows`.
-            label: The label of the progress bar.
-            numbers: Sentences, ascending: shards without any are left out. None is all shards,
-                without rows.
-
-        Returns:
-            The results in the order of the shards.
+        It finds the sentences with the given numbers, ascending, in `Shard.rows`, and shards
+        without any are left out. Without numbers, it gets all shards, and no rows.
         """
         wanted = np.empty(0, np.int64) if numbers is None else numbers
         cuts = np.searchsorted(wanted, self.first)
@@ -108,16 +86,10 @@ class Shards:
     def smallest(
         self, n: int, hash_of: Hash, label: str, without: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Find the sentences with the smallest hashes.
+        """Find the n sentences with the smallest hashes: these, ascending, and their numbers.
 
-        Args:
-            n: How many, at least 1. If several have the n-th smallest hash, all are found.
-            hash_of: A picklable function of keys, [S].
-            label: The label of the progress bar.
-            without: Numbers of sentences to leave out.
-
-        Returns:
-            Their hashes, ascending, and their numbers.
+        If several have the n-th smallest hash, all are found. `hash_of` is a picklable function of
+        keys [S]; sentences with the numbers `without` are left out.
         """
         n_left = self.n_sentences - (0 if without is None else len(without))
         n = min(n, n_left)
@@ -158,12 +130,7 @@ def _find_smaller(
 
 
 class Task(NamedTuple, Generic[Source]):
-    """A file for a worker to write; errors name it.
-
-    Attributes:
-        source: The source of its content.
-        file: Its path.
-    """
+    """A file for a worker to write, and the source of its content; errors name the file."""
 
     source: Source
     file: Path
@@ -179,15 +146,7 @@ def write_missing(
     label: str,
     sentences: Callable[[Result], int] | None = None,
 ) -> None:
-    """Write files of one folder, except those that an interrupted run has written.
-
-    Args:
-        write: A picklable function that writes one atomically.
-        tasks: The files.
-        engine: What runs it.
-        label: The label of the progress bar.
-        sentences: As for `map_shards`.
-    """
+    """Write files of one folder atomically, except those that an interrupted run has written."""
     missing = [task for task in tasks if not task.file.exists()]
     for _ in map_shards(write, missing, engine, label, len(missing), sentences):
         pass
@@ -195,13 +154,50 @@ def write_missing(
         look_again(missing[0].file.parent)
 
 
-def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
-    """Write a table atomically, as an Arrow IPC file with a record batch for each part.
+@contextmanager
+def merged_by_range(
+    folder: Path,
+    name: str,
+    sources: Sequence[Source],
+    n_ranges: int,
+    split: Callable[[Task[Source]], int],
+    merge: Callable[..., None],
+    engine: Engine,
+    label: str,
+) -> Iterator[list[Path]]:
+    """Write a file for each shard, with a part for each range of a key, and merge range by range.
+
+    So no process holds the whole. Files of an interrupted run are used again, and all are removed
+    when the block ends without an error.
 
     Args:
-        path: The file.
-        table: Its rows, one part after the other, [n].
-        bounds: The begin of each part and the end of the last, [parts + 1].
+        folder: Where the files go; their names begin with `name`.
+        name: Their content.
+        sources: What each shard's file is made of, in the order of the corpus.
+        n_ranges: Number of ranges; one is merged in memory.
+        split: Writes a shard's file by `write_parts`, and counts its sentences.
+        merge: Writes the range `Task.source` of all `files`, see `read_parts`.
+        engine: What runs both.
+        label: The bar of the first step.
+
+    Yields:
+        The merged files, in the order of the ranges.
+    """
+    parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
+    ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
+    if not all(task.file.exists() for task in ranges):  # they exist if a kill came at the removal
+        write_missing(split, parts, engine, label, int)
+        merge = functools.partial(merge, files=[task.file for task in parts])
+        write_missing(merge, ranges, engine, f"merged {name}")
+    yield [task.file for task in ranges]
+    for file in [task.file for task in parts] + [task.file for task in ranges]:
+        file.unlink(missing_ok=True)
+
+
+def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
+    """Write a table [n] atomically, as an Arrow IPC file with a record batch for each part.
+
+    A part begins at each bound but the last, which is n: [parts + 1].
     """
     table = table.combine_chunks()
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)

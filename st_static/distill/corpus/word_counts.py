@@ -1,15 +1,11 @@
-"""Count the words of sentences.
-
-Each shard's words are counted alone, then merged by ranges of a hash, so that no process holds the
-words of the whole corpus.
-"""
+"""Count the words of sentences, as the student's tokenizer splits them."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from st_static.distill.corpus.shards import Task, read_parts, write_missing, write_parts
+from st_static.distill.corpus.shards import Task, merged_by_range, read_parts, write_parts
 from st_static.distill.engines import Engine
 from st_static.distill.stages import require_disk
 from st_static.files import read_table, write_table
@@ -92,26 +88,17 @@ def n_ranges_of(shards: Iterable[Path]) -> int:
     return max(1, small, math.ceil(size / _BYTES_PER_RANGE))
 
 
-@contextmanager
 def counted_words(
     shards: Sequence[Path],
     engine: Engine,
     folder: Path,
     normalization: Normalization,
     pattern: str | None = None,
-) -> Iterator[list[Path]]:
-    """Count the words of all sentence shards, in files that exist until the block ends.
+) -> AbstractContextManager[list[Path]]:
+    """Count the words of all sentence shards, by ranges of a hash: see `merged_by_range`.
 
-    Args:
-        shards: The sentence shards.
-        engine: What runs the parts.
-        folder: Where the counts go; those of an interrupted run are kept, and all are removed when
-            the block ends without an error.
-        normalization: The changes to a text before it is split.
-        pattern: As for `count_words`.
-
-    Yields:
-        Files with columns `text` (the word) and `count`; each word is in one file, in one row.
+    The block gets files with columns `text` (the word) and `count`; each word is in one row of one
+    file. `normalization` and `pattern` are as for `count_words`.
 
     Raises:
         ValueError: The disk is too small.
@@ -119,18 +106,12 @@ def counted_words(
     needed = _SHARE_OF_SENTENCES * sum(shard.stat().st_size for shard in shards)
     require_disk(folder, int(needed), "Counting words")
     n_ranges = n_ranges_of(shards)
-    words = [Task(s, folder / f"words-of-shard-{n:05d}.arrow") for n, s in enumerate(shards)]
-    counts = [Task(n, folder / f"counts-of-range-{n:05d}.arrow") for n in range(n_ranges)]
-    if not all(task.file.exists() for task in counts):  # they exist if a kill came at the removal
-        count = functools.partial(
-            _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
-        )
-        write_missing(count, words, engine, "word counts", int)
-        merge = functools.partial(_merge_range, files=[task.file for task in words])
-        write_missing(merge, counts, engine, "merged words")
-    yield [task.file for task in counts]
-    for file in [task.file for task in words] + [task.file for task in counts]:
-        file.unlink(missing_ok=True)
+    count = functools.partial(
+        _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
+    )
+    return merged_by_range(
+        folder, "words", shards, n_ranges, count, _merge_range, engine, "word counts"
+    )
 
 
 def _count_shard(
@@ -154,33 +135,20 @@ def _merge_range(task: Task[int], files: Sequence[Path]) -> None:
 def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
     """Split many texts [B] as `split_words`; Arrow splits printable ASCII, so most of English.
 
-    Args:
-        texts: The texts.
-        normalization: That of the tokenizer.
-
     Example:
         >>> split_all_words(pa.array(["Don't!", "Café"])).to_pylist()
         [['don', "'", 't', '!'], ['cafe']]
     """
-    plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
-    plain_texts = texts.filter(pa.array(plain))
-    if normalization.dotless_i and normalization.lowercase:
-        plain_texts = pc.replace_substring(plain_texts, "I", "ı")
-    split = split_plain_words(plain_texts, normalization.lowercase)
+    is_plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
+    plain = texts.filter(pa.array(is_plain))
+    if normalization.lowercase:
+        if normalization.dotless_i:
+            plain = pc.replace_substring(plain, "I", "ı")
+        plain = pc.ascii_lower(plain)
+    isolated = pc.replace_substring_regex(plain, r"([!-/:-@\[-`{-~])", r" \1 ")
+    split = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))
     tokenizer = build_tokenizer([], normalization=normalization)
-    others = [split_words(tokenizer, text) for text in texts.filter(pa.array(~plain)).to_pylist()]
-    lists = pa.concat_arrays([split, pa.array(others, pa.list_(pa.string()))])
-    places = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
-    return lists.take(pa.array(np.argsort(places)))
-
-
-def split_plain_words(texts: pa.Array, lowercase: bool = True) -> pa.ListArray:
-    """Split texts [B] of printable ASCII and spaces as BERT's normaliser and pre-tokenizer do.
-
-    Args:
-        texts: Texts with at least one character other than a space.
-        lowercase: Whether the normaliser lower-cases.
-    """
-    texts = pc.ascii_lower(texts) if lowercase else texts
-    isolated = pc.replace_substring_regex(texts, r"([!-/:-@\[-`{-~])", r" \1 ")
-    return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(isolated))
+    left = texts.filter(pa.array(~is_plain)).to_pylist()
+    others = pa.array([split_words(tokenizer, t) for t in left], pa.list_(pa.string()))
+    places = np.concatenate([np.flatnonzero(is_plain), np.flatnonzero(~is_plain)])
+    return pa.concat_arrays([split, others]).take(pa.array(np.argsort(places)))

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,13 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from st_static import files as files_module
 from st_static.distill.config import SelectionConfig
+from st_static.distill.corpus import selection
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.selection import (
     CandidatePlan,
-    FinderFiles,
     Pairs,
     WordFinder,
+    candidates,
     find_candidates,
     gather_selected,
     held_out,
@@ -30,12 +33,13 @@ from st_static.distill.corpus.selection import (
     order_candidates,
     select,
     word_ranges,
-    write_candidates,
+    write_selection,
 )
 from st_static.distill.corpus.sentences import sentence_key, split_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import write_table
+from st_static.distill.stages import WorkDirectory
+from st_static.files import write_json, write_table
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
 N_WORDS = 250
@@ -401,7 +405,7 @@ def test_the_cut_makes_no_difference_to_what_the_teacher_reads(
     setting: Setting, tmp_path: Path
 ) -> None:
     whole, *others = (
-        gather(setting, shards, tmp_path / str(number), workers=1)
+        gather(setting, shards, tmp_path / str(number))
         for number, shards in enumerate(cuts(setting.sentences))
     )
     for other in others:
@@ -440,9 +444,10 @@ CONFIG = SelectionConfig(sentences_per_word=4, max_candidates=50, held_out=40)
 def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> list[Path]:
     """The sentence shards, the vocabulary and the teacher's tokenizer."""
     folder.mkdir()
-    write_table(folder / "words.arrow", pa.table({"text": pa.array(setting.words)}))
-    build_tokenizer(setting.words).save(str(folder / "student.json"))
-    setting.teacher.save(str(folder / "teacher.json"))
+    words = {"text": pa.array(setting.words), "count": setting.counts}
+    write_table(folder / "words.arrow", pa.table(words))
+    build_tokenizer(setting.words).save(str(folder / "tokenizer.json"))
+    setting.teacher.save(str(folder / "teacher_tokenizer.json"))
     files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
     for file, texts in zip(files, shards, strict=True):
         keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
@@ -450,46 +455,45 @@ def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> 
     return files
 
 
-FINDER_FILES = ("words.arrow", "student.json", "teacher.json")
-
-
+@contextmanager
 def candidate_files(
-    setting: Setting, files: Sequence[Path], workers: int
-) -> tuple[Shards, list[Path], dict[str, bytes]]:
+    setting: Setting, files: Sequence[Path], engine: Processes
+) -> Iterator[tuple[Shards, list[Path], dict[str, bytes]]]:
     """All sentences, the merged files, and the bytes of all files of candidates."""
-    folder, shards = files[0].parent, Shards(files, Processes(workers))
-    finder = FinderFiles(*(folder / name for name in FINDER_FILES))
+    folder, shards = files[0].parent, Shards(files, engine)
     ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
     assert len(ranges) > 3
-    merged = write_candidates(
-        shards, folder, finder, setting.plan(CONFIG), ranges, CONFIG.max_candidates
-    )
-    bytes_of = {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
-    assert len(bytes_of) == len(files) + len(ranges) - 1
-    return shards, merged, bytes_of
+    plan = setting.plan(CONFIG)
+    with candidates(shards, folder, folder, plan, ranges, CONFIG.max_candidates) as merged:
+        bytes_of = {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
+        assert len(bytes_of) == len(files) + len(ranges) - 1
+        yield shards, merged, bytes_of
+    assert not list(folder.glob("candidates-*"))
 
 
-def gather(setting: Setting, texts: Sequence[list[str]], folder: Path, workers: int) -> pa.Table:
+def gather(setting: Setting, texts: Sequence[list[str]], folder: Path) -> pa.Table:
     files = write_files(setting, texts, folder)
-    shards, ranges, _ = candidate_files(setting, files, workers)
-    pairs = select((Pairs.read(file) for file in reversed(ranges)), CONFIG)
-    _, numbers = held_out(shards, CONFIG.held_out)
-    return gather_selected(pairs, numbers, shards, setting.finder.teacher)
+    with candidate_files(setting, files, Processes(1)) as (shards, ranges, _):
+        pairs = select((Pairs.read(file) for file in reversed(ranges)), CONFIG)
+        _, numbers = held_out(shards, CONFIG.held_out)
+        return gather_selected(pairs, numbers, shards, setting.finder.teacher)
 
 
 def test_two_workers_write_the_candidates_of_one(setting: Setting, tmp_path: Path) -> None:
-    shards = cuts(setting.sentences)[2]
-    *_, one = candidate_files(setting, write_files(setting, shards, tmp_path / "one"), workers=1)
-    *_, two = candidate_files(setting, write_files(setting, shards, tmp_path / "two"), workers=2)
-    assert one == two
+    written = []
+    for workers in (1, 2):
+        files = write_files(setting, cuts(setting.sentences)[2], tmp_path / str(workers))
+        with candidate_files(setting, files, Processes(workers)) as (*_, bytes_of):
+            written.append(bytes_of)
+    assert written[0] == written[1]
 
 
 def test_the_merged_files_hold_the_candidates_of_all_shards(
     setting: Setting, tmp_path: Path
 ) -> None:
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    _, merged, _ = candidate_files(setting, files, workers=1)
-    pairs = Pairs.concatenate(map(Pairs.read, merged))
+    with candidate_files(setting, files, Processes(1)) as (_, merged, _):
+        pairs = Pairs.concatenate(map(Pairs.read, merged))
     rows = list(zip(pairs.word.tolist(), pairs.length.tolist(), pairs.key.tolist(), strict=True))
     expected = [
         (word, row.length, row.key)
@@ -499,25 +503,30 @@ def test_the_merged_files_hold_the_candidates_of_all_shards(
     assert rows == expected
 
 
-@pytest.mark.parametrize("lost", ["of-shard-00003", "of-range-00001"])
+@pytest.mark.parametrize("lost", [["of-range-00001"], ["of-range-00001", "of-shard-00003"]])
 def test_candidates_of_an_interrupted_run_are_kept(
-    setting: Setting, tmp_path: Path, lost: str
+    setting: Setting, tmp_path: Path, lost: list[str]
 ) -> None:
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    *_, before = candidate_files(setting, files, workers=1)
-    (tmp_path / f"run/candidates-{lost}.arrow").unlink()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        candidate_files(setting, files, Processes(1)) as (*_, before),
+    ):
+        raise KeyboardInterrupt
+    for name in lost:
+        (tmp_path / f"run/candidates-{name}.arrow").unlink()
     times = {f: f.stat().st_mtime_ns for f in (tmp_path / "run").iterdir()}
-    *_, after = candidate_files(setting, files, workers=1)
+    with candidate_files(setting, files, Processes(1)) as (*_, after):
+        assert times == {f: f.stat().st_mtime_ns for f in times}
     assert after == before
-    assert times == {f: f.stat().st_mtime_ns for f in times}
 
 
 def test_bars_tell_the_sentences_that_are_looked_at(
     setting: Setting, tmp_path: Path, told: dict[str, str]
 ) -> None:
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    candidate_files(setting, files, workers=1)
-    assert told == {"candidates": f"{len(setting.sentences):,} sentences/s"}
+    with candidate_files(setting, files, Processes(1)):
+        assert told == {"candidates": f"{len(setting.sentences):,} sentences/s"}
 
 
 def test_errors_name_the_file_that_a_worker_was_to_write(setting: Setting, tmp_path: Path) -> None:
@@ -530,19 +539,56 @@ def test_errors_name_the_file_that_a_worker_was_to_write(setting: Setting, tmp_p
             said.append(str(items[0]))
             return super().map(function, items)
 
-    finder = FinderFiles(*(tmp_path / "run" / n for n in FINDER_FILES))
-    shards = Shards(files, Telling(1))
-    ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
-    write_candidates(shards, tmp_path / "run", finder, setting.plan(CONFIG), ranges, 50)
-    held_out(shards, CONFIG.held_out)
+    with candidate_files(setting, files, Telling(1)) as (shards, *_):
+        held_out(shards, CONFIG.held_out)
     names = ["candidates-of-shard-00000", "candidates-of-range-00000", "sentences-00000"]
     assert said == [str(tmp_path / f"run/{name}.arrow") for name in names]
+
+
+@pytest.mark.parametrize("n_files", [1, 9, 10, 14])
+def test_a_stage_that_was_stopped_records_the_figures_of_one_that_was_not(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_files: int
+) -> None:
+    """Stopped in any step: all candidates are counted, found before or after the stop."""
+    stage = tmp_path / "sentences-a"
+    files = write_files(setting, cuts(setting.sentences)[2], stage)
+    write_json(stage / "blocks.json", {"files": [file.name for file in files]})
+    (tmp_path / "vocabulary-a").symlink_to(stage)
+    work = WorkDirectory(tmp_path, {"sentences": "a", "vocabulary": "a"})
+    monkeypatch.setattr(selection.word_ranges, "__defaults__", (1000,))
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    figures = write_selection(whole, work, CONFIG, Processes(1))
+    [found] = summarise(setting, [setting.sentences], setting.plan(CONFIG))
+    n_kept = sum(map(len, slow_candidates(setting, CONFIG).values()))
+    assert figures["candidates"] == len(found.word) > n_kept
+
+    renamed, written = files_module._renamed, []
+
+    @contextmanager
+    def stopping(path: Path) -> Iterator[Path]:
+        with renamed(path) as temporary:
+            yield temporary
+        written.append(path.name)
+        if len(written) == n_files:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files_module, "_renamed", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            write_selection(stopped, work, CONFIG, Processes(1))
+    assert len(written) == n_files
+    assert write_selection(stopped, work, CONFIG, Processes(1)) == figures
+    assert [file.name for file in stopped.iterdir()] == ["selected.arrow"]
+    names = whole / "selected.arrow", stopped / "selected.arrow"
+    assert len({file.read_bytes() for file in names}) == 1
 
 
 def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(
     setting: Setting, tmp_path: Path
 ) -> None:
-    table = gather(setting, cuts(setting.sentences)[1], tmp_path / "run", workers=1)
+    table = gather(setting, cuts(setting.sentences)[1], tmp_path / "run")
     rows = table.to_pylist()
     assert [(r["length"], r["key"]) for r in rows] == sorted((r["length"], r["key"]) for r in rows)
     assert len({r["key"] for r in rows}) == len(rows)
