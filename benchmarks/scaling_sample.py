@@ -44,9 +44,9 @@ from st_static.commands.build import parse_build
 from st_static.distill import extraction
 from st_static.distill.agreement import mean_direction
 from st_static.distill.config import BuildConfig, CorpusConfig, SelectionConfig
-from st_static.distill.corpus.documents import Corpus, _content_hash
+from st_static.distill.corpus.documents import Corpus, content_hash
 from st_static.distill.corpus.selection import (
-    _ORDER,
+    READING_ORDER,
     Pairs,
     order_candidates,
     select,
@@ -172,7 +172,7 @@ class Sample:
     def sentences(self, folder: Path, engine: MeasuringEngine) -> Figures:
         """Run this stage, as the next three methods do theirs."""
         corpus = Corpus(self.config.corpus)
-        list(engine.map(_content_hash, corpus.files))
+        list(engine.map(content_hash, corpus.files))
         return write_sentences(corpus, folder, self.config.sentences, engine)
 
     def vocabulary(self, folder: Path, engine: MeasuringEngine) -> Figures:
@@ -275,7 +275,7 @@ def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float
     ].combine_chunks()
     lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
     some = some.append_column("length", pa.array(lengths))
-    seconds = 2 * seconds_of(some.sort_by, _ORDER) + seconds_of(
+    seconds = 2 * seconds_of(some.sort_by, READING_ORDER) + seconds_of(
         write_table, folder / "sorted", some
     )
     return seconds * n_sentences / len(some)
@@ -333,7 +333,7 @@ def measure(corpus: str, every: int) -> Measured:
         config = sample_config(corpus, folder)
         config = replace(config, corpus=write_sample(config.corpus, every, folder / "text"))
         pool.submit(timed_call, abs, 1).result()  # imports
-        extraction._LEAST_TOKENS = 4096  # so that a small sample has several shards
+        extraction.LEAST_TOKENS = 4096  # so that a small sample has several shards
         run = Sample(config, pool)
         sample, exponent = run.size()
         full = at_full_size(sample, exponent)

@@ -69,7 +69,7 @@ def in_shards(size: Size) -> float:
 
 # By stage, and the function that its engine is given.
 PHASES = {
-    ("sentences", "_content_hash"): Kind("text", in_shards),
+    ("sentences", "content_hash"): Kind("text", in_shards),
     ("sentences", "_split_part"): Kind("text", in_shards),
     ("sentences", "_write_repeated"): Kind("kept", key_ranges),
     ("sentences", "_write_shard"): Kind("kept", in_shards),

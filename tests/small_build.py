@@ -121,7 +121,7 @@ def build_in_small_shards(config: BuildConfig) -> None:
     from st_static.distill.corpus import sentences
 
     sentences.BLOCK_CHARACTERS = 6_000
-    extraction._LEAST_TOKENS = 1  # a shard is a batch
+    extraction.LEAST_TOKENS = 1  # a shard is a batch
     recipe.build(config)
     # At the end of a multiprocessing child nobody else does it, and the exit would wait for them.
     get_reusable_executor().shutdown()

@@ -45,7 +45,7 @@ from st_static.progress import bar
 _SUMS_FILE = "sums.safetensors"
 # Tokens of a shard, padding included: seconds of work, as a kill loses the shard under way. Large
 # builds have larger shards, and at most about `_MOST_SHARDS`.
-_LEAST_TOKENS = 65_536
+LEAST_TOKENS = 65_536
 _MOST_SHARDS = 1024
 _BYTES_AT_A_TIME = 32_000_000  # of sums that one merge holds
 
@@ -66,7 +66,7 @@ class Shard(NamedTuple):
 def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[Shard]:
     """Cut batches of texts, of ascending lengths in tokens, into shards."""
     tokens = [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
-    wanted = max(_LEAST_TOKENS, sum(tokens) // _MOST_SHARDS)
+    wanted = max(LEAST_TOKENS, sum(tokens) // _MOST_SHARDS)
     shards: list[Shard] = []
     first, size = 0, 0
     for number, n in enumerate(tokens, 1):

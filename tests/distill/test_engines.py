@@ -71,7 +71,7 @@ def test_one_device_is_used_by_this_process():
 def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, two_gpus, tmp_path: Path):
     corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
     teacher = save_tiny_teacher(tmp_path / "teacher")
-    monkeypatch.setattr(extraction, "_LEAST_TOKENS", 500)
+    monkeypatch.setattr(extraction, "LEAST_TOKENS", 500)
 
     def built(name: str) -> dict[str, bytes]:
         config = small_config(teacher, corpus, tmp_path / name)

@@ -451,7 +451,7 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch):
     """Counts the runs of a teacher, whose shards have two batches or so."""
-    monkeypatch.setattr(extraction, "_LEAST_TOKENS", 60)
+    monkeypatch.setattr(extraction, "LEAST_TOKENS", 60)
     return Counted(monkeypatch)
 
 

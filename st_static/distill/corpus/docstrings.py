@@ -40,13 +40,12 @@ def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
             that two names share is read once.
 
     Returns:
-        An iterator over documents, one cleaned docstring each, in the order of `packages`, then
-        of path, then of position in the file. Each line of a document is a paragraph. A
-        docstring that leaves no prose, or that occurred before, gives no document.
+        An iterator over documents, one cleaned docstring each, in the order of the source; a line
+        of a document is a paragraph. A docstring that leaves no prose, or that occurred before,
+        gives no document.
 
     Raises:
-        ValueError: If `packages` is a single string, or a package is not installed or has no
-            Python source. Raised at the call, before anything is read.
+        ValueError: A package is not installed or has no Python source, before anything is read.
 
     Example:
         >>> documents = list(read_docstrings(["json"]))
@@ -175,14 +174,7 @@ _SYMBOL = re.compile(r"://|[\\{}|$]|[=-]>|\]_")
 
 
 def clean_docstring(docstring: str) -> str:
-    r"""Reduce a docstring to its prose.
-
-    Args:
-        docstring: A docstring with its common indentation removed, as `ast.get_docstring` and
-            `inspect.cleandoc` return it.
-
-    Returns:
-        The prose, one paragraph a line; the empty string where there is none.
+    r"""Reduce a docstring without its indentation to its prose, one paragraph a line.
 
     Example:
         >>> clean_docstring("Return the *square* of ``x``.\n\n>>> square(2)\n4")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob
 from importlib import metadata
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +56,13 @@ class Corpus:
         self.undecodable: set[str] = set()
 
     def identity(self, engine: Engine) -> dict[str, Any]:
-        """Identify the documents: by contents of files, versions of packages, or revisions.
-
-        Args:
-            engine: What reads many files.
-        """
+        """Identify the documents: by contents of files, versions of packages, or revisions."""
         config = self.config
         common = {"text_column": config.text_column, "max_documents": config.max_documents}
         if self.files:
             # Starting processes takes as long as reading little text.
             run = engine.map if self.text_bytes() > _LITTLE_TEXT else map
-            hashes = dict(run(_content_hash, self.files))
+            hashes = dict(run(content_hash, self.files))
             files = [[format_of(file), hashes[file]] for file in self.files]
             return {"files": files, **common}
         if config.docstrings:
@@ -92,7 +88,6 @@ class Corpus:
 
     @property
     def is_dataset(self) -> bool:
-        """Whether the text is a dataset."""
         return not self.files and not self.config.docstrings
 
     def require_dataset(self) -> None:
@@ -122,44 +117,35 @@ class Corpus:
 
     def __iter__(self) -> Iterator[str]:
         """Read all documents, in a fixed order; at most `corpus.max_documents`, which is logged."""
-        documents, most = self._documents(), self.config.max_documents
+        config = self.config
+        if self.files:
+            documents = read_files(self.files, config.text_column, self.add_undecodable)
+        elif config.docstrings:
+            documents = read_docstrings(config.docstrings)
+        else:
+            readers = [self._read_configuration(name) for name in config.dataset_configs]
+            in_turn = chain.from_iterable(zip_longest(*readers))
+            documents = (document for document in in_turn if document is not None)
+        most = config.max_documents
         yield from islice(documents, most)
         if most is not None and next(documents, None) is not None:
             logger.info("corpus.max_documents: stopped after %s, of more", f"{most:,} documents")
-
-    def _documents(self) -> Iterator[str]:
-        if self.files:
-            yield from read_files(self.files, self.config.text_column, self.add_undecodable)
-        elif self.config.docstrings:
-            yield from read_docstrings(self.config.docstrings)
-        else:
-            yield from self._read_dataset()
-
-    def _read_dataset(self) -> Iterator[str]:
-        readers = [self._read_configuration(name) for name in self.config.dataset_configs]
-        for documents in zip_longest(*readers):
-            yield from (document for document in documents if document is not None)
 
     def _read_configuration(self, name: str | None) -> Iterator[str]:
         """Read the texts of one configuration of the dataset."""
         config = self.config
         source = str(config.dataset), name, config.revision
         for row in stream_dataset(*source, self._dataset_copy):
-            if config.text_column not in row:
-                raise ValueError(
-                    f"Expected a text {config.text_column!r} in {config.dataset}, but it holds "
-                    f"{list(row)}. Set corpus.text_column to the one that holds the text."
-                )
-            text = row[config.text_column]
-            if text is None:
-                continue
-            if not isinstance(text, str):
+            text = row.get(config.text_column)
+            if isinstance(text, str):
+                yield text
+            elif text is not None or config.text_column not in row:
+                kind = type(text).__name__
+                found = f"its columns are {list(row)}" if text is None else f"it holds {kind}"
                 raise ValueError(
                     f"Expected text in the column {config.text_column!r} of {config.dataset}, but "
-                    f"it holds {type(text).__name__}. Set corpus.text_column to the one that holds "
-                    "the text."
+                    f"{found}. Set corpus.text_column to the one that holds the text."
                 )
-            yield text
 
 
 def find_files(
@@ -167,12 +153,8 @@ def find_files(
 ) -> list[Path]:
     """Expand paths, glob patterns and folders into a sorted list of files.
 
-    A folder stands for all files of known formats in it, at any depth, except hidden ones.
-
-    Args:
-        patterns: The paths and patterns.
-        option: The option that gives them, for messages.
-        formats: The allowed formats.
+    A folder stands for all files of known formats in it, at any depth, except hidden ones. Messages
+    name the option.
 
     Raises:
         ValueError: A pattern matches no file, or a file is of an unknown format.
@@ -221,11 +203,8 @@ def read_files(
 ) -> Iterator[str]:
     """Read the documents of files, in their order, without empty lines and missing texts.
 
-    Args:
-        files: Files of known formats.
-        column: Column or key that holds the text, in .jsonl or .parquet.
-        undecodable: Is told the path of a file that is not UTF-8, maybe several times; its
-            undecodable bytes are replaced.
+    `undecodable` is told the path of a file that is not UTF-8, maybe several times; its undecodable
+    bytes are replaced.
 
     Raises:
         ValueError: A file is damaged, or has no such column.
@@ -253,11 +232,7 @@ def stream_dataset(
 ) -> Iterator[dict[str, Any]]:
     """Read the rows of a dataset's split `train`, one by one.
 
-    Args:
-        name: A folder, or an id on the Hub.
-        configuration: Its configuration, if it has several.
-        revision: Branch, tag or commit.
-        copy: What `require_dataset` gave: the copy in the cache, if the Hub is not to be asked.
+    `copy` is what `require_dataset` gave: the one in the cache, if the Hub is not to be asked.
     """
     from datasets import load_dataset
 
@@ -269,7 +244,7 @@ def stream_dataset(
         yield from rows
 
 
-def _content_hash(file: Path) -> tuple[Path, str]:
+def content_hash(file: Path) -> tuple[Path, str]:
     with file.open("rb") as stream:
         return file, str(hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest())
 

@@ -108,13 +108,7 @@ def draw_further(
 
 
 def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Draw further sentences of the corpus: at most n numbers, ascending.
-
-    Args:
-        shards: All sentences.
-        taken: Numbers of those that are selected or held out already, ascending.
-        n: How many are wanted.
-    """
+    """Draw other sentences than those taken, ascending: at most n numbers, ascending."""
     rehash = functools.partial(_rehash, factor=_FURTHER)
     _, numbers = shards.smallest(n, rehash, "further sentences", without=taken)
     return np.sort(numbers[:n])
@@ -123,13 +117,9 @@ def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[
 def draw_spans(
     texts: Sequence[str], n: int, words: Sequence[int], tokenizer: Tokenizer
 ) -> list[str]:
-    """Draw runs of neighbouring words, one from each text.
+    """Draw runs of neighbouring words, one from each of n texts, without repetitions.
 
-    Args:
-        texts: Sentences, [S].
-        n: How many are wanted; there are at most S, and repetitions are left out.
-        words: Fewest and most words of a span.
-        tokenizer: The student's tokenizer, which says what a word is.
+    A span has `words[0]` to `words[1]` words, as the student's tokenizer splits them.
     """
     chosen = choose(texts, n)
     pieces = has_pieces(tokenizer)
@@ -169,11 +159,7 @@ def _span(
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
     """Draw runs of neighbouring sentences of the corpus, without held-out ones.
 
-    Args:
-        shards: All sentences, in the order of the corpus; repeated sentences and those that do not
-            look like prose are missing.
-        n: How many are wanted. More are returned, from which `choose` takes n.
-        plan: The runs that count.
+    More than n are returned, if there are, from which `choose` takes n.
     """
     if not n or not shards.n_sentences:
         return []

@@ -60,11 +60,7 @@ def learn_pieces(
 ) -> dict[str, float]:
     """Learn the pieces and frequent words of a corpus, with the logarithms of their probabilities.
 
-    Args:
-        folder: Where the counts of shards go temporarily.
-        shards: The sentence shards.
-        config: Size, least count and normalisation.
-        engine: What runs the parts.
+    Counts of shards go to the folder temporarily.
     """
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
     sample, share = sample_texts(Shards(shards, engine), n_characters)
@@ -120,14 +116,10 @@ def write_piece_vocabulary(
 
 
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
-    """Draw a random sample of the sentences: those with the smallest keys.
-
-    Args:
-        shards: All sentences.
-        n_characters: The most characters that the sample has.
+    """Draw a random sample of the sentences, those with the smallest keys.
 
     Returns:
-        The sample, and its share of the corpus's characters.
+        At most `n_characters` of text, and its share of the corpus's characters.
     """
     total = sum(shards.map(_count_characters, "characters"))
     # Keys are hashes, so the sampled sentences are about as long as the others.
@@ -147,15 +139,10 @@ def _count_characters(shard: Shard) -> int:
 
 
 def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
-    """Learn the pieces of texts, with the logarithms of their probabilities.
-
-    Args:
-        texts: Sentences.
-        size: How many pieces at most; all characters that occur are pieces in any case.
-        normalization: The changes to a text before it is split.
+    """Learn at most `size` pieces of texts, with the logarithms of their probabilities.
 
     Raises:
-        ValueError: There are more characters than pieces.
+        ValueError: There are more characters than pieces; each that occurs is a piece.
     """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
@@ -193,7 +180,7 @@ def frequent_words(
     """Find words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
 
     The trainer looks for strings that several different words share, and so misses a frequent
-    word that is part of no other. Arguments as for `learn_pieces`.
+    word that is part of no other.
     """
     words = COUNTS_SCHEMA.empty_table()
     with counted_words(shards, engine, folder, config.normalization, _LETTER) as counts:
@@ -215,12 +202,9 @@ def _frequent_words(file: Path, config: VocabularyConfig) -> pa.Table:
 def add_words(
     pieces: Mapping[str, float], words: Mapping[str, int], n_tokens: float
 ) -> dict[str, float]:
-    """Add words to learnt pieces, with the logarithms of their relative frequencies.
+    """Add counted words to learnt pieces, with the logarithms of their relative frequencies.
 
-    Args:
-        pieces: The pieces with their scores.
-        words: How often each word occurs in the corpus.
-        n_tokens: About how many tokens the corpus has, spelled by the pieces.
+    By the pieces, the corpus has about `n_tokens` tokens.
     """
     scores = {word: math.log(count / n_tokens) for word, count in words.items()}
     return {**scores, **pieces}
@@ -278,11 +262,6 @@ def choose_used(
     """Keep the V most frequent pieces with at least `min_count` occurrences.
 
     Single characters, which spell everything else, are kept in any case.
-
-    Args:
-        learnt: The pieces with their scores.
-        counts: How often each occurs in the corpus.
-        config: Size and least count.
 
     Returns:
         Columns `text` and `count`; the most frequent piece first, equals in alphabetical order.

@@ -1,9 +1,8 @@
 """Split documents into shards of distinct sentences.
 
-A corpus is read in parts: files, or blocks of documents. Workers cut a part into blocks, split
-their documents into sentences and keep those that look like prose. When all parts are read, the
-keys of all blocks are merged by ranges, so that no process holds all of them. Then each block
-becomes a shard, without the sentences of earlier blocks.
+Workers read parts of a corpus, which are files or blocks of documents, cut them into blocks, and
+keep the sentences that look like prose. Then the keys of all blocks are merged by ranges, and each
+block becomes a shard, without the sentences of earlier blocks.
 
 No folder is listed, since a network file system may not show all files that other machines wrote:
 `blocks/part-PART.json` holds the number of a part's blocks, and `blocks.json`, which stays, that of
@@ -67,7 +66,7 @@ def split_sentences(
     A line of a document is a paragraph: no sentence crosses its end.
 
     Args:
-        documents: The documents; a lone surrogate becomes `?`.
+        documents: The documents, [B]; a lone surrogate becomes `?`.
         languages: Tags of their languages; without any, they are English.
         lower_cased: Which of them are lower-cased, [B]; by default found by `are_lower_cased`.
     """
@@ -86,12 +85,7 @@ def split_sentences(
 def filter_sentences(
     sentences: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Keep the sentences that look like prose.
-
-    Args:
-        sentences: The sentences, with white space collapsed.
-        config: How long they may be, and how many letters they need.
-        languages: Tags of their languages; without any, they are English.
+    """Keep the sentences that look like prose; their white space is collapsed.
 
     Returns:
         The kept sentences with their keys (columns `text` and `key`), and how many were read and
@@ -100,14 +94,15 @@ def filter_sentences(
     texts = pa.array(sentences, pa.string())
     words = count_words(texts, languages)
     short, long = words < config.min_words, words > config.max_words
-    few_letters = ~short & ~long & (share_of_letters(texts, languages) < config.min_letters)
-    kept = texts.filter(pa.array(~short & ~long & ~few_letters))
+    has_length = ~short & ~long
+    has_letters = share_of_letters(texts, languages) >= config.min_letters
+    kept = texts.filter(pa.array(has_length & has_letters))
     keys = np.fromiter(map(sentence_key, kept.to_pylist()), np.uint64, len(kept))
     counts = Counter(
         read=len(texts),
         too_short=int(short.sum()),
         too_long=int(long.sum()),
-        few_letters=int(few_letters.sum()),
+        few_letters=int((has_length & ~has_letters).sum()),
     )
     return pa.table([kept, pa.array(keys)], schema=SCHEMA), counts
 
@@ -147,8 +142,6 @@ def write_sentences(
 ) -> Figures:
     """Run the stage: split, filter and deduplicate documents into shards of distinct sentences.
 
-    Results of an interrupted run are not computed again.
-
     Args:
         documents: The corpus; workers read it themselves if it `is_divisible`. Other documents are
             read here.
@@ -169,27 +162,7 @@ def write_sentences(
             # Blocks hold the text and its keys; shards replace them one by one.
             require_disk(folder, documents.text_bytes() * 5 // 4, "The sentences of the corpus")
         blocks.mkdir(exist_ok=True)
-        split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
-        n_parts = 0
-        if isinstance(documents, Corpus) and documents.is_divisible:
-            size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
-            parts = file_parts(documents, size)
-            n_parts = len(parts)
-            shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
-            results = map_shards(split, shares, engine, "sentences", len(shares), int)
-        else:
-
-            def unread() -> Iterator[Part]:
-                nonlocal n_parts  # counts all parts, even those that are split already
-                for part in read_parts(documents):
-                    n_parts = part.number + 1
-                    if not _is_split(blocks, part):
-                        yield part
-
-            results = map_shards(split, unread(), engine, "sentences", None, int)
-        for _ in results:
-            pass
-        _list_blocks(blocks, n_parts)
+        _write_blocks(documents, blocks, config, engine, languages)
     listed = read_json(folder / "blocks.json")
     if isinstance(documents, Corpus):
         for file in listed["undecodable"]:
@@ -213,6 +186,45 @@ def write_sentences(
     if not total["kept"]:
         raise _no_sentence(total, languages)
     return dict(total)
+
+
+def _write_blocks(
+    documents: Iterable[str],
+    blocks: Path,
+    config: SentencesConfig,
+    engine: Engine,
+    languages: Sequence[str],
+) -> None:
+    """Split all parts of the corpus that are not split yet, and list their blocks."""
+    split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
+    n_parts = 0
+    if isinstance(documents, Corpus) and documents.is_divisible:
+        size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
+        parts = file_parts(documents, size)
+        n_parts = len(parts)
+        shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
+        results = map_shards(split, shares, engine, "sentences", len(shares), int)
+    else:
+
+        def unread() -> Iterator[Part]:
+            nonlocal n_parts  # counts all parts, even those that are split already
+            for part in read_parts(documents):
+                n_parts = part.number + 1
+                if not _is_split(blocks, part):
+                    yield part
+
+        results = map_shards(split, unread(), engine, "sentences", None, int)
+    for _ in results:
+        pass
+    look_again(blocks)
+    ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
+    files = [_block(blocks, p, n) for p, end in enumerate(ends) for n in range(end["blocks"])]
+    listed = {
+        "files": [file.name for file in files],
+        "n_keys": sum(len(read_table(file)) for file in files),
+        "undecodable": sorted({name for end in ends for name in end["undecodable"]}),
+    }
+    write_json(blocks.with_name("blocks.json"), listed)
 
 
 def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
@@ -242,12 +254,11 @@ class Part:
 
     The ends of blocks depend on neither the shares nor their number.
 
-    Args:
+    Attributes:
         number: Its place in the corpus.
         n_characters: The approximate size of a block.
-        files: The files that hold the documents.
+        files: The files that hold the documents, about `n_bytes` of text.
         column: Column or key that holds the text, in .jsonl or .parquet.
-        n_bytes: The approximate bytes of text in the files.
         documents: The documents, if they are read already.
         undecodable: Paths of files read so far that are not UTF-8.
         share: The number of this share.
@@ -271,11 +282,7 @@ class Part:
         return f"{self.files[0]}{last} (share {self.share + 1} of {self.n_shares})"
 
     def blocks(self) -> Iterator[list[str]]:
-        """Read all blocks of the part, whichever share this is.
-
-        Raises:
-            ValueError: A file is damaged, or has no such column.
-        """
+        """Read all blocks of the part, whichever share this is."""
         documents: Iterable[str] = self.documents
         if self.files:
             documents = read_files(self.files, self.column, self.undecodable.add)
@@ -304,12 +311,7 @@ def read_parts(documents: Iterable[str]) -> Iterator[Part]:
 
 
 def file_parts(corpus: Corpus, n_characters: int) -> list[Part]:
-    """Cut a corpus of files into parts that workers read: large files alone, small ones together.
-
-    Args:
-        corpus: The corpus, which `is_divisible`.
-        n_characters: The approximate size of a block.
-    """
+    """Cut a corpus of files into parts for workers: large files alone, small ones together."""
     parts: list[Part] = []
     for file in corpus.files:
         n_bytes = text_bytes(file)
@@ -321,12 +323,7 @@ def file_parts(corpus: Corpus, n_characters: int) -> list[Part]:
 
 
 def in_shares(parts: Sequence[Part], n_workers: int) -> list[Part]:
-    """Divide large parts among workers; the largest shares come first.
-
-    Args:
-        parts: The parts to read.
-        n_workers: The number of parallel workers.
-    """
+    """Divide large parts among workers; the largest shares come first."""
     largest = _LARGEST_SHARE * sum(part.n_bytes for part in parts) / n_workers
     shares = []
     for part in parts:
@@ -385,23 +382,6 @@ def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Se
         end = {"blocks": n_blocks, "undecodable": sorted(part.undecodable)}
         write_json(_part_end(blocks, part.number), end)
     return n_read
-
-
-def _list_blocks(blocks: Path, n_parts: int) -> None:
-    """Write `blocks.json`, now that all parts are read."""
-    look_again(blocks)
-    files: list[Path] = []
-    undecodable: set[str] = set()
-    for part in range(n_parts):
-        end = read_json(_part_end(blocks, part))
-        files += [_block(blocks, part, number) for number in range(end["blocks"])]
-        undecodable.update(end["undecodable"])
-    listed = {
-        "files": [file.name for file in files],
-        "n_keys": sum(len(read_table(file)) for file in files),
-        "undecodable": sorted(undecodable),
-    }
-    write_json(blocks.with_name("blocks.json"), listed)
 
 
 def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> int:

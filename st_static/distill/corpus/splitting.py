@@ -45,7 +45,7 @@ _MORE_ENDS = re.compile(
 )
 # The time of sentencex is quadratic in the length of the text.
 _WINDOW = 1_000
-# The language of a corpus is checked at so many places, by so many sentences at each.
+# The language of a corpus is checked at these many places, by these many sentences at each.
 _PLACES, _SENTENCES = 100, 10
 _CLEAR_MAJORITY = 2 / 3
 # Groups of languages that are hard to tell apart.
@@ -108,7 +108,7 @@ def split_paragraphs(
         paragraphs: Texts in which single spaces are the only white space, and none at the ends.
         languages: Tags of the text's languages; without any, it is English. Of several, each
             paragraph is split by the rules of the one that fits its script: `fit_languages`.
-        lower_cased: Whether each is lower-cased, where it is English; by default none is.
+        lower_cased: For each, true if it is lower-cased English; by default none is.
     """
     if is_english(languages):
         tags = ["en"] * len(paragraphs)
@@ -126,13 +126,11 @@ def split_paragraphs(
 def _split_one_language(paragraphs: list[str], tag: str, is_lower_cased: bool) -> list[str]:
     if is_english(tag) and not is_lower_cased:
         return list(filter(None, _split_english(paragraphs)))  # a zero-width space gives ""
-    if is_english(tag):
-        sentences = (part for text in paragraphs for part in _at_spaces(_segment(text, "en")))
-    else:
-        language = primary_of(tag)
-        sentences = (part for text in paragraphs for part in _segment(text, language))
+    language = "en" if is_english(tag) else primary_of(tag)
+    parts = (_segment(text, language) for text in paragraphs)
+    sentences = chain.from_iterable(map(_at_spaces, parts) if language == "en" else parts)
     if not has_spaces(tag):
-        sentences = (part for text in sentences for part in _MORE_ENDS.split(text))
+        sentences = chain.from_iterable(map(_MORE_ENDS.split, sentences))
     return [stripped for text in sentences if (stripped := text.strip())]
 
 
@@ -178,12 +176,8 @@ def warn_of_other_language(
 
     py3langid looks at 100 places of the text, chosen by hashes: at ten consecutive sentences each,
     since one alone is often too short. Two thirds of the places are a clear majority.
-
-    Args:
-        shards: The kept sentences: files with columns `text` and `key`.
-        language: The recipe's; None is English. There is no warning for `multilingual` text, or if
-            py3langid does not know a language.
-        engine: What reads the shards.
+    There is no warning for `multilingual` text, or if py3langid does not know a language. The
+    language is the recipe's; None is English.
     """
     tags = languages_of(language)
     known = {label for label, _ in rank("")}

@@ -1,14 +1,10 @@
-"""Make a vocabulary from word counts: the V most frequent words, and the student's tokenizer.
-
-The files of counts may hold many millions of words; only their summaries are merged.
-"""
+"""Make a vocabulary from word counts: the V most frequent words, and the student's tokenizer."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,21 +28,6 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 _SPARE = 64
 
 
-class Summary(NamedTuple):
-    """A summary of the words of one file.
-
-    Attributes:
-        n_words: The number of different words.
-        frequent: The most frequent that may be in the vocabulary, V and some: columns `text` and
-            `count`, the most frequent first, equals in alphabetical order.
-        characters: The result of `single_characters`.
-    """
-
-    n_words: int
-    frequent: pa.Table
-    characters: list[str]
-
-
 def write_vocabulary(
     folder: Path,
     shards: Sequence[Path],
@@ -56,6 +37,8 @@ def write_vocabulary(
     engine: Engine,
 ) -> Figures:
     """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
+
+    The files of counts may hold many millions of words; only their summaries are merged.
 
     Args:
         folder: Where the stage's files go.
@@ -74,18 +57,17 @@ def write_vocabulary(
     with counted_words(shards, engine, folder, config.normalization) as counts:
         n_words, frequent, characters = 0, COUNTS_SCHEMA.empty_table(), set[str]()
         summarise = functools.partial(_summarise, config=config)
-        for part in map_shards(summarise, counts, engine, "frequent words", len(counts)):
-            n_words += part.n_words
-            frequent = most_frequent([frequent, part.frequent], config.size + _SPARE)
-            characters.update(part.characters)
+        for n, top, seen in map_shards(summarise, counts, engine, "frequent words", len(counts)):
+            n_words += n
+            frequent = most_frequent([frequent, top], config.size + _SPARE)
+            characters.update(seen)
         words = choose_words(frequent, config, n_words)
 
         def used_by(tokenizer: Tokenizer) -> set[int]:
             file = folder / "spelling.json"
             tokenizer.save(str(file))
             spell = functools.partial(_spell_file, tokenizer=file)
-            parts = map_shards(spell, counts, engine, "used pieces", len(counts))
-            used = set[int]().union(*parts)
+            used = set[int]().union(*map_shards(spell, counts, engine, "used pieces", len(counts)))
             file.unlink()
             return used
 
@@ -101,10 +83,11 @@ def write_vocabulary(
     }
 
 
-def _summarise(file: Path, config: VocabularyConfig) -> Summary:
+def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, list[str]]:
+    """Count a file's words; find the most frequent, V and some, and all `single_characters`."""
     counts = read_table(file)
     characters = single_characters(counts["text"].to_pylist())
-    return Summary(len(counts), _eligible(counts, config, config.size + _SPARE), characters)
+    return len(counts), _eligible(counts, config, config.size + _SPARE), characters
 
 
 def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
@@ -115,12 +98,7 @@ def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
 
 
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
-    """Choose the most frequent words.
-
-    Returns:
-        Columns `text` and `count`, at most `size` rows, the most frequent word first, equals in
-        alphabetical order.
-    """
+    """Choose at most `size` words, the most frequent first, equals in alphabetical order."""
     order = [("count", "descending"), ("text", "ascending")]
     return pa.concat_tables(counts).sort_by(order)[:size]
 
@@ -146,7 +124,7 @@ def choose_words(
     Args:
         counts: Columns `text` and `count`: all words, or the most frequent ones.
         config: Size and least count.
-        n_words: The number of different words in the corpus; by default those in `counts`.
+        n_words: The number of different words in the corpus, for the message.
 
     Returns:
         Columns `text` and `count`; the most frequent word first, equals in alphabetical order.

@@ -409,7 +409,7 @@ def test_configurations_differ(names: list[str]) -> None:
 
 def test_a_datasets_missing_column_is_named(hub) -> None:
     config = CorpusConfig(dataset="org/web", text_column="body")
-    with pytest.raises(ValueError, match=r"'body' in org/web, .*\['text', 'id'\]"):
+    with pytest.raises(ValueError, match=r"'body' of org/web, .*\['text', 'id'\]"):
         list(Corpus(config))
 
 
