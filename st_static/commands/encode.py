@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from st_static.encode.file_names import OutputFormat
     from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
     from st_static.encode.places import Place
-    from st_static.texts.file_names import InputFormat
+    from st_static.texts.input_format import InputFormat
     from st_static.texts.file_rows import Rows
     from st_static.texts.text_files import TextReader
 
@@ -133,7 +133,7 @@ def _names_many(source: str) -> bool:
 
 def _encode_file(options: argparse.Namespace) -> int:
     from st_static.encode.file_names import check_target, output_format_of
-    from st_static.texts.file_names import decompressed, input_format_of, split_name
+    from st_static.texts.input_format import decompressed, input_format_of, split_name
 
     for name in ("engine", "address"):
         if getattr(options, name) is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from st_static.files import check_folder, check_path
-from st_static.texts.file_names import listed
+from st_static.texts.input_format import listed
 
 OutputFormat = Literal["npy", "parquet"]
 

@@ -1,7 +1,7 @@
-"""Between Python, numpy and Arrow.
+"""Conversions between Python, numpy and Arrow that do not load pandas.
 
-pyarrow's own `pa.array`, `pa.scalar` and `to_numpy` import pandas where it is installed: 0.4 s and
-36 MB for nothing. These do not, and nothing else is needed on the way from a text file to vectors.
+pyarrow's own `pa.array`, `pa.scalar` and `to_numpy` import it where it is installed: 0.4 s and
+36 MB for nothing. The way from a text file to vectors needs no others than these.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 def strings(texts: Sequence[str]) -> pa.Array:
-    """A large_string array of texts [B].
-
-    Example:
-        >>> strings(["a", "é"]).to_pylist()
-        ['a', 'é']
-    """
+    """Make a large_string array of texts [B]."""
     encoded = [text.encode() for text in texts]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
@@ -33,13 +28,13 @@ def strings(texts: Sequence[str]) -> pa.Array:
 
 
 def strings_of_bytes(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
-    """A large_string array with the given boundaries [B + 1] and bytes, which are not copied."""
+    """Make a large_string array of boundaries [B + 1] and bytes, without copying them."""
     buffers = pa.py_buffer(offsets), pa.py_buffer(data)
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)
 
 
 def bytes_of_strings(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Boundaries [B + 1] and bytes of a large_string array, without copying the bytes."""
+    """Take the boundaries [B + 1] and bytes of a large_string array; the bytes are not copied."""
     _, offsets_buffer, data_buffer = array.buffers()
     if not len(array):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -55,12 +50,12 @@ def begin_characters(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def code_points(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The code points of a text in UTF-8, [characters]."""
+    """Decode UTF-8 into code points, [characters]."""
     return np.frombuffer(str(data.data, "utf-8").encode("utf-32-le"), np.uint32)
 
 
 def numbers(array: pa.Array) -> NDArray[Any]:
-    """The numbers of an array without nulls, [B]: not copied, so not to be written to."""
+    """Convert an array of numbers without nulls to numpy, [B]: a view, never written to."""
     return np.from_dlpack(array)
 
 
@@ -70,12 +65,7 @@ def mask(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
-    """Find the texts [B] that contain one of the strings, [B].
-
-    Example:
-        >>> contain_any(pa.array(["a b", "b"]), ["a", "c"]).tolist()
-        [True, False]
-    """
+    """Find the texts [B] that contain one of the strings, [B]."""
     found = np.zeros(len(texts), np.bool_)
     for string in strings:
         found |= mask(pc.match_substring(texts, string))
@@ -83,18 +73,13 @@ def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def of_mask(values: NDArray[np.bool_]) -> pa.Array:
-    """Convert booleans of numpy to Arrow, [B].
-
-    Example:
-        >>> of_mask(np.array([True, False])).to_pylist()
-        [True, False]
-    """
+    """Convert booleans of numpy to Arrow, [B]."""
     bits = np.packbits(values, bitorder="little")
     return pa.BooleanArray.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
 def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.FixedSizeListArray:
-    """Vectors [B, D] as lists of D numbers, null where they are missing, [B].
+    """Convert vectors [B, D] to lists of D numbers, null where they are missing, [B].
 
     Example:
         >>> lists(np.eye(2), np.array([False, True])).to_pylist()
@@ -106,13 +91,7 @@ def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.Fixed
 
 
 def rows_where(table: Batch, kept: NDArray[np.bool_]) -> Batch:
-    """Keep some rows of a table or batch [B], also where a column holds views.
-
-    Example:
-        >>> views = pa.table({"text": pa.array(["a", "b", "c"], pa.string_view())})
-        >>> rows_where(views, np.array([True, False, True]))["text"].to_pylist()
-        ['a', 'c']
-    """
+    """Keep some rows of a table or batch [B], also where a column holds views."""
     with contextlib.suppress(pa.ArrowNotImplementedError):  # of views, which slices take
         return table.filter(of_mask(kept))
     edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Text columns of any library as Arrow, without going through Python strings where it can be."""
+"""Text columns of any library as Arrow; most never become Python strings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ Null = Literal["error", "empty"]
 
 
 def check_null(null: str) -> None:
-    """Check the word for what a missing text is.
-
-    Raises:
-        ValueError: There is no such word.
-    """
+    """Check the word that says what a missing text is."""
     if null not in ("error", "empty"):
         raise ValueError(f'Expected null to be "error" or "empty", but got {null!r}.')
 
@@ -28,16 +24,15 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
     Args:
         texts: A list of str or another iterable of them, or a string column of pyarrow, polars,
             pandas, numpy or datasets, [B].
-        null: Whether a missing text (None, or NaN as in pandas) is an error or an empty text.
+        null: What a missing text is (None, or NaN as in pandas): an error or an empty text.
         first: The position of the first text, for errors.
 
     Returns:
         A column of type large_string, [B].
 
     Raises:
-        TypeError: It is not a list or column of texts; or a text is missing or not a str, whose
-            position is named.
-        ValueError: A text is not valid Unicode; names its position.
+        TypeError: It is no list or column of texts, or one of them is missing or not a str.
+        ValueError: A text is not valid Unicode.
     """
     check_null(null)
     strings = strings_of(_as_arrow(texts, first))
@@ -56,22 +51,13 @@ def holds_text(kind: pa.DataType) -> bool:
     """Check that a column of a type holds text: strings, also in a dictionary, or nothing."""
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_null(kind)
-    )
+    types = pa.types
+    tests = types.is_string, types.is_large_string, types.is_string_view, types.is_null
+    return any(test(kind) for test in tests)
 
 
 def strings_of(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts of an Arrow column of any type that holds text.
-
-    Args:
-        column: A column that `holds_text`, [B].
-
-    Returns:
-        A column of type large_string, [B]; texts that are missing are null.
+    """Convert an Arrow column that `holds_text` to large_string [B]; missing texts are null.
 
     Raises:
         TypeError: The column does not hold text.
@@ -89,7 +75,7 @@ def _as_strings(array: pa.Array) -> pa.Array:
 
 
 def _check_kind(texts: Any) -> None:
-    """Refuse what would be taken for texts and is not: a table's names, the keys of a dict."""
+    """Refuse what iterates over other strings: a table over its names, a dict over its keys."""
     kind = type(texts).__name__
     if isinstance(texts, pa.Table | pa.RecordBatch) or kind in ("DataFrame", "LazyFrame"):
         raise TypeError(
@@ -127,7 +113,7 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
 
 
 def _of_dataset(column: Any, first: int) -> pa.Array | pa.ChunkedArray:
-    """A column of datasets, with what a transform makes of it or a feature decodes."""
+    """Read a column of datasets, as a transform or a feature of it shows texts."""
     names, dataset = [], column
     while hasattr(dataset, "column_name"):  # of a column, if it is nested
         names.append(dataset.column_name)
@@ -159,20 +145,14 @@ def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
 
 
 def _text(value: Any, position: int) -> str | None:
-    """A text, or None if it is missing; anything else is an error."""
+    """Return a text, or None if it is missing: None itself, or NaN or NA as in pandas."""
+    kind = type(value).__name__
     if isinstance(value, str):
         return value
-    if _is_missing(value):
+    is_nan = isinstance(value, float) and value != value
+    if value is None or is_nan or kind in ("NAType", "NaTType"):
         return None
-    kind = type(value).__name__
     raise TypeError(f"Expected a str at position {position}, but got {kind}: {reprlib.repr(value)}")
-
-
-def _is_missing(value: Any) -> bool:
-    """Check whether a value stands for a missing text: None, and NaN or NA as in pandas."""
-    if value is None or (isinstance(value, float) and value != value):
-        return True
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def is_broken(text: str) -> bool:

@@ -42,7 +42,7 @@ class CsvTable:
 
     Args:
         stream: The file, open in binary mode, before its header.
-        delimiter: What stands between two cells.
+        delimiter: The character between two cells.
         where: Says in words where a line is.
         quoting: With "double", cells may be in double quotes; with "none", quotes are text. "auto"
             is "double", but a record that may be several rows is counted, and refused in TSV.
@@ -51,9 +51,6 @@ class CsvTable:
         header: Names of the columns; none if the file is empty.
         n_doubtful: Number of records so far that may be several rows.
         first_doubtful: Where the first of them is.
-
-    Raises:
-        ValueError: The header is broken.
     """
 
     def __init__(
@@ -65,8 +62,8 @@ class CsvTable:
     ) -> None:
         self._delimiter, self._where, self._quoting = delimiter, where, quoting
         self.n_doubtful, self.first_doubtful = 0, ""
-        # What is not UTF-8 is told row by row. Strict, for else a quote that is not closed takes
-        # the rest of the file into one cell. The wrapper is kept: when dropped, it closes the file.
+        # Rows that are not UTF-8 are found one by one. Strict, or a quote that is not closed takes
+        # the rest of the file into one cell. A wrapper that is dropped would close the file.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
         self._reader = csv.reader(
             self._lines,
@@ -80,11 +77,7 @@ class CsvTable:
         self.header: list[str] = first.cells if first else []
 
     def read(self, column: str, keep: bool) -> Iterator[Batch]:
-        """Read the rows in batches.
-
-        Args:
-            column: Name of the column of texts.
-            keep: Whether all columns are kept, not only the texts.
+        """Read the rows in batches; `keep` keeps all columns, not only that of texts.
 
         Raises:
             ValueError: A quote is not closed where it should be.
@@ -92,33 +85,26 @@ class CsvTable:
         kept = [i for i, name in enumerate(self.header) if keep or name == column]
         names = [self.header[i] for i in kept]
         records = self._records(len(self.header))
+        nothing: list[Any] = [None] * len(self.header)
+        text = self.header.index(column)
         while batch := _next_records(records):
-            rows, faults = self._checked(batch, self.header.index(column), kept)
             numbers = np.fromiter((record.line for record in batch), np.int64)
+            faults = {place: record.fault for place, record in enumerate(batch) if record.fault}
+            rows = [record.cells or nothing for record in batch]
+            for place, row in enumerate(rows):
+                if row is not nothing and any(is_broken(row[i]) for i in kept):
+                    faults[place] = NOT_UTF8
+                    rows[place] = [None if is_broken(cell) else cell for cell in row]
+                    rows[place][text] = None
             columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
             table = pa.table(columns, names)
             yield Batch(table[column], table if keep else None, numbers, faults)
 
-    def _checked(
-        self, batch: list[_Record], text: int, kept: list[int]
-    ) -> tuple[list[list[Any]], dict[int, str]]:
-        """The cells of records, None for what cannot be read, and the faults by place."""
-        faults = {place: record.fault for place, record in enumerate(batch) if record.fault}
-        nothing: list[Any] = [None] * len(self.header)
-        rows = [record.cells or nothing for record in batch]
-        for place, row in enumerate(rows):
-            if row is not nothing and any(is_broken(row[i]) for i in kept):
-                faults[place] = NOT_UTF8
-                rows[place] = [
-                    None if i == text or is_broken(cell) else cell for i, cell in enumerate(row)
-                ]
-        return rows, faults
-
     def _records(self, width: int | None) -> Iterator[_Record]:
-        """The records of so many cells that come next; that of the header has any number.
+        """Read the next records, of `width` cells; that of the header has any number.
 
         Raises:
-            ValueError: A quote may have taken other records into a cell: how many, cannot be known.
+            ValueError: A quote may have taken other records into a cell; no one knows how many.
         """
         while True:
             line = self._reader.line_num + 1
@@ -161,10 +147,10 @@ class CsvTable:
         )
 
     def _check_lines(self, row: list[str], first: int, width: int | None) -> None:
-        """Check whether a record of several lines may be several rows.
+        """Count a record of several lines that may be several rows.
 
         Raises:
-            ValueError: It may be in TSV, where cells seldom have tabs, or it is no whole row.
+            ValueError: It is in TSV, where cells seldom have tabs, or it is no whole row.
         """
         n_between = (width or len(row)) - 1
         # Its lines have the same delimiters as those of the file: only quotes are gone.
@@ -196,7 +182,7 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def _next_records(records: Iterator[_Record]) -> list[_Record]:
-    """The next records: as many as are few, and not of many characters together."""
+    """Take some records, of not too many characters together."""
     batch, size = [], 0
     for record in itertools.islice(records, file_rows.BATCH_TEXTS):
         batch.append(record)

@@ -1,4 +1,4 @@
-"""Rows of files: what is read at a time, on the way to vectors."""
+"""Rows of files, as they are read and as they go on to be encoded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from st_static.texts import arrow
 
-# Texts that are read, encoded and written at a time: twice as many are hardly faster, and take
-# 30 MB more on two processors.
+# Texts to read, encode and write at a time: twice as many are hardly faster, and take 30 MB more on
+# two processors.
 BATCH_TEXTS = 1_536
-# Lines of so many bytes are read at a time, and rows of a table of so many characters.
+# Lines are read until they have this many bytes, and rows of a table this many characters.
 BYTES_OF_LINES = 1_000_000
 EMBEDDING = "embedding"
-# By this key, a Parquet file tells what it was made of.
+# The key in a Parquet file's metadata that tells what it was made of.
 SOURCE = b"st_static.source"
 NOT_UTF8 = "expected text in UTF-8, but there is other data"
 
@@ -28,9 +28,9 @@ class Rows(NamedTuple):
 
     Attributes:
         texts: Their texts, large_string [B]; empty where there is none.
-        columns: What is kept of them beside the vectors, [B].
+        columns: The columns to keep beside the vectors, [B].
         numbers: Their numbers, [B].
-        unread: Which of them could not be read and have no text, [B].
+        unread: True for those that could not be read and have no text, [B].
         unit: What the numbers count: "line", "row" or "position".
     """
 
@@ -41,25 +41,18 @@ class Rows(NamedTuple):
     unit: str
 
     def slice(self, start: int, length: int) -> Rows:
-        """Some of them."""
+        """Take some of them."""
+        texts, columns = self.texts.slice(start, length), self.columns.slice(start, length)
         these = slice(start, start + length)
-        return Rows(
-            self.texts.slice(start, length),
-            self.columns.slice(start, length),
-            self.numbers[these],
-            self.unread[these],
-            self.unit,
-        )
+        return Rows(texts, columns, self.numbers[these], self.unread[these], self.unit)
 
     def where(self, kept: NDArray[np.bool_]) -> Rows:
-        """Those that are to be kept, [B]."""
-        return Rows(
+        """Take those to keep, [B]."""
+        texts, columns = (
             self.texts.filter(arrow.of_mask(kept)),
             arrow.rows_where(self.columns, kept),
-            self.numbers[kept],
-            self.unread[kept],
-            self.unit,
         )
+        return Rows(texts, columns, self.numbers[kept], self.unread[kept], self.unit)
 
 
 class Batch(NamedTuple):
@@ -67,7 +60,7 @@ class Batch(NamedTuple):
 
     Attributes:
         texts: large_string [B], null where the text is missing or cannot be read.
-        columns: All columns of the rows, [B]; None is the texts alone.
+        columns: All columns of the rows, [B]; None if only the texts are kept.
         numbers: Their numbers, [B].
         faults: What is wrong with a row, by its place.
     """
@@ -79,7 +72,7 @@ class Batch(NamedTuple):
 
 
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines, a batch at a time, behind the number of those before; without a byte order mark."""
+    """Read lines in batches, each with the number of lines before; drop a byte order mark."""
     done = 0
     while lines := stream.readlines(BYTES_OF_LINES):  # stops after so many
         if not done:
@@ -90,11 +83,7 @@ def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def check_embedding(names: Iterable[str]) -> None:
-    """Check that no column of the input has the name of the vectors' column.
-
-    Raises:
-        ValueError: One has.
-    """
+    """Check that no column of the input has the name of the vectors' column."""
     if EMBEDDING in names:
         raise ValueError(
             f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One file "

@@ -14,7 +14,7 @@ import pyarrow as pa
 from st_static.texts.columns import is_broken
 from st_static.texts.file_rows import Batch, check_embedding, line_groups
 
-# What JSON's values are in Python, by the column's type.
+# The types of JSON's values in Python, by the column's type.
 _TYPES: dict[pa.DataType, tuple[type, ...]] = {
     pa.bool_(): (bool,),
     pa.int64(): (int,),
@@ -23,6 +23,8 @@ _TYPES: dict[pa.DataType, tuple[type, ...]] = {
     pa.string(): (str,),
     pa.large_string(): (str,),
 }
+# Errors of Arrow for values that do not fit into one column.
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class JsonLines:
@@ -30,10 +32,10 @@ class JsonLines:
 
     Args:
         column: The key of the texts.
-        keep: Whether the other keys are columns, too.
-        undecodable: Is called where a text is not Unicode, which is then replaced; by default such
-            a row has a fault.
-        no_column: The error that none of a file's first objects has the key; gets their keys.
+        keep: True to make columns of the other keys, too.
+        undecodable: Called where a text is not Unicode, which is then replaced; by default such a
+            row has a fault.
+        no_column: Makes the error that none of a file's first objects has the key, from their keys.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class JsonLines:
         self._fits: Callable[[Any], bool] = bool
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
-        """The objects of a file, in batches."""
+        """Read the objects of a file, in batches."""
         for done, lines in line_groups(stream):
             batch = [(i, line) for i, line in enumerate(lines, done + 1) if not line.isspace()]
             if not batch:
@@ -71,7 +73,7 @@ class JsonLines:
             yield Batch(column, table, numbers, faults)
 
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
-        """A line's object; with a fault, what is left of it without a text."""
+        """Parse a line; note its fault, and return what is left of the object without a text."""
         if self._undecodable and not line.isascii():
             decoded = line.decode("utf-8", "replace").encode()
             if decoded != line:
@@ -98,7 +100,7 @@ class JsonLines:
         return record
 
     def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
-        """Objects as a table; those that do not fit get a fault."""
+        """Make a table of objects; those that do not fit get a fault."""
         if self._schema is None:
             whole = [record for place, record in enumerate(records) if place not in faults]
             self._schema = _schema_of(whole, self.column)
@@ -112,7 +114,7 @@ class JsonLines:
             records[place] = kept | {self.column: None}
         try:
             return pa.Table.from_pylist(records, self._schema)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except _MISFITS:
             pass  # of some row
         schema = self._schema
         return pa.concat_tables(
@@ -120,7 +122,7 @@ class JsonLines:
         )
 
     def _misfit(self, record: dict[str, Any]) -> str:
-        """What of an object has no place in the columns."""
+        """Say which value of an object has no place in the columns."""
         key, value = next((k, v) for k, v in record.items() if not self._fits({k: v}))
         if self._schema is None or key not in self._schema.names:
             return f"the first lines have no key {key!r}, and only their keys are kept"
@@ -131,7 +133,7 @@ class JsonLines:
 
 
 def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
-    """Tells whether a column keeps a value of JSON as it is.
+    """Make a check that a column keeps a value of JSON as it is.
 
     Arrow would make 1 of 1.5 for a column of whole numbers, and leave out keys of nested objects.
     """
@@ -149,30 +151,28 @@ def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
         return lambda value: value is None or (isinstance(value, list) and all(map(fits, value)))
     types = {*_TYPES.get(kind, ()), NoneType}
     if str in types:
-        return lambda value: (
-            type(value) in types and (value is None or value.isascii() or not is_broken(value))
-        )
+        return lambda value: value is None or (type(value) is str and not is_broken(value))
     return lambda value: type(value) in types
 
 
 def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
-    """One object as a table; an empty one with a fault if it does not fit."""
+    """Make a table of one object; if it does not fit, note a fault and leave it empty."""
     try:
         return pa.Table.from_pylist([record], schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except _MISFITS as error:
         faults[place] = f"its values are not of the types of the first lines ({error})"
         return pa.Table.from_pylist([{}], schema)
 
 
 def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
-    """The names and types of objects' values; what is always missing counts as a string."""
+    """Find the names and types of objects' values; those that are always missing are strings."""
     names = dict.fromkeys(itertools.chain.from_iterable(records)) or {column: None}
     check_embedding(names)
     fields = []
     for name in names:
         try:
             kind = pa.array([record.get(name) for record in records]).type
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        except _MISFITS as error:
             raise ValueError(
                 f"The values of {name!r} cannot be kept in one column ({error}). Make them of one "
                 "type, or leave out --keep."

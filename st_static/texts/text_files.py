@@ -1,9 +1,9 @@
-"""The reader of rows: texts out of lines, JSON lines, CSV, TSV and Parquet, a batch at a time.
+"""Read texts out of lines, JSON lines, CSV, TSV and Parquet, a batch of rows at a time.
 
-Every row has a number, that of its line (of CSV, of the line that it begins with) or, in Parquet,
-of the row. A row that cannot be read has a fault, which ends the reading, or is counted while the
-row is left out or becomes one without a text. What cannot be told apart from the rest of the file
-always ends the reading: a quote that is never closed, a compressed file that is cut off.
+A row has a number: that of its line (of CSV, of the line that it begins with) or, in Parquet, of
+the row. A row that cannot be read has a fault, which ends the reading, or is counted while the row
+is left out or loses its text. A fault that cannot be told apart from the rest of the file always
+ends the reading: a quote that is never closed, a compressed file that is cut off.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, check_null, holds_text, is_broken, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
-from st_static.texts.file_names import InputFormat
 from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
+from st_static.texts.input_format import InputFormat
 from st_static.texts.json_lines import JsonLines
 
 OnError = Literal["fail", "null", "skip"]
@@ -48,22 +48,20 @@ class TextReader:
     Args:
         stream: The file, open in binary mode.
         input_format: txt is one text per line, in UTF-8. In jsonl each line holds a JSON object;
-            blank lines hold none and are skipped. csv and tsv begin with a header, if they are not
-            empty; an empty cell is an empty text.
+            blank lines are skipped. csv and tsv begin with a header, if they are not empty; an
+            empty cell is an empty text.
         column: Name of the column of texts, of all formats but txt.
-        null: Whether a missing text is an error or an empty text.
+        null: What a missing text is: an error or an empty text.
         on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
             number; with "null" the row stays, without a text; with "skip" it is left out.
-        keep: Whether all columns are kept, not only the texts. Those of CSV and TSV are strings;
-            those of JSON lines have the types of the first batch.
+        keep: True to keep all columns, not only the texts. Those of CSV and TSV are strings; those
+            of JSON lines have the types of the first batch.
         name: The file's name, for errors.
-        undecodable: Is called where text is not Unicode: what cannot be decoded is replaced. By
-            default such a row cannot be read. Of lines and JSON lines only.
-        remedies: What errors recommend where there is no such column, and where a row cannot be
+        quoting: Of CSV and TSV, see `CsvTable`.
+        undecodable: Called where a line is not Unicode; its undecodable bytes are then replaced. By
+            default such a row cannot be read.
+        remedies: The advice of errors where there is no such column, and where a row cannot be
             read.
-        quoting: Of CSV and TSV: with "double", a cell in double quotes may hold delimiters and line
-            breaks; with "none", quotes are text. "auto" is "double", but a record that may be
-            several rows ends the reading of TSV, and is counted in CSV.
 
     Attributes:
         n_unread: Number of rows so far that could not be read.
@@ -90,14 +88,13 @@ class TextReader:
 
     def __post_init__(self) -> None:
         check_null(self.null)
-        if self.on_error not in ("fail", "null", "skip"):
-            raise ValueError(
-                f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
-            )
-        if self.quoting not in get_args(Quoting):
-            raise ValueError(
-                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
-            )
+        for name, known in (("on_error", get_args(OnError)), ("quoting", get_args(Quoting))):
+            if getattr(self, name) not in known:
+                *first, last = (f'"{word}"' for word in known)
+                raise ValueError(
+                    f"Expected {name} to be {', '.join(first)} or {last}, but got "
+                    f"{getattr(self, name)!r}."
+                )
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
@@ -114,7 +111,7 @@ class TextReader:
 
     @property
     def doubtful(self) -> tuple[int, str]:
-        """How many rows of CSV so far may be several rows each, and where the first is."""
+        """Number of rows of CSV so far that may be several rows each, and where the first is."""
         return (self._table.n_doubtful, self._table.first_doubtful) if self._table else (0, "")
 
     def _open(self) -> Iterator[Batch]:
@@ -128,7 +125,7 @@ class TextReader:
         return self._open_csv("," if self.input_format == "csv" else "\t")
 
     def _settled(self, batch: Batch) -> Rows:
-        """What becomes of missing texts and of rows that cannot be read."""
+        """Settle what becomes of missing texts and of rows that cannot be read."""
         if self.null == "error" and batch.texts.null_count:
             missing = arrow.mask(batch.texts.is_null().combine_chunks())
             for place in np.flatnonzero(missing).tolist():
@@ -149,9 +146,7 @@ class TextReader:
             read = pc.if_else(arrow.of_mask(~unread), texts, None) if batch.faults else texts
             columns = pa.Table.from_arrays([read], ["text"])
         rows = Rows(texts, columns, batch.numbers, unread, self._unit)
-        if self.on_error == "skip" and batch.faults:
-            rows = rows.where(~unread)
-        return rows
+        return rows.where(~unread) if self.on_error == "skip" and batch.faults else rows
 
     def _where(self, number: int) -> str:
         where = f"{self._unit} {number}"
@@ -224,7 +219,7 @@ class TextReader:
 
 
 def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
-    """Texts [B] without those that are not UTF-8, and their faults: Arrow does not check."""
+    """Drop texts [B] that are not UTF-8, which Arrow does not check, and list their faults."""
     try:
         texts.validate(full=True)
         return texts, {}
@@ -237,11 +232,7 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
 
 @contextlib.contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Say of a file that is damaged which one it is.
-
-    Raises:
-        ValueError: It cannot be read to its end, or is of another kind.
-    """
+    """Name a file that the block cannot read to its end, in a ValueError."""
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
@@ -269,7 +260,7 @@ def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> It
 
 
 def _without_ends(lines: list[bytes]) -> pa.Array:
-    """Lines as strings without their ends."""
+    """Make strings of lines, without their ends."""
     if len(lines) == 1:  # it may be long: not copied
         line, length = lines[0], len(lines[0])
         while length and line[length - 1] in b"\r\n":

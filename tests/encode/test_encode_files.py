@@ -19,7 +19,7 @@ from st_static.encode.encode_files import batches
 from st_static.encode.file_names import check_target
 from st_static.model.static_model import StaticModel
 from st_static.texts import file_rows
-from st_static.texts.file_names import decompressed
+from st_static.texts.input_format import decompressed
 from st_static.texts.text_files import TextReader
 
 

@@ -1,4 +1,4 @@
-"""What the name of a file of texts says: its format, and whether it is compressed."""
+"""The format of a file of texts, and its compression, as its name says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 
-
 _DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gz": gzip.open,
     "xz": lzma.open,
@@ -23,7 +22,7 @@ _BUFFER = 2**18  # of bytes; all are slow when asked line by line
 
 
 def split_name(path: Path) -> tuple[str, str]:
-    """The suffix that names a file's format, and that of its compression; "" for none.
+    """Split off the suffixes of a file's format and of its compression; "" for none.
 
     Example:
         >>> split_name(Path("a.csv.GZ")), split_name(Path("b.parquet")), split_name(Path("c"))
@@ -36,21 +35,19 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def decompressed(stream: IO[bytes], compression: str) -> IO[bytes]:
-    """A stream of what a compressed one holds; itself if there is no compression."""
+    """Decompress a stream, if it is compressed."""
     if not compression:
         return stream
     return cast("IO[bytes]", io.BufferedReader(_DECOMPRESS[compression](stream), _BUFFER))
 
 
 def input_format_of(path: Path | None, given: InputFormat | None = None) -> InputFormat:
-    """The format of a file of texts: the one that is given, or what its name ends with.
+    """Find the format of a file of texts: the given one, or what its name ends with.
 
-    Args:
-        path: The file; None is standard input, which is txt by default.
-        given: The format, where the name does not say it.
+    Standard input, None, is txt by default.
 
     Raises:
-        ValueError: The name does not say it either, or Parquet is compressed as a whole.
+        ValueError: Neither says the format, or Parquet is compressed as a whole.
     """
     suffix, compression = split_name(path) if path else ("txt", "")
     known = get_args(InputFormat)
@@ -68,6 +65,6 @@ def input_format_of(path: Path | None, given: InputFormat | None = None) -> Inpu
 
 
 def listed(suffixes: Iterable[str]) -> str:
-    """Give suffixes as text: ".a, .b or .c"."""
+    """List suffixes in words: ".a, .b or .c"."""
     dotted = [f".{suffix}" for suffix in suffixes]
     return " or ".join([", ".join(dotted[:-1]), dotted[-1]])
