@@ -14,17 +14,12 @@ import pyarrow as pa
 from st_static.texts.columns import is_broken
 from st_static.texts.file_rows import Batch, check_embedding, line_groups
 
-# The types of JSON's values in Python, by the column's type.
-_TYPES: dict[pa.DataType, tuple[type, ...]] = {
-    pa.bool_(): (bool,),
-    pa.int64(): (int,),
-    pa.uint64(): (int,),
-    pa.float64(): (int, float),
-    pa.string(): (str,),
-    pa.large_string(): (str,),
+# The whole numbers that a column of numbers keeps as they are.
+_WHOLE = {
+    pa.int64(): range(-(2**63), 2**63),
+    pa.uint64(): range(2**64),
+    pa.float64(): range(-(2**53), 2**53 + 1),
 }
-# Errors of Arrow for values that do not fit into one column.
-_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class JsonLines:
@@ -112,14 +107,7 @@ class JsonLines:
             record = records[place]
             kept = {key: value for key, value in record.items() if self._fits({key: value})}
             records[place] = kept | {self.column: None}
-        try:
-            return pa.Table.from_pylist(records, self._schema)
-        except _MISFITS:
-            pass  # of some row
-        schema = self._schema
-        return pa.concat_tables(
-            [_row(record, schema, place, faults) for place, record in enumerate(records)]
-        )
+        return pa.Table.from_pylist(records, self._schema)
 
     def _misfit(self, record: dict[str, Any]) -> str:
         """Say which value of an object has no place in the columns."""
@@ -149,19 +137,14 @@ def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
     if pa.types.is_list(kind):
         fits = _checker(kind.value_type)
         return lambda value: value is None or (isinstance(value, list) and all(map(fits, value)))
-    types = {*_TYPES.get(kind, ()), NoneType}
-    if str in types:
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return lambda value: value is None or (type(value) is str and not is_broken(value))
-    return lambda value: type(value) in types
-
-
-def _row(record: dict[str, Any], schema: pa.Schema, place: int, faults: dict[int, str]) -> pa.Table:
-    """Make a table of one object; if it does not fit, note a fault and leave it empty."""
-    try:
-        return pa.Table.from_pylist([record], schema)
-    except _MISFITS as error:
-        faults[place] = f"its values are not of the types of the first lines ({error})"
-        return pa.Table.from_pylist([{}], schema)
+    types, whole = {NoneType}, _WHOLE.get(kind, ())
+    if pa.types.is_boolean(kind):
+        types.add(bool)
+    elif pa.types.is_floating(kind):
+        types.add(float)
+    return lambda value: type(value) in types or (type(value) is int and value in whole)
 
 
 def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
@@ -172,7 +155,7 @@ def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
     for name in names:
         try:
             kind = pa.array([record.get(name) for record in records]).type
-        except _MISFITS as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"The values of {name!r} cannot be kept in one column ({error}). Make them of one "
                 "type, or leave out --keep."

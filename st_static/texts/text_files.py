@@ -47,9 +47,8 @@ class TextReader:
 
     Args:
         stream: The file, open in binary mode.
-        input_format: txt is one text per line, in UTF-8. In jsonl each line holds a JSON object;
-            blank lines are skipped. csv and tsv begin with a header, if they are not empty; an
-            empty cell is an empty text.
+        input_format: txt is a text per line, in UTF-8; jsonl a JSON object per line, blank lines
+            aside. csv and tsv begin with a header; an empty cell is an empty text.
         column: Name of the column of texts, of all formats but txt.
         null: What a missing text is: an error or an empty text.
         on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
@@ -60,12 +59,10 @@ class TextReader:
         quoting: Of CSV and TSV, see `CsvTable`.
         undecodable: Called where a line is not Unicode; its undecodable bytes are then replaced. By
             default such a row cannot be read.
-        remedies: The advice of errors where there is no such column, and where a row cannot be
-            read.
+        remedies: Advice for where there is no such column, and for a row that cannot be read.
 
     Attributes:
-        n_unread: Number of rows so far that could not be read.
-        first_fault: What was wrong with the first of them.
+        n_unread: Number of rows so far that could not be read, the first of them `first_fault`.
         n_rows: Number of rows in all, if the file says it: that of Parquet.
 
     Raises:
@@ -88,13 +85,14 @@ class TextReader:
 
     def __post_init__(self) -> None:
         check_null(self.null)
-        for name, known in (("on_error", get_args(OnError)), ("quoting", get_args(Quoting))):
-            if getattr(self, name) not in known:
-                *first, last = (f'"{word}"' for word in known)
-                raise ValueError(
-                    f"Expected {name} to be {', '.join(first)} or {last}, but got "
-                    f"{getattr(self, name)!r}."
-                )
+        if self.on_error not in get_args(OnError):
+            raise ValueError(
+                f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
+            )
+        if self.quoting not in get_args(Quoting):
+            raise ValueError(
+                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
+            )
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
@@ -120,9 +118,7 @@ class TextReader:
         if self.input_format == "jsonl":
             json_lines = JsonLines(self.column, self.keep, self.undecodable, self._no_column)
             return json_lines.read(self.stream)
-        if self.input_format == "parquet":
-            return self._open_parquet()
-        return self._open_csv("," if self.input_format == "csv" else "\t")
+        return self._open_parquet() if self.input_format == "parquet" else self._open_csv()
 
     def _settled(self, batch: Batch) -> Rows:
         """Settle what becomes of missing texts and of rows that cannot be read."""
@@ -208,7 +204,8 @@ class TextReader:
             yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, faults)
             done += len(batch)
 
-    def _open_csv(self, delimiter: str) -> Iterator[Batch]:
+    def _open_csv(self) -> Iterator[Batch]:
+        delimiter = "," if self.input_format == "csv" else "\t"
         self._table = table = CsvTable(self.stream, delimiter, self._where, self.quoting)
         if not table.header:  # an empty file
             return iter(())
@@ -226,8 +223,8 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
     except pa.ArrowInvalid:
         raw = texts.cast(pa.large_binary()).to_pylist()
     faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
-    whole = [None if i in faults else text for i, text in enumerate(raw)]
-    return pa.chunked_array([pa.array(whole, pa.large_binary()).cast(pa.large_string())]), faults
+    whole = pa.array([None if i in faults else t for i, t in enumerate(raw)], pa.large_binary())
+    return pa.chunked_array([whole.cast(pa.large_string())]), faults
 
 
 @contextlib.contextmanager
@@ -243,32 +240,25 @@ def readable(name: str) -> Iterator[None]:
 
 def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:
     for done, lines in line_groups(stream):
-        numbers = np.arange(done, done + len(lines)) + 1
-        faults: dict[int, str] = {}
-        column = _without_ends(lines)
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid:
-            if undecodable:
-                undecodable()
-                lines = [line.decode("utf-8", "replace").encode() for line in lines]
-            else:
-                faults = {i: NOT_UTF8 for i, line in enumerate(lines) if not _is_text(line)}
-                lines = [b"" if i in faults else line for i, line in enumerate(lines)]
-            column = _without_ends(lines)
-        yield Batch(pa.chunked_array([column]), None, numbers, faults)
+        texts, faults = _checked_unicode(_without_ends(lines))
+        if faults and undecodable:
+            undecodable()
+            lines = [line.decode("utf-8", "replace").encode() for line in lines]
+            texts, faults = _without_ends(lines), {}
+        yield Batch(texts, None, np.arange(done, done + len(lines)) + 1, faults)
 
 
-def _without_ends(lines: list[bytes]) -> pa.Array:
+def _without_ends(lines: list[bytes]) -> pa.ChunkedArray:
     """Make strings of lines, without their ends."""
     if len(lines) == 1:  # it may be long: not copied
         line, length = lines[0], len(lines[0])
         while length and line[length - 1] in b"\r\n":
             length -= 1
-        return arrow.strings_of_bytes(np.array([0, length]), np.frombuffer(line, np.uint8))
+        text = arrow.strings_of_bytes(np.array([0, length]), np.frombuffer(line, np.uint8))
+        return pa.chunked_array([text])
     offsets = np.cumsum([0, *map(len, lines)])
     column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
-    return pc.ascii_rtrim(column, "\r\n")
+    return pa.chunked_array([pc.ascii_rtrim(column, "\r\n")])
 
 
 def _is_text(line: bytes) -> bool:

@@ -33,12 +33,8 @@ _LITTLE_TEXT = 10**9  # bytes
 class Corpus:
     """A corpus that can be read from the start any number of times.
 
-    Args:
-        config: Names a source: files before docstrings before a dataset.
-
-    Attributes:
-        undecodable: Paths of the files read so far that are not UTF-8; their undecodable bytes
-            were replaced.
+    Of several sources, files count before docstrings before a dataset. Paths of the files read so
+    far that are not UTF-8 are `undecodable`: their undecodable bytes were replaced.
 
     Raises:
         ValueError: There is no source, a file is missing, or a package is not installed.
@@ -76,11 +72,7 @@ class Corpus:
         return sum(map(text_bytes, self.files))
 
     def require_text(self) -> None:
-        """Check that the files hold text, by reading up to the first one.
-
-        Raises:
-            ValueError: They are empty; or the first text is missing, or damaged.
-        """
+        """Check that the files hold text, by reading up to the first one."""
         texts = read_files(self.files, self.config.text_column, lambda file: None)
         if self.files and not any(map(str.strip, texts)):
             some = ", ".join(self.config.patterns)
@@ -163,18 +155,19 @@ def find_files(
     in_words = f"{' or '.join(formats)} ({packed} also with .gz, .xz or .zst)"
     files: list[Path] = []
     for pattern in patterns:
-        if Path(pattern).is_dir():
+        path = Path(pattern)
+        if path.is_dir():
             matches = [
-                path
-                for path in Path(pattern).rglob("*")
-                if path.is_file()
-                and format_of(path) in formats
-                and not any(part.startswith(".") for part in path.relative_to(pattern).parts)
+                file
+                for file in path.rglob("*")
+                if file.is_file()
+                and format_of(file) in formats
+                and not any(part.startswith(".") for part in file.relative_to(path).parts)
             ]
             missing = f"the folder {pattern} holds no file of the format {in_words}"
         else:
-            literal = [pattern] if Path(pattern).is_file() else glob(pattern, recursive=True)
-            matches = [Path(p) for p in literal if Path(p).is_file()]
+            found = [path] if path.is_file() else map(Path, glob(pattern, recursive=True))
+            matches = [file for file in found if file.is_file()]
             missing = f"no file matches {pattern!r}"
         if not matches:
             raise ValueError(f"{option}: {missing}. Check the path.")

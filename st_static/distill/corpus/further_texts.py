@@ -1,10 +1,8 @@
 """Draw further texts for distillation: more sentences, spans of words, and passages.
 
 Users also encode queries of a few words and whole paragraphs, and compare them. There, a student
-that has learnt from sentences alone follows the teacher less well.
-
-The draw depends on hashes of the sentences, not on a seed; that of passages depends on the order of
-the corpus, too.
+that has learnt from sentences alone follows the teacher less well. The draw depends on hashes of
+the sentences, not on a seed; that of passages depends on the order of the corpus, too.
 """
 
 from __future__ import annotations
@@ -30,10 +28,8 @@ from st_static.model.tokenizer import has_pieces
 
 logger = logging.getLogger(__name__)
 
-SPAN_WORDS = (1, 5)
-"""Fewest and most words of a span."""
-PASSAGE_WORDS = (40, 220)
-"""Fewest and most words of a passage."""
+# Fewest and most words.
+SPAN_WORDS, PASSAGE_WORDS = (1, 5), (40, 220)
 
 # Draw three times as many passages as needed: some reach the end of a shard, hold a held-out
 # sentence, or are longer than the teacher reads.
@@ -68,16 +64,8 @@ def draw_further(
 ) -> dict[str, list[str]]:
     """Draw the further texts that a recipe asks for; warn if there are few.
 
-    Args:
-        config: Their numbers, as shares of the selected sentences.
-        shards: All sentences.
-        taken: Numbers of the sentences that are selected or held out.
-        selected: The selected sentences.
-        tokenizer: The student's tokenizer.
-        plan: Which runs of sentences are passages.
-
-    Returns:
-        Sentences (`further`), `spans` and `passages`.
+    Sentences that are `taken`, by their numbers, are selected or held out. Spans are of the
+    selected ones, by the student's tokenizer.
     """
     kinds = {
         "further": "other sentences in the corpus",

@@ -87,16 +87,8 @@ def write_piece_vocabulary(
 ) -> Figures:
     """Run the stage: keep the pieces that the corpus uses; make the student's tokenizer of them.
 
-    Args:
-        folder: Where the stage's files go.
-        shards: The sentence shards.
-        teacher: The teacher's tokenizer, which is kept beside the student's.
-        pieces: Pieces with the logarithms of their probabilities; see `learn_pieces`.
-        config: Size, least count and normalisation.
-        engine: What runs the parts.
-
-    Returns:
-        How many pieces and tokens there are.
+    The pieces have the logarithms of their probabilities, see `learn_pieces`; the teacher's
+    tokenizer is kept beside the student's.
 
     Raises:
         ValueError: The corpus uses none of the pieces.
@@ -261,10 +253,8 @@ def choose_used(
 ) -> pa.Table:
     """Keep the V most frequent pieces with at least `min_count` occurrences.
 
-    Single characters, which spell everything else, are kept in any case.
-
-    Returns:
-        Columns `text` and `count`; the most frequent piece first, equals in alphabetical order.
+    Single characters, which spell everything else, are kept in any case. The most frequent piece
+    comes first, equals in alphabetical order.
 
     Raises:
         ValueError: None is left.

@@ -4,8 +4,7 @@ The paper samples N sentences per word (section 2.1). Here a word takes its N sh
 which cost the teacher least, and words share sentences, which saves it whole passes.
 
 A word's candidates are a random sample of its sentences: those whose key, a hash, lies under the
-word's threshold. So each shard is summarised alone, summaries are merged by concatenation, and the
-result does not depend on how the corpus was cut or ordered.
+word's threshold. So the result does not depend on how the corpus was cut or ordered.
 """
 
 from __future__ import annotations
@@ -157,11 +156,9 @@ class WordFinder:
         self._student, self.teacher = FastTokenizer(student), FastTokenizer(teacher)
 
     def __call__(self, texts: pa.Array) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
-        """Look at sentences [B].
+        """Find the ids of the vocabulary words in each sentence, [B rows].
 
-        Returns:
-            The ids of each sentence's vocabulary words, repetitions included, [B rows]; its teacher
-            tokens, [B]; and its words: those between spaces, or its pieces, [B].
+        Count its teacher tokens, [B], and its words, those between spaces, or its pieces, [B].
         """
         ids = self._student(texts)
         words = ids.filter(ids.values >= len(SPECIAL_TOKENS))
@@ -177,11 +174,8 @@ class WordFinder:
 class Pairs(NamedTuple):
     """(word, sentence) pairs: the candidates of words, or those that were selected; each [P].
 
-    Attributes:
-        word: Token id of the word.
-        sentence: Number of the sentence in the whole corpus.
-        length: The sentence's teacher tokens.
-        key: The sentence's key.
+    A word is its token id, a sentence its number in the whole corpus; the sentence's teacher tokens
+    are its length.
     """
 
     word: NDArray[np.int32]
@@ -343,13 +337,8 @@ def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     preferred if it is at most `reuse_length` times as long as the word's N-th shortest candidate;
     the rest are the shortest.
 
-    Args:
-        ranges: Candidates by range of words, the rarest words first; within a range as
-            `order_candidates` leaves them.
-        config: The options of the choice.
-
-    Returns:
-        The selected pairs, sorted by word and, within a word, as chosen.
+    The candidates come by range of words, the rarest first; within a range as `order_candidates`
+    leaves them. The selected pairs are sorted by word and, within a word, as chosen.
     """
     # Rare words have few candidates; frequent words can share what they take.
     chosen: set[int] = set()

@@ -63,12 +63,9 @@ def split_sentences(
 ) -> list[str]:
     """Split documents into sentences, with white space collapsed.
 
-    A line of a document is a paragraph: no sentence crosses its end.
-
-    Args:
-        documents: The documents, [B]; a lone surrogate becomes `?`.
-        languages: Tags of their languages; without any, they are English.
-        lower_cased: Which of them are lower-cased, [B]; by default found by `are_lower_cased`.
+    A line of a document is a paragraph: no sentence crosses its end. A lone surrogate becomes `?`.
+    Languages are tags; without any, the documents [B] are English. Those that are lower-cased [B]
+    are found by `are_lower_cased`, if they are not given.
     """
     documents = list(documents)
     if lower_cased is None:
@@ -85,11 +82,9 @@ def split_sentences(
 def filter_sentences(
     sentences: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Keep the sentences that look like prose; their white space is collapsed.
+    """Keep the sentences that look like prose: columns `text` and `key`.
 
-    Returns:
-        The kept sentences with their keys (columns `text` and `key`), and how many were read and
-        dropped, by reason.
+    Counts those that were read and dropped, by reason.
     """
     texts = pa.array(sentences, pa.string())
     words = count_words(texts, languages)
@@ -142,13 +137,8 @@ def write_sentences(
 ) -> Figures:
     """Run the stage: split, filter and deduplicate documents into shards of distinct sentences.
 
-    Args:
-        documents: The corpus; workers read it themselves if it `is_divisible`. Other documents are
-            read here.
-        folder: Where `sentences-00000.arrow`, … go, with columns `text` and `key`.
-        config: The filter of sentences.
-        engine: What runs the parts.
-        languages: Tags of the corpus's languages; without any, it is English.
+    Workers read a corpus that `is_divisible` themselves; other documents are read here. The shards,
+    `sentences-00000.arrow`, …, have the columns `text` and `key`.
 
     Returns:
         The number of sentences read, dropped (by reason) and kept, and of characters.
@@ -218,22 +208,19 @@ def _write_blocks(
         pass
     look_again(blocks)
     ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
-    files = [_block(blocks, p, n) for p, end in enumerate(ends) for n in range(end["blocks"])]
+    files = [name for end in ends for name in end["files"]]
     listed = {
-        "files": [file.name for file in files],
-        "n_keys": sum(len(read_table(file)) for file in files),
+        "files": files,
+        "n_keys": sum(len(read_table(blocks / name)) for name in files),
         "undecodable": sorted({name for end in ends for name in end["undecodable"]}),
     }
     write_json(blocks.with_name("blocks.json"), listed)
 
 
 def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
-    reasons = {
-        "too_short": "of too few words",
-        "too_long": "of too many words",
-        "few_letters": "with too few letters",
-    }
-    dropped = [f"{total[key]:,} {text}" for key, text in reasons.items() if total[key]]
+    reasons = "of too few words", "of too many words", "with too few letters"
+    found = zip(("too_short", "too_long", "few_letters"), reasons, strict=True)
+    dropped = [f"{total[key]:,} {reason}" for key, reason in found if total[key]]
     fate = f"of {total['read']:,}, {', '.join(dropped)}" if dropped else "it is empty"
     hints = ["Check corpus.* and sentences.*"]
     if total["too_long"]:
@@ -255,13 +242,11 @@ class Part:
     The ends of blocks depend on neither the shares nor their number.
 
     Attributes:
-        number: Its place in the corpus.
         n_characters: The approximate size of a block.
         files: The files that hold the documents, about `n_bytes` of text.
         column: Column or key that holds the text, in .jsonl or .parquet.
         documents: The documents, if they are read already.
         undecodable: Paths of files read so far that are not UTF-8.
-        share: The number of this share.
         n_shares: The number of workers for this part; each takes every `n_shares`-th block.
     """
 
@@ -337,19 +322,13 @@ def in_shares(parts: Sequence[Part], n_workers: int) -> list[Part]:
 # -- blocks and shards -------------------------------------------------------------------
 
 
-def _block(blocks: Path, part: int, number: int) -> Path:
-    return blocks / f"block-{part:05d}-{number:05d}.arrow"
-
-
 def _part_end(blocks: Path, part: int) -> Path:
     return blocks / f"part-{part:05d}.json"
 
 
 def _is_split(blocks: Path, part: Part) -> bool:
     end = _part_end(blocks, part.number)
-    return end.exists() and all(
-        _block(blocks, part.number, number).exists() for number in range(read_json(end)["blocks"])
-    )
+    return end.exists() and all((blocks / name).exists() for name in read_json(end)["files"])
 
 
 def _counts_of(file: Path) -> Counter[str]:
@@ -362,10 +341,11 @@ def _write_counted(file: Path, table: pa.Table, counts: Counter[str]) -> None:
 
 def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Sequence[str]) -> int:
     """Write the missing blocks of a share, without repetitions; count the sentences read."""
-    n_read = n_blocks = 0
-    for documents in part.blocks():
-        file = _block(blocks, part.number, n_blocks)
-        if n_blocks % part.n_shares == part.share and not file.exists():
+    n_read, files = 0, list[Path]()
+    for number, documents in enumerate(part.blocks()):
+        file = blocks / f"block-{part.number:05d}-{number:05d}.arrow"
+        files.append(file)
+        if number % part.n_shares == part.share and not file.exists():
             table, counts = split_block(documents, config, languages)
             keys, rows = np.unique(table["key"].to_numpy(), return_index=True)
             kept = np.sort(rows)
@@ -377,10 +357,10 @@ def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Se
             }
             _write_counted(file, pa.table(columns), counts)
             n_read += counts["read"]
-        n_blocks += 1
-    if part.share == 0 and not _part_end(blocks, part.number).exists():
-        end = {"blocks": n_blocks, "undecodable": sorted(part.undecodable)}
-        write_json(_part_end(blocks, part.number), end)
+    end = _part_end(blocks, part.number)
+    if part.share == 0 and not end.exists():
+        names = [file.name for file in files]
+        write_json(end, {"files": names, "undecodable": sorted(part.undecodable)})
     return n_read
 
 

@@ -38,15 +38,8 @@ def write_vocabulary(
 ) -> Figures:
     """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
 
-    The files of counts may hold many millions of words; only their summaries are merged.
-
-    Args:
-        folder: Where the stage's files go.
-        shards: The sentence shards.
-        teacher: The teacher's tokenizer, which is kept beside the student's.
-        pieces: The teacher's word pieces, in the student's spelling.
-        config: Size, least count and kind of pieces.
-        engine: What runs the parts.
+    The files of counts may hold many millions of words; only their summaries are merged. The
+    teacher's tokenizer is kept beside the student's; its pieces are in the student's spelling.
 
     Returns:
         How many words and tokens there are.
@@ -94,9 +87,6 @@ def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
     return tokens_of(Tokenizer.from_file(str(tokenizer)), read_table(counts)["text"])
 
 
-# -- words -------------------------------------------------------------------------------
-
-
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
     """Choose at most `size` words, the most frequent first, equals in alphabetical order."""
     order = [("count", "descending"), ("text", "ascending")]
@@ -121,10 +111,7 @@ def choose_words(
     Words of punctuation only are left out, since their rows are zero, and those that are too long
     for the tokenizer.
 
-    Args:
-        counts: Columns `text` and `count`: all words, or the most frequent ones.
-        config: Size and least count.
-        n_words: The number of different words in the corpus, for the message.
+    The counts are of all words or the most frequent ones; the corpus has `n_words` different words.
 
     Returns:
         Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
@@ -149,11 +136,8 @@ def choose_words(
     return words
 
 
-# -- what spells other words -------------------------------------------------------------
-
-
 def single_characters(words: Iterable[str]) -> list[str]:
-    """List every character of words, as their beginning (`c`) or inside (`##c`), sorted.
+    """List every character of words: those that begin a word (`c`), then those inside (`##c`).
 
     If a character were missing from the tokenizer, its whole word would become [UNK].
     """
@@ -167,7 +151,6 @@ def single_characters(words: Iterable[str]) -> list[str]:
 
 
 def _in_order(characters: set[str]) -> list[str]:
-    """Sort single characters: first those that begin a word."""
     return sorted(characters, key=lambda c: (c.startswith(CONTINUATION), c))
 
 
@@ -178,7 +161,7 @@ def choose_pieces(
     used_by: Callable[[Tokenizer], set[int]],
     config: VocabularyConfig,
 ) -> list[str]:
-    """Choose the teacher's pieces and single characters that spell words outside the vocabulary.
+    """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary.
 
     A word that all pieces can spell never becomes [UNK]: each piece that is left out is spelled by
     its characters.
@@ -188,12 +171,8 @@ def choose_pieces(
         pieces: The teacher's pieces.
         characters: Those of the corpus: `single_characters`.
         used_by: Finds the tokens that a tokenizer spells the corpus's words with: `tokens_of`.
-        config: Which pieces are kept: all, those that the student uses to spell a word of the
-            corpus, or none. If an unknown word becomes its prefix, single characters spell the
-            rest.
-
-    Returns:
-        Pieces, then single characters.
+        config: Which pieces are kept. If an unknown word becomes its prefix, single characters
+            spell the rest.
     """
     pieces = list(pieces)
     if config.pieces == "all" and config.unknown == "pieces":
