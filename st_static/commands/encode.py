@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from st_static.encode.file_names import OutputFormat
     from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
     from st_static.encode.places import Place
-    from st_static.texts.input_format import InputFormat
     from st_static.texts.file_rows import Rows
+    from st_static.texts.input_format import InputFormat
     from st_static.texts.text_files import TextReader
 
 

@@ -84,13 +84,11 @@ def draw_further(
     for name, kind in kinds.items():
         # Not for a few: they are always missing.
         if 2 * len(texts[name]) < wanted[name]:
+            numbers = f"{wanted[name]:,}, but there are only {len(texts[name]):,} {kind}"
             logger.warning(
-                "selection.%s asks for %s, but there are only %s %s. The model learns less of such "
-                "texts than the recipe says: give more text, or change the option.",
-                name,
-                f"{wanted[name]:,}",
-                f"{len(texts[name]):,}",
-                kind,
+                "selection.%s asks for %s. The model learns less of such texts than the recipe "
+                "says: give more text, or change the option.",
+                *(name, numbers),
             )
     return texts
 
@@ -112,10 +110,8 @@ def draw_spans(
     chosen = choose(texts, n)
     pieces = has_pieces(tokenizer)
     encodings = tokenizer.encode_batch(chosen, add_special_tokens=False)
-    spans = (
-        _span(text, encoding.offsets, _first_tokens(encoding, pieces), words)
-        for text, encoding in zip(chosen, encodings, strict=True)
-    )
+    pairs = zip(chosen, encodings, strict=True)
+    spans = (_span(text, encoding, pieces, words) for text, encoding in pairs)
     return list(dict.fromkeys(filter(None, spans)))
 
 
@@ -124,17 +120,12 @@ def choose(texts: Iterable[str], n: int) -> list[str]:
     return sorted(texts, key=_hash)[:n]
 
 
-def _first_tokens(encoding: Encoding, pieces: bool) -> list[int]:
-    """Find the first token of each word; in scripts without spaces, each piece is a word."""
+def _span(text: str, encoding: Encoding, pieces: bool, words: Sequence[int]) -> str:
+    """Draw a run of words from a text; empty if it has none."""
+    ids, offsets = encoding.word_ids, encoding.offsets
+    # In scripts without spaces, each piece is a word.
     alone = has_unspaced(pa.array(encoding.tokens, pa.string())) & pieces
-    ids = encoding.word_ids
-    return [i for i, word in enumerate(ids) if not i or alone[i] or word != ids[i - 1]]
-
-
-def _span(
-    text: str, offsets: Sequence[tuple[int, int]], starts: list[int], words: Sequence[int]
-) -> str:
-    """Draw a run of words, whose first tokens are given, from a text; empty if it has none."""
+    starts = [i for i, word in enumerate(ids) if not i or alone[i] or word != ids[i - 1]]
     if not starts:
         return ""
     rng = np.random.default_rng(sentence_key(text))
@@ -149,7 +140,7 @@ def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
 
     More than n are returned, if there are, from which `choose` takes n.
     """
-    if not n or not shards.n_sentences:
+    if not shards.n_sentences:
         return []
     rehash = functools.partial(_rehash, factor=_PASSAGES)
     _, numbers = shards.smallest(_DRAWS * n, rehash, "passages")

@@ -23,7 +23,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.shards import Shard, Shards
-from st_static.distill.corpus.vocabulary import most_frequent, write_tokenizers
+from st_static.distill.corpus.vocabulary import leave_vocabulary, most_frequent
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures, digest, duration
@@ -98,13 +98,7 @@ def write_piece_vocabulary(
     words = choose_used(pieces, counts, config)
     scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
-    write_tokenizers(folder, words, student, teacher)
-    return {
-        "learnt_pieces": len(pieces),
-        "words": len(words),
-        "smallest_count": words["count"][-1].as_py(),
-        "tokens": student.get_vocab_size(),
-    }
+    return {"learnt_pieces": len(pieces), **leave_vocabulary(folder, words, student, teacher)}
 
 
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:

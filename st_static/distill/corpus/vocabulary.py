@@ -67,13 +67,10 @@ def write_vocabulary(
         vocabulary = words["text"].to_pylist()
         chosen = choose_pieces(vocabulary, pieces, _in_order(characters), used_by, config)
         tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
-        write_tokenizers(folder, words, tokenizer, teacher)
-    return {
-        "distinct_words": n_words,
-        "words": len(words),
-        "smallest_count": words["count"][-1].as_py(),
-        "tokens": tokenizer.get_vocab_size(),
-    }
+        return {
+            "distinct_words": n_words,
+            **leave_vocabulary(folder, words, tokenizer, teacher),
+        }
 
 
 def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, list[str]]:
@@ -109,9 +106,7 @@ def choose_words(
     """Keep the V most frequent words with at least `min_count` occurrences.
 
     Words of punctuation only are left out, since their rows are zero, and those that are too long
-    for the tokenizer.
-
-    The counts are of all words or the most frequent ones; the corpus has `n_words` different words.
+    for the tokenizer. The counts are of all words or the most frequent ones, out of `n_words`.
 
     Returns:
         Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
@@ -141,8 +136,7 @@ def single_characters(words: Iterable[str]) -> list[str]:
 
     If a character were missing from the tokenizer, its whole word would become [UNK].
     """
-    first: set[str] = set()
-    inner: set[str] = set()
+    first, inner = set[str](), set[str]()
     for word in words:
         first.add(word[0])
         inner.update(word[1:])
@@ -205,8 +199,13 @@ def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
     return used
 
 
-def write_tokenizers(folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer) -> None:
-    """Write a vocabulary, and the tokenizers of student and teacher, into the stage's folder."""
+def leave_vocabulary(
+    folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer
+) -> Figures:
+    """Write the vocabulary, and the tokenizers of student and teacher; count words and tokens."""
     write_table(folder / WORDS_FILE, words)
     student.save(str(folder / TOKENIZER_FILE))
     teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
+    smallest = words["count"][-1].as_py()
+    n_tokens = student.get_vocab_size()
+    return {"words": len(words), "smallest_count": smallest, "tokens": n_tokens}
