@@ -63,7 +63,7 @@ from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
-_FORMAT = 2
+_FORMAT = 3
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 

@@ -1,7 +1,6 @@
-"""Conversions between Python, numpy and Arrow that do not load pandas.
+"""Conversions between Python, numpy and Arrow on the way from a text file to vectors.
 
-pyarrow's own `pa.array`, `pa.scalar` and `to_numpy` import it where it is installed: 0.4 s and
-36 MB for nothing. The way from a text file to vectors needs no others than these.
+pyarrow's own import pandas where it is installed: 0.4 s and 36 MB for nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Read texts out of lines, JSON lines, CSV, TSV and Parquet, a batch of rows at a time.
 
-A row has a number: that of its line (of CSV, of the line that it begins with) or, in Parquet, of
-the row. A row that cannot be read has a fault, which ends the reading, or is counted while the row
-is left out or loses its text. A fault that cannot be told apart from the rest of the file always
-ends the reading: a quote that is never closed, a compressed file that is cut off.
+A row's number is that of its line (of CSV, of the line that it begins with) or, in Parquet, of the
+row. A row that cannot be read has a fault, see `TextReader.on_error`. A fault that cannot be told
+apart from the rest of the file always ends the reading, such as a quote that is never closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """English prose that every machine has: the docstrings of installed Python packages.
 
-`read_docstrings` finds the source files of packages without importing them and takes the
-docstrings out with `ast`; `clean_docstring` reduces one to its prose. `docstring_parser` tells
-descriptions from parameter names and types; a few regular expressions drop the rest.
+No package is imported: `ast` takes the docstrings out of source files, `docstring_parser` tells
+descriptions from parameter names and types, and a few regular expressions drop the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
-from docstring_parser import Docstring, DocstringStyle, ParseError, parse
+from docstring_parser import DocstringStyle, ParseError, parse
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +34,9 @@ def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
     No code of the packages is run. Tests and vendored copies of other packages are left out.
 
     Args:
-        packages: Names to read, in this order. ``"stdlib"`` stands for the whole standard
-            library; any other name is an installed package or module, dotted or not. A file
-            that two names share is read once.
+        packages: Names to read. ``"stdlib"`` stands for the whole standard library; any other name
+            is an installed package or module, dotted or not. A file that two names share is read
+            once.
 
     Returns:
         An iterator over documents, one cleaned docstring each, in the order of the source; a line
@@ -183,7 +182,11 @@ def clean_docstring(docstring: str) -> str:
     docstring = docstring.encode("utf-8", "ignore").decode()  # drops lone surrogates
     for pattern, replacement in _BLOCKS:
         docstring = pattern.sub(replacement, docstring)
-    parsed = _parse(docstring)
+    parsed = None
+    if "\n---" not in docstring:  # automatic detection is slow on numpydoc's long docstrings,
+        with suppress(IndexError, ParseError):  # and fails on malformed fields such as ": :"
+            parsed = parse(docstring)
+    parsed = parsed or parse(docstring, DocstringStyle.NUMPYDOC)
     items = [item for item in parsed.meta if item.args[:1] not in (["references"], ["see_also"])]
     paragraphs = (
         _clean_paragraph(paragraph)
@@ -191,14 +194,6 @@ def clean_docstring(docstring: str) -> str:
         for paragraph in re.split(r"\n\s*\n", _BREAK.sub("\n\n", description or ""))
     )
     return "\n".join(filter(None, paragraphs))
-
-
-def _parse(docstring: str) -> Docstring:
-    """Parse a docstring of any style."""
-    if "\n---" not in docstring:  # automatic detection is slow on numpydoc's long docstrings,
-        with suppress(IndexError, ParseError):  # and fails on malformed fields such as ": :"
-            return parse(docstring)
-    return parse(docstring, DocstringStyle.NUMPYDOC)
 
 
 def _clean_paragraph(paragraph: str) -> str:

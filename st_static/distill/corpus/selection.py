@@ -64,9 +64,6 @@ def write_selection(
 
     `max_tokens` is the most that the teacher reads of a passage, without special ones.
 
-    Returns:
-        How many candidates, pairs and sentences there are.
-
     Raises:
         ValueError: The corpus is too small, or the disk.
     """

@@ -1,12 +1,11 @@
 """Split documents into shards of distinct sentences.
 
-Workers read parts of a corpus, which are files or blocks of documents, cut them into blocks, and
-keep the sentences that look like prose. Then the keys of all blocks are merged by ranges, and each
-block becomes a shard, without the sentences of earlier blocks.
+Workers cut parts of a corpus into blocks, and keep the sentences that look like prose. Then the
+keys of all blocks are merged by ranges, and each block becomes a shard, without the sentences of
+earlier blocks.
 
 No folder is listed, since a network file system may not show all files that other machines wrote:
-`blocks/part-PART.json` holds the number of a part's blocks, and `blocks.json`, which stays, that of
-shards.
+`blocks/part-PART.json` lists a part's blocks, and `blocks.json`, which stays, those of all parts.
 """
 
 from __future__ import annotations
@@ -241,13 +240,9 @@ class Part:
 
     The ends of blocks depend on neither the shares nor their number.
 
-    Attributes:
-        n_characters: The approximate size of a block.
-        files: The files that hold the documents, about `n_bytes` of text.
-        column: Column or key that holds the text, in .jsonl or .parquet.
-        documents: The documents, if they are read already.
-        undecodable: Paths of files read so far that are not UTF-8.
-        n_shares: The number of workers for this part; each takes every `n_shares`-th block.
+    The documents are read already, or in files of about `n_bytes` of text (`column` of .jsonl and
+    .parquet). A block has about `n_characters`; each of the workers that share the part takes every
+    `n_shares`-th. Paths of files read so far that are not UTF-8 are `undecodable`.
     """
 
     number: int

@@ -168,20 +168,10 @@ def merged_by_range(
     """Write a file for each shard, with a part for each range of a key, and merge range by range.
 
     So no process holds the whole. Files of an interrupted run are used again, and all are removed
-    when the block ends without an error.
+    when the block, which gets those of the ranges, in order, ends without an error.
 
-    Args:
-        folder: Where the files go; their names begin with `name`.
-        name: Their content.
-        sources: What each shard's file is made of, in the order of the corpus.
-        n_ranges: Number of ranges; one is merged in memory.
-        split: Writes a shard's file by `write_parts`, and counts its sentences.
-        merge: Writes the range `Task.source` of all `files`, see `read_parts`.
-        engine: What runs both.
-        label: The bar of the first step.
-
-    Yields:
-        The merged files, in the order of the ranges.
+    `split` writes the file of one of the sources, a shard each, by `write_parts`, and counts its
+    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`.
     """
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]

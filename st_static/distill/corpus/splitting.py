@@ -1,9 +1,7 @@
 """Split paragraphs into sentences, by the rules of their language.
 
-BlingFire splits English, but not before a small letter. sentencex splits lower-cased English and
-has rules for other languages: it splits at the marks of all scripts (`。`, `؟`, `।`, …), and knows
-the abbreviations and ordinals of some forty languages. py3langid checks that the text is in the
-recipe's language.
+BlingFire splits English, but not before a small letter. sentencex splits lower-cased English, has
+rules for some forty other languages, and splits at the marks of all scripts (`。`, `؟`, `।`, …).
 """
 
 from __future__ import annotations
@@ -104,11 +102,9 @@ def split_paragraphs(
 ) -> list[str]:
     """Split paragraphs into sentences.
 
-    Args:
-        paragraphs: Texts in which single spaces are the only white space, and none at the ends.
-        languages: Tags of the text's languages; without any, it is English. Of several, each
-            paragraph is split by the rules of the one that fits its script: `fit_languages`.
-        lower_cased: For each, true if it is lower-cased English; by default none is.
+    Single spaces are the only white space in them, and none are at the ends. Of several languages,
+    each is split by the rules of the one that fits its script: `fit_languages`. Without any, they
+    are English, some of which may be lower-cased.
     """
     if is_english(languages):
         tags = ["en"] * len(paragraphs)
@@ -175,9 +171,8 @@ def warn_of_other_language(
     """Warn if a clear majority of the text is in one language that the recipe does not name.
 
     py3langid looks at 100 places of the text, chosen by hashes: at ten consecutive sentences each,
-    since one alone is often too short. Two thirds of the places are a clear majority.
-    There is no warning for `multilingual` text, or if py3langid does not know a language. The
-    language is the recipe's; None is English.
+    since one alone is often too short. There is no warning for `multilingual` text, or if py3langid
+    does not know a language.
     """
     tags = languages_of(language)
     known = {label for label, _ in rank("")}
@@ -197,16 +192,12 @@ def warn_of_other_language(
     found, places = Counter(classify(text)[0] for text in texts).most_common(1)[0]
     if found in accepted or places < _CLEAR_MAJORITY * len(texts):
         return
+    named = f"names the language {' and '.join(tags)}"
     logger.warning(
         "The recipe %s, but %d of %d places in the text look like another language, %s. If that is "
         "right, give the recipe's language: --language %s.",
-        f"names the language {' and '.join(tags)}"
-        if language
-        else "names no language, which stands for English",
-        places,
-        len(texts),
-        found,
-        found,
+        named if language else "names no language, which stands for English",
+        *(places, len(texts), found, found),
     )
 
 

@@ -38,11 +38,7 @@ def write_vocabulary(
 ) -> Figures:
     """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
 
-    The files of counts may hold many millions of words; only their summaries are merged. The
-    teacher's tokenizer is kept beside the student's; its pieces are in the student's spelling.
-
-    Returns:
-        How many words and tokens there are.
+    The files of counts may hold many millions of words; only their summaries are merged.
 
     Raises:
         ValueError: The corpus offers too few words, or the disk is too small.
@@ -162,11 +158,10 @@ def choose_pieces(
 
     Args:
         words: The vocabulary.
-        pieces: The teacher's pieces.
-        characters: Those of the corpus: `single_characters`.
+        pieces: The teacher's pieces, in the student's spelling.
+        characters: The `single_characters` of the corpus.
         used_by: Finds the tokens that a tokenizer spells the corpus's words with: `tokens_of`.
-        config: Which pieces are kept. If an unknown word becomes its prefix, single characters
-            spell the rest.
+        config: Which pieces are kept.
     """
     pieces = list(pieces)
     if config.pieces == "all" and config.unknown == "pieces":
