@@ -139,7 +139,8 @@ def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
         return lambda value: value is None or (isinstance(value, list) and all(map(fits, value)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return lambda value: value is None or (type(value) is str and not is_broken(value))
-    types, whole = {NoneType}, _WHOLE.get(kind, ())
+    types: set[type] = {NoneType}
+    whole = _WHOLE.get(kind, ())
     if pa.types.is_boolean(kind):
         types.add(bool)
     elif pa.types.is_floating(kind):

@@ -84,11 +84,11 @@ def draw_further(
     for name, kind in kinds.items():
         # Not for a few: they are always missing.
         if 2 * len(texts[name]) < wanted[name]:
-            numbers = f"{wanted[name]:,}, but there are only {len(texts[name]):,} {kind}"
+            shortage = f"{wanted[name]:,}, but there are only {len(texts[name]):,} {kind}"
             logger.warning(
                 "selection.%s asks for %s. The model learns less of such texts than the recipe "
                 "says: give more text, or change the option.",
-                *(name, numbers),
+                *(name, shortage),
             )
     return texts
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_files import write_shards
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from st_static.distill.corpus.further_texts import (
@@ -18,28 +18,22 @@ from st_static.distill.corpus.further_texts import (
     draw_sentences,
     draw_spans,
 )
-from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
 
 NEVER = np.uint64(2**64 - 1)
 SENTENCES = [f"Sentence number {i} has {'very ' * (i % 7)}few words." for i in range(300)]
 
 
-def write_shards(folder: Path, parts: list[list[str]]) -> Shards:
-    paths = []
-    for number, texts in enumerate(parts):
-        keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
-        paths.append(folder / f"sentences-{number:05d}.arrow")
-        write_table(paths[-1], pa.table([pa.array(texts), keys], schema=SCHEMA))
-    return Shards(paths, Processes(1))
+def shards_of(folder: Path, parts: list[list[str]]) -> Shards:
+    return Shards(write_shards(folder, parts), Processes(1))
 
 
 @pytest.fixture
 def shards(tmp_path):
-    return write_shards(tmp_path, [SENTENCES[:120], SENTENCES[120:]])
+    return shards_of(tmp_path, [SENTENCES[:120], SENTENCES[120:]])
 
 
 # -- further sentences -------------------------------------------------------------------
@@ -50,7 +44,7 @@ def shards(tmp_path):
 def test_further_sentences_are_none_that_are_taken(taken, n, n_shards):
     cut = np.linspace(0, len(SENTENCES), n_shards + 1).astype(int)
     with TemporaryDirectory() as folder:
-        shards = write_shards(Path(folder), [SENTENCES[a:b] for a, b in pairwise(cut)])
+        shards = shards_of(Path(folder), [SENTENCES[a:b] for a, b in pairwise(cut)])
         numbers = draw_sentences(shards, np.array(sorted(taken), np.int64), n)
     # A product with an odd number, modulo 2 ** 64.
     hashes = {
@@ -64,7 +58,7 @@ def test_further_sentences_are_the_same_ones_in_any_order_of_the_corpus(tmp_path
     order = np.random.default_rng(0).permutation(len(SENTENCES))
     again = [SENTENCES[i] for i in order]
     (tmp_path / "again").mkdir()
-    shards, others = write_shards(tmp_path, [SENTENCES]), write_shards(tmp_path / "again", [again])
+    shards, others = shards_of(tmp_path, [SENTENCES]), shards_of(tmp_path / "again", [again])
     none = np.array([], np.int64)
     drawn = {SENTENCES[i] for i in draw_sentences(shards, none, 50)}
     assert {again[i] for i in draw_sentences(others, none, 50)} == drawn
@@ -144,7 +138,7 @@ def test_no_passage_holds_a_sentence_that_is_held_out(shards):
 
 def test_text_without_spaces_is_joined_without(tmp_path):
     texts = [f"これは{i}番目の短い文章です。" for i in range(50)]
-    shards = write_shards(tmp_path, [texts])
+    shards = shards_of(tmp_path, [texts])
     passages = draw_passages(shards, 10, PassagePlan([20, 40], NEVER, ["ja"]))
     assert passages
     assert not any(" " in passage for passage in passages)
@@ -152,7 +146,7 @@ def test_text_without_spaces_is_joined_without(tmp_path):
 
 
 def test_where_the_corpus_is_short_there_are_fewer(tmp_path):
-    shards = write_shards(tmp_path, [["Too short."], []])
+    shards = shards_of(tmp_path, [["Too short."], []])
     assert draw_passages(shards, 5, PassagePlan([15, 40], NEVER, [])) == []
     assert draw_passages(Shards([], Processes(1)), 5, PassagePlan([15, 40], NEVER, [])) == []
 
@@ -168,7 +162,7 @@ def test_passages_that_the_teacher_does_not_read_to_their_end_are_left_out(shard
 
 
 def test_two_workers_draw_what_one_does(tmp_path):
-    shards = write_shards(tmp_path, [SENTENCES[start : start + 40] for start in range(0, 300, 40)])
+    shards = shards_of(tmp_path, [SENTENCES[start : start + 40] for start in range(0, 300, 40)])
     plan = PassagePlan([15, 40], NEVER, [])
     two = draw_passages(Shards(shards.files, Processes(2)), 60, plan)
     assert two == draw_passages(shards, 60, plan)

@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from sentence_files import write_shards
 
 from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus import splitting
@@ -12,7 +12,6 @@ from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards, write_sentences
 from st_static.distill.corpus.splitting import split_paragraphs, warn_of_other_language
 from st_static.distill.engines import Processes
-from st_static.files import write_table
 
 TEXTS = {
     "en": "We walked along the river until it got dark. Nobody had thought of bringing a lamp. The "
@@ -121,10 +120,7 @@ def test_the_places_are_those_with_the_smallest_keys(tmp_path, monkeypatch, work
     seen: list[str] = []
     monkeypatch.setattr(splitting, "classify", lambda text: (seen.append(text), ("en", 0))[1])
     shards = [[f"Sentence {i} of shard {n}." for i in range(130)] for n in range(3)]
-    files = [tmp_path / f"{number}.arrow" for number in range(3)]
-    for file, texts in zip(files, shards, strict=True):
-        keys = pa.array(map(sentence_key, texts), pa.uint64())
-        write_table(file, pa.table({"text": texts, "key": keys}))
+    files = write_shards(tmp_path, shards)
     warn_of_other_language(files, "en", Processes(workers))
     places = sorted(
         (sentence_key(text), n, i) for n in range(3) for i, text in enumerate(shards[n])

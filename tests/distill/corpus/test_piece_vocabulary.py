@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_files import write_shards
 from tokenizers import Tokenizer
 
 from st_static.distill.config import BuildConfig, VocabularyConfig
@@ -26,10 +26,10 @@ from st_static.distill.corpus.piece_vocabulary import (
     train_pieces,
     write_piece_vocabulary,
 )
-from st_static.distill.corpus.sentences import SCHEMA, sentence_key
+from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_table, write_table
+from st_static.files import read_table
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.unigram import unigram_tokenizer
@@ -47,15 +47,6 @@ JAPANESE = [
     for _ in range(100)
 ]
 CONFIG = VocabularyConfig(size=300, min_count=2).with_defaults_of(["ja"])
-
-
-def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
-    files = []
-    for number, texts in enumerate(shards):
-        keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
-        files.append(folder / f"sentences-{number:05d}.arrow")
-        write_table(files[-1], pa.table([pa.array(texts, pa.string()), keys], schema=SCHEMA))
-    return files
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_files import write_shards
 from tokenizers import Tokenizer
 
 from st_static import files as files_module
@@ -448,11 +449,7 @@ def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> 
     write_table(folder / "words.arrow", pa.table(words))
     build_tokenizer(setting.words).save(str(folder / "tokenizer.json"))
     setting.teacher.save(str(folder / "teacher_tokenizer.json"))
-    files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
-    for file, texts in zip(files, shards, strict=True):
-        keys = pa.array([sentence_key(text) for text in texts], pa.uint64())
-        write_table(file, pa.table({"text": pa.array(texts, pa.string()), "key": keys}))
-    return files
+    return write_shards(folder, shards)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentence_files import write_shards
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
@@ -24,7 +25,7 @@ from st_static.distill.corpus.vocabulary import (
     write_vocabulary,
 )
 from st_static.distill.engines import Processes
-from st_static.files import read_table, write_table
+from st_static.files import read_table
 from st_static.model.tokenizer import are_continuations, build_tokenizer, split_words
 
 
@@ -115,9 +116,7 @@ TEXTS = [f"Walking {'again ' * (i % 3)}with ünï{i % 7}wörld, Nr. {i % 40}" fo
 def run_stage(folder: Path, n_shards: int, workers: int) -> dict[str, bytes]:
     """The files of the stage, of a corpus in so many shards."""
     folder.mkdir()
-    shards = [folder / f"sentences-{number:05d}.arrow" for number in range(n_shards)]
-    for number, shard in enumerate(shards):
-        write_table(shard, pa.table({"text": pa.array(TEXTS[number::n_shards], pa.string())}))
+    shards = write_shards(folder, [TEXTS[number::n_shards] for number in range(n_shards)])
     config = VocabularyConfig(size=20, min_count=2, pieces="used").with_defaults_of(["en"])
     teacher, pieces = build_tokenizer(["a"]), ["##ing", "##king", "walk", "zebra", "un"]
     figures = write_vocabulary(folder, shards, teacher, pieces, config, Processes(workers))

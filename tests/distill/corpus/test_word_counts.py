@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_files import write_shards
 
 from st_static.distill.corpus import word_counts
 from st_static.distill.corpus.docstrings import read_docstrings
@@ -21,7 +22,7 @@ from st_static.distill.corpus.word_counts import (
     n_ranges_of,
 )
 from st_static.distill.engines import Processes
-from st_static.files import read_table, write_table
+from st_static.files import read_table
 from st_static.model.tokenizer import ENGLISH, build_tokenizer, split_words
 
 
@@ -35,13 +36,6 @@ def as_dict(counts: pa.Table) -> dict[str, int]:
     words = counts["text"].to_pylist()
     assert len(set(words)) == len(words)
     return dict(zip(words, counts["count"].to_pylist(), strict=True))
-
-
-def write_shards(folder: Path, shards: list[list[str]]) -> list[Path]:
-    paths = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
-    for path, texts in zip(paths, shards, strict=True):
-        write_table(path, pa.table({"text": pa.array(texts, pa.string())}))
-    return paths
 
 
 def count_files(
