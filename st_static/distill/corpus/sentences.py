@@ -145,18 +145,38 @@ def write_sentences(
     Raises:
         ValueError: No sentence is left, a file cannot be read, or the disk is too small.
     """
-    blocks = folder / "blocks"
-    if not (folder / "blocks.json").exists():
-        if isinstance(documents, Corpus):
+    corpus = documents if isinstance(documents, Corpus) else None
+    blocks, listing = folder / "blocks", folder / "blocks.json"
+    if not listing.exists():
+        if corpus:
             # Blocks hold the text and its keys; shards replace them one by one.
-            require_disk(folder, documents.text_bytes() * 5 // 4, "The sentences of the corpus")
+            require_disk(folder, corpus.text_bytes() * 5 // 4, "The sentences of the corpus")
         blocks.mkdir(exist_ok=True)
-        _write_blocks(documents, blocks, config, engine, languages)
-    listed = read_json(folder / "blocks.json")
-    if isinstance(documents, Corpus):
+        split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
+        if corpus and corpus.is_divisible:
+            parts = file_parts(corpus, max(BLOCK_CHARACTERS, corpus.text_bytes() // _MOST_BLOCKS))
+            shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
+            for _ in map_shards(split, shares, engine, "sentences", len(shares), int):
+                pass
+            n_parts = len(parts)
+        else:
+            results = map_shards(split, read_parts(documents), engine, "sentences", None, int)
+            n_parts = sum(1 for _ in results)
+        look_again(blocks)
+        ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
+        names = [name for end in ends for name in end["files"]]
+        listed = {
+            "files": names,
+            "n_keys": sum(len(read_table(blocks / name)) for name in names),
+            "undecodable": sorted({name for end in ends for name in end["undecodable"]}),
+        }
+        write_json(listing, listed)
+    listed = read_json(listing)
+    if corpus:
         for file in listed["undecodable"]:
-            documents.add_undecodable(file)
+            corpus.add_undecodable(file)
 
+    # Each block becomes a shard, without what earlier ones hold.
     files = [blocks / name for name in listed["files"]]
     shards = list(map(Task, enumerate(files), sentence_shards(folder)))
     if not all(shard.file.exists() for shard in shards):
@@ -175,45 +195,6 @@ def write_sentences(
     if not total["kept"]:
         raise _no_sentence(total, languages)
     return dict(total)
-
-
-def _write_blocks(
-    documents: Iterable[str],
-    blocks: Path,
-    config: SentencesConfig,
-    engine: Engine,
-    languages: Sequence[str],
-) -> None:
-    """Split all parts of the corpus that are not split yet, and list their blocks."""
-    split = functools.partial(_split_part, blocks=blocks, config=config, languages=languages)
-    n_parts = 0
-    if isinstance(documents, Corpus) and documents.is_divisible:
-        size = max(BLOCK_CHARACTERS, documents.text_bytes() // _MOST_BLOCKS)
-        parts = file_parts(documents, size)
-        n_parts = len(parts)
-        shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
-        results = map_shards(split, shares, engine, "sentences", len(shares), int)
-    else:
-
-        def unread() -> Iterator[Part]:
-            nonlocal n_parts  # counts all parts, even those that are split already
-            for part in read_parts(documents):
-                n_parts = part.number + 1
-                if not _is_split(blocks, part):
-                    yield part
-
-        results = map_shards(split, unread(), engine, "sentences", None, int)
-    for _ in results:
-        pass
-    look_again(blocks)
-    ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
-    files = [name for end in ends for name in end["files"]]
-    listed = {
-        "files": files,
-        "n_keys": sum(len(read_table(blocks / name)) for name in files),
-        "undecodable": sorted({name for end in ends for name in end["undecodable"]}),
-    }
-    write_json(blocks.with_name("blocks.json"), listed)
 
 
 def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
