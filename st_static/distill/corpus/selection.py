@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
-from st_static.distill.corpus.further_texts import PASSAGE_WORDS, PassagePlan, draw_further
+from st_static.distill.corpus import further_texts
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
 from st_static.distill.engines import Engine
@@ -85,13 +85,15 @@ def write_selection(
         n_sentences = len(selected) - len(held_out_numbers)
 
         are_read_whole = functools.partial(_are_read_whole, limit=max_tokens, vocabulary=vocabulary)
-        further = draw_further(
+        further = further_texts.draw_further(
             config,
             shards,
             np.append(pairs.sentence, held_out_numbers),
             selected.filter(pc.invert(selected["held_out"]))["text"],
             work.tokenizer,
-            PassagePlan(PASSAGE_WORDS, held_out_from, languages, are_read_whole),
+            further_texts.PassagePlan(
+                further_texts.PASSAGE_WORDS, held_out_from, languages, are_read_whole
+            ),
         )
         rows = [selected, *(_further_rows(texts, teacher) for texts in further.values())]
         write_table(folder / SELECTED_FILE, pa.concat_tables(rows).sort_by(READING_ORDER))
