@@ -34,7 +34,7 @@ class _Record(NamedTuple):
 
 
 class CsvTable:
-    """Reads a table in CSV or TSV.
+    """A reader of a table in CSV or TSV.
 
     A cell in double quotes may hold delimiters and line breaks. Where quotes are text, one that is
     not closed takes the next lines into its cell, up to another quote: a record whose first line

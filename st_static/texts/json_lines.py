@@ -23,7 +23,7 @@ _WHOLE = {
 
 
 class JsonLines:
-    """Reads JSON objects, one per line, as a table.
+    """A reader of JSON objects, one per line, as a table.
 
     Args:
         column: The key of the texts.

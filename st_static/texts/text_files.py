@@ -42,7 +42,7 @@ _LEAVE_OUT = (
 
 @dataclass
 class TextReader:
-    """Reads the texts of a file, in batches of `Rows`.
+    """A reader of the texts of a file, in batches of `Rows`.
 
     Args:
         stream: The file, open in binary mode.

@@ -98,7 +98,7 @@ class Corpus:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether workers can each read a part of it: whole files."""
+        """True if workers can each read a part of it: whole files."""
         return bool(self.files) and self.config.max_documents is None
 
     def add_undecodable(self, file: str) -> None:

@@ -146,7 +146,7 @@ def load_finder(vocabulary: Path) -> WordFinder:
 
 
 class WordFinder:
-    """Finds a student's words, or pieces, in sentences, and counts the teacher's tokens.
+    """A finder of a student's words, or pieces, in sentences, that counts the teacher's tokens.
 
     The student's tokenizer is of words alone, or of pieces; the teacher's neither cuts nor pads.
     """

@@ -81,19 +81,18 @@ def test_a_folder_without_any_such_file_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_last_line_needs_no_line_end(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\ntwo")
+@pytest.mark.parametrize("content", ["one\ntwo", "\ufeffone\ntwo\n"])
+def test_neither_a_last_line_end_nor_a_byte_order_mark_is_text(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "a.txt").write_text(content, "utf-8")
     assert read(tmp_path / "a.txt") == ["one", "two"]
-
-
-def test_reads_parquet(tmp_path: Path) -> None:
-    file = parquet(tmp_path / "a.parquet", {"id": [1, 2, 3], "text": DOCUMENTS})
-    assert read(file) == DOCUMENTS
 
 
 @pytest.mark.parametrize(
     "kind",
     [
+        pa.string(),
         pa.large_string(),
         pa.string_view(),
         pa.dictionary(pa.int8(), pa.string()),  # as of a category of pandas
@@ -103,7 +102,7 @@ def test_reads_parquet(tmp_path: Path) -> None:
 )
 def test_reads_parquet_of_every_type_of_text(tmp_path: Path, kind: pa.DataType) -> None:
     texts = pa.array([*DOCUMENTS, None, DOCUMENTS[0]], kind)
-    file = parquet(tmp_path / "a.parquet", {"text": texts, "view": texts})
+    file = parquet(tmp_path / "a.parquet", {"id": range(5), "text": texts, "view": texts})
     assert read(file) == [*DOCUMENTS, DOCUMENTS[0]]
 
 
@@ -135,21 +134,19 @@ def test_files_are_sorted_and_read_once(tmp_path: Path) -> None:
     assert read(patterns) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_two_stars_find_files_in_folders(tmp_path: Path) -> None:
-    (tmp_path / "deep/deeper").mkdir(parents=True)
-    (tmp_path / "deep/deeper/a.txt").write_text("found")
-    assert read(f"{tmp_path}/**/*.txt") == ["found"]
-
-
-def test_a_pattern_passes_over_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("deep/deeper/a.txt", "**/*.txt"),
+        ("a.txt", "*.txt"),  # it matches a folder, too
+        ("download[1].txt", "download[1].txt"),
+    ],
+)
+def test_patterns_find_files(tmp_path: Path, name: str, pattern: str) -> None:
     (tmp_path / "folder.txt").mkdir()
-    (tmp_path / "a.txt").write_text("found")
-    assert read(f"{tmp_path}/*.txt") == ["found"]
-
-
-def test_a_file_that_has_brackets_in_its_name_is_found(tmp_path: Path) -> None:
-    (tmp_path / "download[1].txt").write_text("found")
-    assert read(tmp_path / "download[1].txt") == ["found"]
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("found")
+    assert read(f"{tmp_path}/{pattern}") == ["found"]
 
 
 def test_stopping_before_the_end_is_logged(
@@ -190,11 +187,6 @@ def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(
     assert corpus.undecodable == {str(tmp_path / "latin.txt")}
     assert caplog.text.count("not UTF-8") == 1
     assert "latin.txt" in caplog.text
-
-
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("Käse\nBrot\n", "utf-8-sig")
-    assert read(str(tmp_path / "a.txt")) == ["Käse", "Brot"]
 
 
 def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
