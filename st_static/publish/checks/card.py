@@ -6,19 +6,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 import msgspec
-from huggingface_hub import ModelCardData, parse_eval_result_entries
+from huggingface_hub import ModelCardData
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
 from st_static.card.facts import teacher_id, teacher_of
 from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
-from st_static.foreign_files import misfit, read_bounded
+from st_static.foreign_files import misfit
 from st_static.languages import languages_of_record
 from st_static.model.card_file import header_of, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
@@ -89,15 +88,20 @@ class _Header(Struct, rename={"models": "model-index"}):
     models: list[_Model] = []
 
 
+class _DatasetOfResult(Struct):
+    id: str
+    task_id: str
+
+
+class _Results(Struct):
+    """An entry of a file of `.eval_results/`."""
+
+    dataset: _DatasetOfResult
+    value: float
+
+
 def check_card(text: str) -> list[str]:
-    """Find the problems of a sentence-transformers model's card.
-
-    Args:
-        text: The card: YAML between two lines of `---`, then Markdown.
-
-    Returns:
-        The problems, each a sentence; none for a card that the Hub reads as intended.
-    """
+    """Find the problems of a sentence-transformers model's card, each a sentence."""
     try:
         data = header_of(text)
     except ValueError as error:
@@ -142,19 +146,20 @@ def _check_values(header: _Header) -> Iterator[str]:
     if header.base_model_relation and not header.base_model:
         yield "base_model_relation is there without a base_model."
     for model in header.models:
-        datasets = [result.dataset for result in model.results]
-        for dataset in datasets:
+        # Two results of the same dataset would contradict each other.
+        counts: Counter[str] = Counter()
+        for result in model.results:
+            dataset = result.dataset
             if not _DATASET.fullmatch(dataset.type):
                 yield f"The model-index names a dataset that is no id of the Hub: {dataset.type!r}."
-        # Two results of the same dataset would contradict each other.
-        names = [(d.name, d.type, d.config, d.split, d.revision) for d in datasets]
-        keys = Counter(" ".join(str(part) for part in name if part) for name in names)
-        for key, count in keys.items():
+            names = (dataset.name, dataset.type, dataset.config, dataset.split, dataset.revision)
+            counts[" ".join(str(name) for name in names if name)] += 1
+            for metric in result.metrics:
+                if not math.isfinite(metric.value):
+                    yield f"The model-index has a {metric.type} that is not a finite number."
+        for key, count in counts.items():
             if count > 1:
                 yield f"The model-index has {count} results of {key}."
-        for metric in (metric for result in model.results for metric in result.metrics):
-            if not math.isfinite(metric.value):
-                yield f"The model-index has a {metric.type} that is not a finite number."
 
 
 def card_yaml(text: str) -> dict[str, Any]:
@@ -174,7 +179,7 @@ def dataset_names(text: str) -> set[str]:
     return {result.dataset.name for model in models for result in model.results}
 
 
-def check_licence(data: dict[str, Any]) -> Iterator[str]:
+def check_licence(data: Mapping[str, Any]) -> Iterator[str]:
     """Find problems of the licence in a card's YAML."""
     licence = data.get("license")
     if licence not in _LICENSES.split():
@@ -186,24 +191,18 @@ def check_licence(data: dict[str, Any]) -> Iterator[str]:
         yield "A license called other needs license_name and license_link."
 
 
-def check_results_file(path: Path) -> list[str]:
-    """Find problems of a file of `.eval_results/`.
-
-    Args:
-        path: The YAML file, a list of entries.
-
-    Returns:
-        The problems, none if the Hub can read the file.
-    """
+def check_results(content: bytes) -> str | None:
+    """Say what keeps the Hub from reading the YAML of a file of `.eval_results/`."""
     try:
-        entries = parse_eval_result_entries(read_yaml(read_bounded(path).decode()))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        return [f"is not a list of results as the Hub reads them ({type(error).__name__}: {error})"]
-    return [
-        f"has the value {entry.value!r} for {entry.dataset_id}, where a number is expected"
-        for entry in entries
-        if not isinstance(entry.value, int | float) or not math.isfinite(entry.value)
-    ]
+        entries = msgspec.convert(read_yaml(content.decode()), list[_Results])
+        for entry in entries:
+            if not math.isfinite(entry.value):
+                raise ValueError(f"the value of {entry.dataset.id} is not a finite number")
+    except msgspec.ValidationError as error:
+        return misfit(error)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _list(value: Any) -> list[Any]:
@@ -214,65 +213,31 @@ def _list(value: Any) -> list[Any]:
 
 
 def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Find what a card and a record leave open, forbid, or state wrongly about their model.
+    """Find what a card states wrongly about its model's files, name, numbers and terms.
 
-    Args:
-        folder: The model.
-        repo_id: Where it will be published, if that is known.
+    With `repo_id`, the card must load the model from there.
     """
     try:
         card = folder.card
     except ValueError:
         card = ""  # reported elsewhere
-    if card:
-        yield from _check_references(card, {file.path for file in folder.files})
-        yield from _check_model_of(card, folder, repo_id)
-    try:
-        record = folder.record
-        if not ("recipe" in record or "conversion" in record):
-            return  # an ensemble
-        problems, stated = _statements_of(record)
-    except ValueError as error:
-        yield str(error)
-        return
-    except (AttributeError, KeyError, TypeError):  # not a record of ours
-        return
-    yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
-    source, again = ("the recipe", "build") if "recipe" in record else (RECORD_FILE, "convert")
-    said = card_yaml(card)
-    for key, values in stated.items():
-        found = list(map(str, _list(said.get(key))))
-        if values and found and sorted(found) != sorted(values):
-            yield (
-                f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
-                f"Write it again: st-static card; or {again} again with other values."
-            )
 
+    def calls(beginning: str) -> list[str]:
+        """Find the text from each beginning to its closing bracket, in one pass."""
+        parts = [part.partition(")") for part in card.split(beginning)[1:]]
+        return [inside for inside, closing, _ in parts if closing]
 
-def _check_references(card: str, names: set[str]) -> Iterator[str]:
-    """Find files that the card names but are missing, and figures that it does not name."""
-    links = map(_LINK.match, _calls(card, "]("))
-    linked = {unquote(link[0]) for link in links if link}
+    data, names = card_yaml(card), {file.path for file in folder.files}
+    linked = {unquote(link[0]) for link in map(_LINK.match, calls("](")) if link}
     for link in sorted(linked - names):
         yield f"{CARD_FILE} links to {link}, which is not there. {_AGAIN}"
-    loads = "".join(_calls(card, "AutoModel.from_pretrained("))
+    loads = "".join(calls("AutoModel.from_pretrained("))
     for dtype in sorted(set(_DTYPE.findall(loads)) & ONNX_FILE_OF_DTYPE.keys()):
         if (file := ONNX_FILE_OF_DTYPE[dtype]) not in names:
             yield f"{CARD_FILE} says to load {dtype}, but there is no {file}. {_AGAIN}"
     for name in sorted(names):
-        if name.startswith("figures/") and name not in linked and name not in card:
+        if card and name.startswith("figures/") and name not in linked and name not in card:
             yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
-
-
-def _calls(card: str, beginning: str) -> list[str]:
-    """Find the text from each beginning to its closing bracket, in one pass."""
-    parts = [part.partition(")") for part in card.split(beginning)[1:]]
-    return [inside for inside, closing, _ in parts if closing]
-
-
-def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Find wrong statements of a card on name, build, dimension and speeds; and missing terms."""
-    data = card_yaml(card)
     if repo_id is not None:
         change = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
         loaded = _LOADED.findall(card)
@@ -309,35 +274,46 @@ def _check_model_of(card: str, folder: ModelFolder, repo_id: str | None) -> Iter
             f"{CARD_FILE} has the license other, but does not say what it allows. Write its terms "
             "between the card's two markers."
         )
+    yield from _check_record(folder, data)
 
 
-# -- the record ------------------------------------------------------------------------
-
-
-def _statements_of(record: Mapping[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
-    """Find a record's problems, and the language, license and base_model that it states."""
-    if "conversion" in record:
-        facts = record["conversion"]
-        problems, license_id = [], facts["license"]
-        if not license_id:
+def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[str]:
+    """Find what a record leaves open or forbids, and where a card's header contradicts it."""
+    try:
+        record = folder.record
+        if "recipe" in record:
+            source, again, made = "the recipe", "build", record["recipe"]
+            problems, license_id = check_recipe(made), (made.get("export") or {}).get("license")
+        elif "conversion" in record:
+            source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
-            problems = [f"{said} Convert again with --license LICENCE."]
-    else:
-        recipe = record["recipe"]
-        problems, license_id = check_recipe(recipe), (recipe.get("export") or {}).get("license")
-    stated = {"license": license_id, "base_model": teacher_of(record)}
-    of_names = {key: [value] if value else [] for key, value in stated.items()}
-    return problems, {"language": languages_of_record(record), **of_names}
+            problems = [] if license_id else [f"{said} Convert again with --license LICENCE."]
+        else:
+            return  # an ensemble
+        stated = {
+            "language": languages_of_record(record),
+            "license": _list(license_id),
+            "base_model": _list(teacher_of(record)),
+        }
+    except ValueError as error:
+        yield str(error)
+        return
+    except (AttributeError, KeyError, TypeError):  # not a record of ours
+        return
+    yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
+    for key, values in stated.items():
+        found = list(map(str, _list(header.get(key))))
+        if values and found and sorted(found) != sorted(values):
+            yield (
+                f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
+                f"Write it again: st-static card; or {again} again with other values."
+            )
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
     """Find what a recipe leaves open, or forbids, about the text and the teacher of its model.
 
-    Args:
-        recipe: The recipe in the model's record.
-
-    Returns:
-        All problems, each a sentence or two that name the options to build again with.
+    Each problem names the options to build again with.
     """
     corpus, teacher, problems, missing = recipe["corpus"], recipe["teacher"], [], []
     if not corpus.get("redistributable", True):

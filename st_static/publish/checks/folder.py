@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from tokenizers import Tokenizer
+
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.client_files import PLAIN_TABLE, problems_of_client_files
@@ -27,7 +29,7 @@ from st_static.model.modules import (
     read_module_list,
 )
 from st_static.model.table_file import stored_arrays
-from st_static.publish.checks.card import check_card, check_card_of_model, check_results_file
+from st_static.publish.checks.card import check_card, check_card_of_model, check_results
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 
@@ -43,7 +45,6 @@ _EXPECTED = re.compile(
         ]
     )
 )
-_EXPECTED_OF_ENSEMBLES = re.compile("|".join(map(re.escape, CODE_FILES)))
 # Further paths, if a repository may have its own modules and code.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _BINARY = (".safetensors", ".onnx", ".png")
@@ -70,31 +71,15 @@ _SECRETS = {
 # Texts as users have them, and worse.
 _ODD_TEXTS = [
     *("", " ", "\n", "\t \r\n", "\x00", "\x07", "\x85", "\xa0", "\u200b", "\u2028", "\ufeff"),
-    *(
-        "\ufffd",
-        "\ue000",
-        "\U000e0001",
-        "\U0010ffff",
-        "e\u0301",
-        "か\u3099",
-        "a\u0323\u0302",
-        "\u0301",
-    ),
-    *("😀", "👩‍👩‍👧", "🇯🇵", "İstanbul", "Straße", "ﬁne ﷺ ½ Ⅷ", "ǅ Σ ς", "A\u00adB"),
-    *(
-        "東京タワーへ行く。",
-        "한국어 문장",
-        "العربية",
-        "हिन्दी में",
-        "עברית",
-        "ภาษาไทย",
-        "Привет, мир!",
-    ),
-    *("[PAD] [UNK] [CLS] [SEP] [MASK]", "<s> </s> <unk> <pad>", "##s ▁a Ġb", "don't can't I'm"),
-    *("https://example.com/a?b=c&d=e#f", "someone@example.com", "3.5% of $1,234.56", "C++ a_b a-b"),
+    *("\ufffd", "\ue000", "\U000e0001", "\U0010ffff", "e\u0301", "か\u3099", "a\u0323\u0302"),
+    *("\u0301", "😀", "👩‍👩‍👧", "🇯🇵", "İstanbul", "Straße", "ﬁne ﷺ ½ Ⅷ", "ǅ Σ ς", "A\u00adB"),
+    *("東京タワーへ行く。", "한국어 문장", "العربية", "हिन्दी में", "עברית", "ภาษาไทย"),
+    *("Привет, мир!", "[PAD] [UNK] [CLS] [SEP] [MASK]", "<s> </s> <unk> <pad>", "##s ▁a Ġb"),
+    *("don't can't I'm", "https://example.com/a?b=c&d=e#f", "someone@example.com", "C++ a_b a-b"),
+    *("3.5% of $1,234.56", "é" * 500, "\u0301" * 200, "東" * 1_000, "😀" * 200, "\u200d" * 100),
     *("a b c d e f g h", "word " * 2_000, " " * 2_000, "\n" * 500, "." * 500, "?!" * 200),
     *("x" * 40, "x" * 40 + "y", "a" * 2_000, "ab" * 500, "a " * 500, "aA1-" * 100, "1" * 500),
-    *("é" * 500, "\u0301" * 200, "東" * 1_000, "😀" * 200, "\u200d" * 100, "\x00" * 100),
+    "\x00" * 100,
 ]
 
 
@@ -105,20 +90,13 @@ class UnfitFolderError(ValueError):
 def check_folder(
     folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
 ) -> list[ModelFile]:
-    """Check that a model's folder is complete and fit for others.
-
-    It checks the names and sizes of files; that tables are finite and have a row for each token;
-    that ONNX files match the model; that the model consists of sentence-transformers' own modules;
-    the card and its results; and that texts hold nothing that looks like a secret.
+    """Check that a model's folder is complete and fit for others; return its files.
 
     Args:
         folder: The model.
         allow_remote_code: Whether the model may have its own modules, which run only for users who
             trust them.
         repo_id: Where it will be published; the card must load it from there.
-
-    Returns:
-        The files, sorted by path.
 
     Raises:
         ValueError: Something in the folder is neither a file nor a folder.
@@ -129,8 +107,6 @@ def check_folder(
     if not too_large:  # otherwise reading them would take long
         problems += [
             *_check_modules(folder, allow_remote_code),
-            *_check_weights(folder),
-            *_check_onnx_files(folder),
             *_check_texts(folder),
             *check_card_of_model(folder, repo_id),
         ]
@@ -144,7 +120,7 @@ def check_folder(
 
 def is_written_here(path: str) -> bool:
     """Tell whether a path in a repository is one that st_static writes."""
-    return any(pattern.fullmatch(path) for pattern in (_EXPECTED, _EXPECTED_OF_ENSEMBLES))
+    return path in CODE_FILES or _EXPECTED.fullmatch(path) is not None
 
 
 def _static_files(folder: ModelFolder) -> set[str]:
@@ -163,7 +139,7 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     for name in names:
         if any(pattern.fullmatch(name) for pattern in patterns):
             continue
-        if _EXPECTED_OF_ENSEMBLES.fullmatch(name):
+        if name in CODE_FILES:
             yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
         else:
             yield f"{name} is not part of a model. Move it elsewhere."
@@ -189,16 +165,17 @@ def _check_sizes(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
-    """Find problems of the list of modules, and modules with their own code."""
-    if not (folder.path / MODULES_FILE).is_file():
-        return
+    """Find problems of the modules and their tables and, if these are whole, of the model."""
+    names = {file.path for file in folder.files}
+    modules, is_whole = [], names.issuperset(_static_files(folder))
     try:
         modules = read_module_list(folder.path)
+        if not modules:
+            yield f"{MODULES_FILE} names no module."
+    except FileNotFoundError:
+        pass  # reported elsewhere
     except ValueError as error:
         yield str(error)
-        return
-    if not modules:
-        yield f"{MODULES_FILE} names no module."
     for module in modules:
         if not (allow_remote_code or module.type.startswith(_BUILT_IN)):
             yield (
@@ -206,13 +183,7 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
                 "sentence-transformers: it would run code of yours on the machines of others. "
                 "Export the model, or give --allow_remote_code if its users are to trust it."
             )
-
-
-def _check_weights(folder: ModelFolder) -> Iterator[str]:
-    """Find problems of tables, and of files that must fit the model's own."""
-    names = [file.path for file in folder.files]
-    is_whole = set(names).issuperset(_static_files(folder))
-    for name in names:
+    for name in sorted(names):
         if not name.endswith(".safetensors"):
             continue
         try:
@@ -224,34 +195,62 @@ def _check_weights(folder: ModelFolder) -> Iterator[str]:
         except ValueError as error:
             is_whole = False
             yield str(error)
-    try:
-        kinds = [module.kind for module in read_module_list(folder.path)]
-    except (OSError, ValueError):  # reported elsewhere
-        return
-    is_static = kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:])
-    if not (is_whole and is_static):
-        return
-    try:
-        model = folder.model
-    except ValueError as error:
-        yield str(error)
-        return
+    kinds = [module.kind for module in modules]
+    if is_whole and kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:]):
+        try:
+            yield from _check_model(folder)
+            del folder.model  # it need not stay in memory
+        except ValueError as error:
+            yield str(error)
+
+
+def _check_model(folder: ModelFolder) -> Iterator[str]:
+    """Find where tokenizer, table, and the files of clients and for ONNX do not fit together."""
+    model = folder.model
     n_tokens = model.tokenizer.get_vocab_size()
     if len(model.table) != n_tokens:
         yield (
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
         )
-    yield from _check_odd_texts(folder)
+    yield from _check_odd_texts(model.tokenizer)
     broken = list(problems_of_client_files(folder.path))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
-    if folder.home == folder.path and not broken:
-        yield from _check_client_config(folder)
+    is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
+    if folder.home != folder.path or broken:
+        pass  # Model2Vec reads no table there
+    elif not config.is_file():
+        if is_plain:
+            yield (
+                f"There is no {CLIENT_CONFIG}, without which Model2Vec does not find a table "
+                f"called {PLAIN_TABLE}. Export the model again."
+            )
+    elif not is_plain:
+        yield (
+            f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
+            f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
+        )
+    elif bool(read_as(config, Model2VecConfig).normalize) != model.normalize:
+        yield (
+            f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
+            "Export the model again."
+        )
+    names = {file.path for file in folder.files}
+    if names.isdisjoint(ONNX_FILES):
+        return
+    try:
+        with needed_by("The check of ONNX files", "onnx"):
+            from st_static.model.onnx_export import outdated
+    except DependencyError as error:
+        yield str(error)
+        return
+    quantize = " --quantize int8" if ONNX_FILES[1] in names else ""
+    for problem in outdated(folder):
+        yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
 
 
-def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
+def _check_odd_texts(tokenizer: Tokenizer) -> Iterator[str]:
     """Find a text on which the tokenizer fails, or has other tokens in FastEncoder."""
-    tokenizer = folder.model.tokenizer
     encode = FastTokenizer(tokenizer)
     for text in _ODD_TEXTS:
         shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
@@ -267,64 +266,19 @@ def _check_odd_texts(folder: ModelFolder) -> Iterator[str]:
             return
 
 
-def _check_client_config(folder: ModelFolder) -> Iterator[str]:
-    """Find where config.json, which clients read, does not match the table and the modules."""
-    is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
-    if not config.is_file():
-        if is_plain:
-            yield (
-                f"There is no {CLIENT_CONFIG}, without which Model2Vec does not find a table "
-                f"called {PLAIN_TABLE}. Export the model again."
-            )
-        return
-    try:
-        normalize = bool(read_as(config, Model2VecConfig).normalize)
-    except ValueError as error:
-        yield str(error)
-        return
-    if not is_plain:
-        yield (
-            f"{CLIENT_CONFIG} makes Model2Vec look for a table called {PLAIN_TABLE}, but in "
-            f"{TABLE_FILE} it has another name. Remove the file, or export the model again."
-        )
-    elif normalize != folder.modules.normalize:
-        yield (
-            f"{CLIENT_CONFIG} and {MODULES_FILE} differ in whether vectors are scaled to length 1. "
-            "Export the model again."
-        )
-
-
-def _check_onnx_files(folder: ModelFolder) -> Iterator[str]:
-    """Compare ONNX files with those that would be written now."""
-    names = {file.path for file in folder.files}
-    if names.isdisjoint(ONNX_FILES):
-        return
-    try:
-        with needed_by("The check of ONNX files", "onnx"):
-            from st_static.model.onnx_export import outdated
-        quantize = " --quantize int8" if ONNX_FILES[1] in names else ""
-        for problem in outdated(folder):
-            yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
-    except DependencyError as error:
-        yield str(error)
-    except ValueError:  # not a static model, which is reported elsewhere
-        return
-
-
 def _check_texts(folder: ModelFolder) -> Iterator[str]:
     """Find problems of card and results, and lines with secrets, without repeating them."""
     for name in (file.path for file in folder.files):
-        path = folder.path / name
         if name == CARD_FILE:
             try:
                 yield from (f"{CARD_FILE}: {problem}" for problem in check_card(folder.card))
             except ValueError as error:
                 yield str(error)
-        if name.startswith(".eval_results/"):
-            yield from (f"{name} {problem}." for problem in check_results_file(path))
         if name.endswith(_BINARY):
             continue
-        content = path.read_bytes()
+        content = (folder.path / name).read_bytes()
+        if name.startswith(".eval_results/") and (problem := check_results(content)):
+            yield f"{name} is not a list of results as the Hub reads them: {problem}."
         found = {
             (1 + content.count(b"\n", 0, match.start()), kind)
             for kind, pattern in _SECRETS.items()

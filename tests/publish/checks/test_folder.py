@@ -361,7 +361,10 @@ def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
     [
         ("    id: mteb/sts12-sts\n", "", "is not a list of results"),
         ("- dataset:", "dataset:", "is not a list of results"),
-        ("value: 70.5", "value: '70.5'", "has the value '70.5' for mteb/sts12-sts"),
+        ("    task_id: default\n", "", "missing required field `task_id` at `[0].dataset`."),
+        ("value: 70.5", "value: '70.5'", "expected `float`, got `str` at `[0].value`."),
+        ("value: 70.5", "value: true", "expected `float`, got `bool` at `[0].value`."),
+        ("value: 70.5", "value: .nan", "the value of mteb/sts12-sts is not a finite number."),
     ],
 )
 def test_wrong_results_are_found(folder: Path, old: str, new: str, says: str) -> None:
@@ -421,10 +424,11 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
         assert any(name in problem for problem in problems)
 
 
-def test_the_folder_is_left_as_it_is(folder: Path) -> None:
+def test_the_folder_is_left_as_it_is_and_the_model_not_kept_in_memory(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    here = os.getcwd()
-    check_folder(ModelFolder.local(folder))
+    here, opened = os.getcwd(), ModelFolder.local(folder)
+    check_folder(opened)
+    assert "model" not in vars(opened)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     assert os.getcwd() == here
 
