@@ -138,3 +138,10 @@ def with_notes(card: str, notes: str) -> str:
     after = rest.partition(NOTES_END)[2]
     lines = [NOTES_START, notes, NOTES_END] if notes else [NOTES_START, NOTES_END]
     return before + "\n".join(lines) + after
+
+
+def with_line(card: str, line: str) -> str:
+    """Put a line behind a card's notes, or at its end."""
+    before, marker, after = card.partition(NOTES_END)
+    begun = f"{before}{marker}" if marker else card.rstrip()
+    return f"{begun}\n\n{line}{after or chr(10)}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from st_static.files import temporary_folder
 from st_static.model.model_folder import ModelFolder
@@ -27,13 +28,7 @@ _N_TOKENS = 256
 
 
 def sample_texts(folder: ModelFolder) -> list[str]:
-    """Choose texts to compare vectors of: a few sentences, and tokens from all the vocabulary.
-
-    Args:
-        folder: The model; its tokens are taken from tokenizer.json, if there is one.
-    """
-    from tokenizers import Tokenizer
-
+    """Choose texts to compare vectors of: a few sentences, and tokens from all the vocabulary."""
     file = folder.home / TOKENIZER_FILE
     if not file.is_file():
         return list(_SENTENCES)
@@ -50,18 +45,9 @@ def load_fresh(
     trust_remote_code: bool = False,
     cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
-    """Encode texts in a new process that has sentence-transformers but not st_static.
+    """Encode texts [B] into vectors [B, D] in a new process that cannot import st_static.
 
-    Args:
-        model: A folder, or an id on the Hub.
-        texts: The texts, [B].
-        revision: Commit on the Hub.
-        token: The Hub's token.
-        trust_remote_code: Whether the model's own code may run.
-        cache_folder: The cache of downloads; by default an empty one.
-
-    Returns:
-        Vectors [B, D].
+    The model is a folder or an id on the Hub; downloads go by default into an empty cache.
 
     Raises:
         ValueError: It does not load there.

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from huggingface_hub import get_token
 
-from st_static.arguments import as_path, check_type
+from st_static.arguments import check_type
 from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
 from st_static.hub import check_repo_id, whole_path
-from st_static.model.card_file import NOTES_END
+from st_static.model.card_file import with_line
 from st_static.model.model_folder import ModelFile, ModelFolder
 from st_static.model.modules import CARD_FILE
 from st_static.publish.checks.folder import check_folder
@@ -24,31 +24,21 @@ from st_static.publish.hub.repository import LOGIN, MAIN, Repository
 
 logger = logging.getLogger(__name__)
 
-_FOLDERS_OF_DEMOS = ("js/", "model/", "vendor/")
-"""Folders of a Space that hold only files of the demo, of any version."""
 _NEW_SPACE = {".gitattributes", "README.md", "index.html", "style.css"}
 """Files that the Hub may put into a new Space."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published model or demo, or a dry run.
-
-    Attributes:
-        repo_id: ORG/NAME.
-        files: The model's files.
-        url: Address of the repository, or of the pull request; None after a dry run.
-        commit: The commit that holds the files; None after a dry run.
-        is_new: Whether that commit was made now; otherwise the repository held the same files.
-        tag: The tag of the commit, if one was requested.
-    """
+    """A published model or demo, or a dry run, which has neither address nor commit."""
 
     repo_id: str
     files: list[ModelFile]
-    url: str | None = None
-    commit: str | None = None
-    is_new: bool = False
+    url: str | None = None  # of the repository, or of the pull request
+    commit: str | None = None  # the one that holds the files
+    is_new: bool = False  # whether it was made now; otherwise the files were there already
     tag: str | None = None
+    demo: Published | None = None
 
 
 def publish(
@@ -61,6 +51,7 @@ def publish(
     dry_run: bool = False,
     allow_remote_code: bool = False,
     token: str | None = None,
+    demo: bool = False,
 ) -> Published:
     """Upload a model in one commit, and check that others can load it.
 
@@ -78,117 +69,88 @@ def publish(
         dry_run: Whether to stop before the first request to the Hub.
         allow_remote_code: Whether the model may have its own modules, which are then run here.
         token: The Hub's token; by default HF_TOKEN, or the one that was logged in with.
+        demo: Whether a page on which the model runs is published, too, as the Space ORG/NAME-demo.
+            A link to it is added to the model's card, also in the folder, unless it is there.
 
     Raises:
-        ValueError: The folder is not fit, the request is invalid, or the published model has other
-            content, does not load or gives other vectors.
+        ValueError: The folder is not fit, the request is invalid, the Space of the demo holds
+            something else, or the published model has other content, does not load or gives other
+            vectors.
         OSError: The Hub cannot be reached, or refuses the model.
         TypeError: An argument is of the wrong kind.
     """
     model = ModelFolder.local(folder)
-    check_request(repo_id, revision, create_pr, tag)
+    check_request(repo_id, revision, create_pr, tag, demo)
     files = check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    logger.info("Loading %s with sentence-transformers alone", model.path)
-    texts = sample_texts(model)
-    vectors = load_fresh(whole_path(model.path), texts, trust_remote_code=allow_remote_code)
-    if dry_run:
-        return Published(repo_id, files)
-    logger.info("Uploading %d files to %s", len(files), repo_id)
     repository = Repository(repo_id, token)
-    message = f"Upload {model.name}"
-    done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
-    logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
-    try:
-        with temporary_folder() as cache:
-            paths = [file.path for file in files]
-            repository.check_published(model.path, paths, done.commit, cache)
-            published = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
-        check_equal(vectors, published, repo_id)
-    except ValueError as error:
-        raise ValueError(
-            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
-            "them once more; if that does not help, look at what else is in the repository."
-        ) from error
-    if tag:
-        repository.tag(tag, done.commit)
-    return Published(repo_id, files, done.url, done.commit, done.is_new, tag)
-
-
-def publish_with_demo(
-    folder: str | Path,
-    repo_id: str,
-    private: bool = False,
-    tag: str | None = None,
-    dry_run: bool = False,
-    allow_remote_code: bool = False,
-    token: str | None = None,
-) -> tuple[Published, Published]:
-    """Publish a model, and then its demo page as the Space ORG/NAME-demo.
-
-    A link to the page is added to the model's card, also in the folder, unless it is there.
-    For the arguments and errors see `publish`.
-
-    Returns:
-        The published model and the published demo.
-
-    Raises:
-        ValueError: The model cannot run in a browser, or the Space holds something else; nothing
-            was uploaded.
-    """
-    folder = as_path(folder, "the model's folder")
-    space_id = f"{repo_id}-demo"
-    check_request(repo_id, tag=tag)
-    check_request(space_id)
-    opened = ModelFolder.local(folder)
-    check_folder(opened, allow_remote_code, repo_id)
-    token = None if dry_run else find_token(token)
-    space = Repository(space_id, token, "space", lambda path: path.startswith(_FOLDERS_OF_DEMOS))
     with temporary_folder() as temporary:
-        page = temporary / "demo"
-        names = write_demo(opened, page, hub_id=repo_id)
-        files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
-        if not dry_run:
-            there = space.files()
-            is_demo = FACTS_FILE in there and is_facts(
-                space.download(FACTS_FILE, temporary / "cache").read_bytes()
-            )
-            if not is_demo and there - _NEW_SPACE:
-                raise ValueError(
-                    f"The Space {space_id} holds something that is not a demo of st_static (it has "
-                    f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without "
-                    "--demo. Nothing was uploaded."
-                )
-            # Add the link behind the user's notes, or at the card's end.
-            card = read_bounded(folder / CARD_FILE).decode()
-            if f"({space.url})" not in card:
-                line = (
-                    f"[Try it in your browser]({space.url}): compare texts, search, and look for "
-                    "nearest words."
-                )
-                before, marker, after = card.partition(NOTES_END)
-                begun = f"{before}{marker}" if marker else card.rstrip()
-                with atomic(folder / CARD_FILE) as file:
-                    file.write_bytes(f"{begun}\n\n{line}{after or chr(10)}".encode())
-        model = publish(
-            folder,
-            repo_id,
-            private,
-            tag=tag,
-            dry_run=dry_run,
-            allow_remote_code=allow_remote_code,
-            token=token,
-        )
+        space, page, published_demo = None, temporary / "demo", None
+        if demo:
+            space = Repository(f"{repo_id}-demo", token, "space", _is_of_demo)
+            names = write_demo(model, page, hub_id=repo_id)
+            sizes = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
+            published_demo = Published(space.repo_id, sizes)
+            if not dry_run:
+                _link_demo(model.path / CARD_FILE, space, temporary / "cache")
+                files = ModelFolder(model.path).files  # its card has grown
+        logger.info("Loading %s with sentence-transformers alone", model.path)
+        texts = sample_texts(model)
+        vectors = load_fresh(whole_path(model.path), texts, trust_remote_code=allow_remote_code)
         if dry_run:
-            return model, Published(space_id, files)
-        logger.info("Uploading %d files to the Space %s", len(files), space_id)
-        is_private = Repository(repo_id, token).is_private()
-        done = space.upload(page, f"Upload the demo of {repo_id}", is_private)
-        return model, Published(space_id, files, done.url, done.commit, done.is_new)
+            return Published(repo_id, files, demo=published_demo)
+        logger.info("Uploading %d files to %s", len(files), repo_id)
+        message = f"Upload {model.name}"
+        done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
+        logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
+        try:
+            cache = temporary / "hub"
+            repository.check_published(model.path, [f.path for f in files], done.commit, cache)
+            found = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
+            check_equal(vectors, found, repo_id)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+                "them once more; if that does not help, look at what else is in the repository."
+            ) from error
+        if tag:
+            repository.tag(tag, done.commit)
+        if space and published_demo:
+            logger.info("Uploading %d files to the Space %s", len(names), space.repo_id)
+            message = f"Upload the demo of {repo_id}"
+            done_there = space.upload(page, message, repository.is_private())
+            published_demo = replace(published_demo, **done_there._asdict())
+    return Published(repo_id, files, *done, tag, published_demo)
+
+
+def _is_of_demo(path: str) -> bool:
+    """Tell whether a path of a Space lies where only a demo, of any version, has files."""
+    return path.startswith(("js/", "model/", "vendor/"))
+
+
+def _link_demo(card: Path, space: Repository, cache: Path) -> None:
+    """Add a link to a demo's Space to a model's card, unless the Space holds something else."""
+    there = space.files()
+    is_demo = FACTS_FILE in there and is_facts(space.download(FACTS_FILE, cache).read_bytes())
+    if not is_demo and there - _NEW_SPACE:
+        raise ValueError(
+            f"The Space {space.repo_id} holds something that is not a demo of st_static (it has "
+            f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without --demo. "
+            "Nothing was uploaded."
+        )
+    text = read_bounded(card).decode()
+    if f"({space.url})" not in text:
+        line = f"[Try it in your browser]({space.url}): compare texts, search, and look for "
+        with atomic(card) as file:
+            file.write_bytes(with_line(text, f"{line}nearest words.").encode())
 
 
 def check_request(
-    repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
+    repo_id: str,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tag: str | None = None,
+    demo: bool = False,
 ) -> None:
     """Check what can be checked without the Hub; for the arguments see `publish`.
 
@@ -200,6 +162,10 @@ def check_request(
         if value is not None:
             check_type(value, str, f"{name} as a str")
     check_repo_id(repo_id)
+    if demo:
+        check_repo_id(f"{repo_id}-demo")
+        if create_pr or revision:
+            raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "

@@ -11,21 +11,18 @@ content with the uploaded one.
 from __future__ import annotations
 
 import filecmp
+import functools
 import glob
 import json
 import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import httpx2
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
 from st_static.hub import client_error, symptom
@@ -47,17 +44,11 @@ _PASSING = {408, 409, 412, 429, 500, 502, 503, 504}
 
 
 class Upload(NamedTuple):
-    """A commit that holds a folder's files.
+    """A commit that holds a folder's files."""
 
-    Attributes:
-        commit: Its id.
-        url: Address of the repository, or of the pull request.
-        is_new: Whether it was made now; otherwise the files were there already.
-    """
-
+    url: str  # of the repository, or of the pull request
     commit: str
-    url: str
-    is_new: bool
+    is_new: bool  # whether it was made now; otherwise the files were there already
 
 
 class Repository:
@@ -79,6 +70,7 @@ class Repository:
     ) -> None:
         self.repo_id = repo_id
         self._api = HfApi(token=token)
+        self._where: dict[str, Any] = {"repo_id": repo_id, "repo_type": kind}
         self._kind = kind
         self._is_own = is_own
 
@@ -98,72 +90,68 @@ class Repository:
     ) -> Upload:
         """Upload a folder's files to a branch in one commit, unless it holds them already.
 
-        Files that st_static does not write, such as `.gitattributes`, stay unchanged.
-
-        Args:
-            folder: The model, or the page.
-            message: The title of the commit or pull request.
-            private: Whether a created repository is private.
-            branch: The branch; created at the end of main if it does not exist.
-            create_pr: Whether to open a pull request to the branch instead.
-            tag: A tag that must be free, or at the same files.
+        Files that st_static does not write, such as `.gitattributes`, stay unchanged. For the
+        arguments see `publish`; the tag is only checked to be free, or at the same files.
 
         Raises:
             ValueError: The token may not write, an existing repository is public instead of
-                private, or the tag is at other files.
+                private, the branch is missing, or the tag is at other files.
             OSError: The Hub refuses the files.
         """
+        api, where, repo_id = self._api, self._where, self.repo_id
         known: set[str] = set()  # the commits before this upload
 
         def attempt() -> Upload:
             """Inspect the repository, and do what is left to do."""
-            repo_id, kind, api = self.repo_id, self._kind, self._api
             # None is the organisation's default visibility.
-            sdk, visibility = ("static" if kind == "space" else None), (private or None)
-            api.create_repo(
-                repo_id, private=visibility, repo_type=kind, exist_ok=True, space_sdk=sdk
-            )
-            if private and not api.repo_info(repo_id, repo_type=kind).private:
+            sdk, visibility = ("static" if self._kind == "space" else None), (private or None)
+            api.create_repo(**where, private=visibility, exist_ok=True, space_sdk=sdk)
+            if private and not api.repo_info(**where).private:
                 raise ValueError(
                     f"{repo_id} is there and public, but you asked for a private repository. Make "
                     "it private in its settings on the Hub, or publish without --private."
                 )
             if branch != MAIN:
-                api.create_branch(repo_id, branch=branch, repo_type=kind, exist_ok=True)
-            refs = api.list_repo_refs(repo_id, repo_type=kind, include_pull_requests=create_pr)
+                api.create_branch(**where, branch=branch, exist_ok=True)
+            refs = api.list_repo_refs(**where, include_pull_requests=create_pr)
+            changes = functools.cache(functools.partial(self._changes, folder))
             for ref in refs.tags:
-                if ref.name == tag and self._changes(folder, ref.target_commit):
+                if ref.name == tag and changes(ref.target_commit):
                     raise ValueError(
                         f"The tag {tag} of {repo_id} is there, at other files. Choose another, or "
                         "delete it on the Hub. Nothing was uploaded."
                     )
-            [parent] = [ref.target_commit for ref in refs.branches if ref.name == branch]
+            branches = {ref.name: ref.target_commit for ref in refs.branches}
+            if branch not in branches:
+                raise ValueError(
+                    f"Expected the branch {branch} in {repo_id}, but it is not on the Hub (there "
+                    f"is {', '.join(branches) or 'none'}). Create it there, and publish again."
+                )
+            parent = branches[branch]
             places = {parent: self.url}
             if create_pr:
                 mine = api.get_repo_discussions(
-                    repo_id,
+                    **where,
                     author=api.whoami()["name"],
                     discussion_type="pull_request",
                     discussion_status="open",
-                    repo_type=kind,
                 )
                 urls = {pull.git_reference: pull.url for pull in mine}
                 pulls = refs.pull_requests or []
                 places |= {p.target_commit: urls[p.ref] for p in pulls if p.ref in urls}
             known.update(() if known else places)
             for commit, url in places.items():
-                if not self._changes(folder, commit):
-                    return Upload(commit, url, commit not in known)
+                if not changes(commit):
+                    return Upload(url, commit, commit not in known)
             done = api.create_commit(
-                repo_id,
-                self._changes(folder, parent),
+                **where,
+                operations=changes(parent),
                 commit_message=message,
                 revision=branch,
                 parent_commit=parent,
                 create_pr=create_pr,
-                repo_type=kind,
             )
-            return Upload(done.oid, done.pr_url or self.url, True)
+            return Upload(done.pr_url or self.url, done.oid, True)
 
         return self._with_retries(attempt)
 
@@ -171,9 +159,7 @@ class Repository:
         self, folder: Path, commit: str
     ) -> list[CommitOperationAdd | CommitOperationDelete]:
         """Find the operations that turn a commit's files into the folder's."""
-        found = self._api.verify_repo_checksums(
-            self.repo_id, repo_type=self._kind, revision=commit, local_dir=folder
-        )
+        found = self._api.verify_repo_checksums(**self._where, revision=commit, local_dir=folder)
         changed = [*found.extra_paths, *(mismatch["path"] for mismatch in found.mismatches)]
         stale = filter(self._is_own, found.missing_paths)
         return [
@@ -182,26 +168,18 @@ class Repository:
         ]
 
     def check_published(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:
-        """Download a commit's files, and check that their content is that of the folder.
-
-        Args:
-            folder: The model, or the page.
-            files: Paths of its files.
-            commit: The commit that holds them.
-            cache: An empty cache for the download.
+        """Download a commit's files into an empty cache, and compare them with the folder's.
 
         Raises:
             ValueError: A file has other content than in the folder.
             OSError: A file cannot be downloaded.
         """
         snapshot = self._with_retries(
-            lambda: self._api.snapshot_download(
-                self.repo_id,
-                repo_type=self._kind,
-                revision=commit,
-                cache_dir=cache,
-                allow_patterns=[glob.escape(file) for file in files],
-            )
+            self._api.snapshot_download,
+            **self._where,
+            revision=commit,
+            cache_dir=cache,
+            allow_patterns=[glob.escape(file) for file in files],
         )
         _, other, missing = filecmp.cmpfiles(folder, snapshot, files, shallow=False)
         if other or missing:
@@ -212,23 +190,19 @@ class Repository:
 
     def tag(self, name: str, commit: str) -> None:
         """Tag a commit."""
-        self._with_retries(
-            lambda: self._api.create_tag(
-                self.repo_id, tag=name, revision=commit, repo_type=self._kind, exist_ok=True
-            )
-        )
+        make_tag = self._api.create_tag
+        self._with_retries(make_tag, **self._where, tag=name, revision=commit, exist_ok=True)
 
     def is_private(self) -> bool:
         """Tell whether only its members can see it."""
-        info = self._with_retries(lambda: self._api.repo_info(self.repo_id, repo_type=self._kind))
-        return bool(info.private)
+        return bool(self._with_retries(self._api.repo_info, **self._where).private)
 
     def files(self) -> set[str]:
         """List the paths of the files on main; none if there is no repository."""
 
         def listed() -> set[str]:
             try:
-                return set(self._api.list_repo_files(self.repo_id, repo_type=self._kind))
+                return set(self._api.list_repo_files(**self._where))
             except RepositoryNotFoundError:
                 return set()
 
@@ -236,18 +210,14 @@ class Repository:
 
     def download(self, path: str, cache: Path) -> Path:
         """Download a file of main into a cache folder."""
-        file: str = self._with_retries(
-            lambda: self._api.hf_hub_download(
-                self.repo_id, path, repo_type=self._kind, cache_dir=cache
-            )
-        )
-        return Path(file)
+        load = self._api.hf_hub_download
+        return Path(self._with_retries(load, **self._where, filename=path, cache_dir=cache))
 
-    def _with_retries(self, call: Callable[[], Result]) -> Result:
+    def _with_retries(self, call: Callable[..., Result], **options: Any) -> Result:
         """Call an idempotent function that asks the Hub, and again after a passing error."""
         for wait in (*_WAITS, None):
             try:
-                return call()
+                return call(**options)
             except OfflineModeIsEnabled as error:
                 raise ValueError("HF_HUB_OFFLINE is set. Unset it to publish.") from error
             except RuntimeError as error:  # for a large file, after several tries
@@ -266,9 +236,9 @@ class Repository:
                         f"The token may not write to {self.repo_id}. The Hub {symptom(cause)}. "
                         f"{LOGIN}"
                     ) from error
-                if wait is None or not _may_pass(cause):
+                seconds = None if wait is None else _seconds_to_wait(cause, wait)
+                if seconds is None:
                     raise self._failed(symptom(cause)) from error
-                seconds = _seconds_asked_for(cause, wait)
                 logger.warning("The Hub %s. Trying again in %g s.", symptom(cause), seconds)
                 time.sleep(seconds)
         raise AssertionError("the last wait is None")
@@ -280,19 +250,15 @@ class Repository:
         )
 
 
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, HfHubHTTPError):
-        return error.response.status_code in _PASSING
-    broken = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)
-    return isinstance(error, (*broken, json.JSONDecodeError))
-
-
-def _seconds_asked_for(error: Exception, otherwise: float) -> float:
-    """Return the seconds that the Hub asks to wait, if it does."""
+def _seconds_to_wait(error: Exception, usual: float) -> float | None:
+    """Return the seconds that the Hub asks to wait, or the usual ones; None if it will not help."""
     if not isinstance(error, HfHubHTTPError):
-        return otherwise
+        broken = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)
+        return usual if isinstance(error, (*broken, json.JSONDecodeError)) else None
+    if error.response.status_code not in _PASSING:
+        return None
     limit = parse_ratelimit_headers(error.response.headers)
     if limit is not None and limit.remaining == 0 and error.response.status_code == 429:
         return float(limit.reset_in_seconds)
     after = error.response.headers.get("Retry-After", "").strip()
-    return float(after) if after.isdigit() else otherwise
+    return float(after) if after.isdigit() else usual

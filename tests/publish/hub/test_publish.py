@@ -6,7 +6,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -17,7 +17,7 @@ import pytest
 import yaml
 from hub_server import READ_TOKEN, TOKEN, Hub
 from hub_store import Commit, Repository
-from huggingface_hub import ModelCard
+from huggingface_hub import HfApi, ModelCard
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
@@ -32,7 +32,7 @@ from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.publish import Published, publish, publish_with_demo
+from st_static.publish.hub.publish import Published, publish
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
@@ -177,6 +177,7 @@ def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(
     assert published.url == f"{hub.url}/{REPO}"
     assert hub.repositories[REPO].tags == {"v1": commit.oid}
     assert client.loaded == [(str(folder), None, None), (REPO, commit.oid, TOKEN)]
+    assert hub.asked("GET .*/tree/") == 2  # compared once, and downloaded
     downloads = [r for r in hub.requests if r.startswith(f"GET /{REPO}/resolve/{commit.oid}")]
     tagged = f"POST /api/models/{REPO}/tag/{commit.oid}"
     assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
@@ -264,6 +265,23 @@ def test_a_branch_is_created_and_main_left_alone(hub: Hub, client: Client, folde
     assert commit.oid == published.commit
     assert_holds(commit, folder)
     assert not publish(folder, REPO, revision="next/v2").is_new
+
+
+def test_a_repository_without_its_branch_is_named(
+    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = HfApi.list_repo_refs
+
+    def without_main(*arguments: object, **options: object) -> object:
+        refs = listed(*arguments, **options)
+        refs.branches = [replace(refs.branches[0], name="trunk")]
+        return refs
+
+    monkeypatch.setattr(HfApi, "list_repo_refs", without_main)
+    says = r"Expected the branch main in org/ours-256, but .* \(there is trunk\)"
+    with pytest.raises(ValueError, match=says):
+        publish(folder, REPO)
+    assert_nothing_half(hub)
 
 
 def test_a_pull_request_leaves_main_alone(hub: Hub, client: Client, folder: Path) -> None:
@@ -667,7 +685,7 @@ def test_the_command_gives_every_option(
     values = ["--revision", "next", "--tag", "v1"]
     assert main(["publish", str(folder), REPO, *flags, *values]) == 0
     plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
-    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
+    plain |= {"tag": None, "dry_run": False, "demo": False, "allow_remote_code": False}
     given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
     assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
     printed = capsys.readouterr().out.splitlines()
@@ -838,7 +856,7 @@ def test_the_line_in_the_card_stands_behind_the_notes(
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
     before = card.read_bytes().decode()
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     after = card.read_bytes().decode()
     line = next(line for line in after.splitlines() if DEMO in line)
     assert after.replace(f"\n\n{line}", "") == before
@@ -859,7 +877,7 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(
 
 
 def test_the_demo_of_a_private_model_is_private(hub: Hub, client: Client, folder: Path) -> None:
-    publish_with_demo(folder, REPO, private=True)
+    publish(folder, REPO, private=True, demo=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
 
@@ -868,7 +886,7 @@ def test_errors_that_pass_are_waited_for_with_a_demo_too(
     hub: Hub, client: Client, folder: Path
 ) -> None:
     hub.fail(f"POST /api/{DEMO}/commit/", status=503)
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
 
@@ -879,7 +897,7 @@ def test_a_space_that_holds_something_else_is_left_alone(
     before = (folder / "README.md").read_bytes()
     hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert REPO not in hub.repositories
     assert len(space_history(hub)) == 1
     assert (folder / "README.md").read_bytes() == before
@@ -891,7 +909,7 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
     hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert client.waits == [1.0]
     assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
     assert REPO not in hub.repositories
@@ -901,16 +919,16 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
 def test_a_space_that_cannot_be_looked_into_is_left_alone(
     hub: Hub, client: Client, folder: Path
 ) -> None:
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert len(space_history(hub)) == 1
 
 
 def test_the_demo_of_a_private_model_is_known_again(hub: Hub, client: Client, folder: Path) -> None:
     for _ in range(2):
-        publish_with_demo(folder, REPO, private=True)
+        publish(folder, REPO, private=True, demo=True)
     assert len(space_history(hub)) == 1
 
 
@@ -918,7 +936,7 @@ def test_a_new_space_may_hold_what_the_hub_puts_there(
     hub: Hub, client: Client, folder: Path
 ) -> None:
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
@@ -939,7 +957,7 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     before = (folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert hub.requests == []
     assert (folder / "README.md").read_bytes() == before
 
