@@ -26,7 +26,7 @@ from measuring import parser_of
 from playwright.sync_api import Page, expect, sync_playwright
 
 from st_static.demo.write_demo import write_demo
-from st_static.publish.card.measurements import speed_texts
+from st_static.evaluate.speed import speed_texts
 
 TEXTS = 1_000
 QUERIES = ("read a table of numbers", "wait until a thread ends")

@@ -19,52 +19,30 @@ Kind = Literal["recipe", "ensemble", "conversion"]
 
 @dataclass(frozen=True)
 class ResultEntry:
-    """A result that mteb wrote for one task, split and subset.
-
-    Attributes:
-        task: The task's name.
-        type: Its type, as mteb calls it.
-        hub_task: Its type, as the Hub calls it.
-        dataset: Its dataset's id on the Hub.
-        config: The subset.
-        languages: Tags of its languages, without script and region.
-        split: The split.
-        counts: Whether the benchmark counts the split and the subset.
-        revision: The dataset's.
-        metric: The main metric.
-        value: Its value, as mteb wrote it.
-        mteb_version: The version that wrote it.
-        is_local: Whether the dataset was a local copy.
-    """
+    """A result that mteb wrote for one task, split and subset."""
 
     task: str
-    type: str
-    hub_task: str
-    dataset: str
-    config: str
-    languages: list[str]
+    type: str  # as mteb calls it
+    hub_task: str  # its type, as the Hub calls it
+    dataset: str  # its id on the Hub
+    config: str  # the subset
+    languages: list[str]  # tags without script and region
     split: str
-    counts: bool
-    revision: str
+    counts: bool  # whether the benchmark counts the split and the subset
+    revision: str  # the dataset's
     metric: str
-    value: float
+    value: float  # as mteb wrote it
     mteb_version: str
-    is_local: bool
+    is_local: bool  # whether the dataset was a local copy
 
 
 @dataclass(frozen=True)
 class MeasuredSpeed:
-    """The speed of a model with one of the libraries that can load it.
-
-    Attributes:
-        model: Its name.
-        encoder: The library: `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`.
-        speed: Sentences per second.
-    """
+    """The speed of a model with one of the libraries that can load it."""
 
     model: str
-    encoder: str
-    speed: int
+    encoder: str  # `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`
+    speed: int  # sentences per second
 
 
 def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
@@ -72,10 +50,6 @@ def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
 
     FastEncoder does less than sentence-transformers: if it comes out slower, something else took
     the processor.
-
-    Args:
-        speeds: Of one model and others, as on a card.
-        model: The name of the model whose speeds are judged.
     """
     by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
     return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
@@ -83,12 +57,7 @@ def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
 
 @dataclass(frozen=True)
 class MeasuredLimit(Limit):
-    """Two texts that show a limit of static models, with their cosines.
-
-    Attributes:
-        cosine: The model's.
-        teacher: The teacher's, or null.
-    """
+    """Two texts that show a limit of static models, with the model's and the teacher's cosine."""
 
     cosine: float
     teacher: float | None
@@ -96,13 +65,7 @@ class MeasuredLimit(Limit):
 
 @dataclass(frozen=True)
 class CardFigure:
-    """A figure of a card.
-
-    Attributes:
-        file: Its name.
-        title: What it shows.
-        alt: What it shows, with its numbers, for those who do not see it.
-    """
+    """A figure of a card: a file, what it shows, and that with its numbers for who cannot see."""
 
     file: str
     title: str
@@ -115,68 +78,39 @@ class CardFacts:
 
     The card of an ensemble or of converted text vectors needs only the first three, and has scores
     if there are results. Only models that a recipe built have the measurements after the scores.
-
-    Attributes:
-        name: The model's name: the last part of `hub_id`, else its folder's.
-        record: What `st_static.json` says of how the model was made.
-        hub_id: Where it will be published, or null.
-        fingerprint: Of the model's files, or null.
-        results: One entry per task, split and subset.
-        scores: A table of scores by task type: `columns`, and `rows` from columns to values.
-        left_out: Tasks that the table leaves out, because they were not scored on the
-            benchmark's splits.
-        benchmark: The benchmark of that table.
-        published_source: Where published scores come from.
-        dimension: D.
-        tokens: Rows of the table, V.
-        dtype: Number format of the table as stored.
-        bytes_on_disk: Size of the files that a user downloads, without card and figures.
-        bytes_in_memory: Size of the table, and of the head's layers if there is one, as
-            sentence-transformers holds them.
-        recipe_hash: The hash of the recipe.
-        seconds: How long each stage took; empty without the stages.
-        speed: Of the model, its teacher and its peers.
-        speed_texts: What the speeds were measured on: `stdlib`, the documentation of Python's
-            standard library; `corpus`, held-out sentences of the model's; empty without speeds.
-        processor: Of that measurement.
-        threads: Processors that it could use.
-        load: Programs that wanted a processor at its start, on average over a minute.
-        limits: Examples of what the model does not see, or not rightly, with cosines.
-        lengths: Teacher agreement by sentence length; empty without the stages.
-        variances: Variance along the components of the sentence PCA, the dropped ones first.
-        figures: The figures, in the order in which they were drawn.
-        head_units: Hidden units of the head, H; 0 of a table alone.
-        onnx: The smallest of the model's ONNX files as transformers.js calls it, `q8` or `fp32`;
-            empty without any.
     """
 
-    name: str
-    record: Mapping[str, Any]
-    hub_id: str | None = None
-    fingerprint: str | None = None
+    name: str  # the last part of `hub_id`, else the folder's name
+    record: Mapping[str, Any]  # what `st_static.json` says of how the model was made
+    hub_id: str | None = None  # where it will be published
+    fingerprint: str | None = None  # of the model's files
     results: list[ResultEntry] = field(default_factory=list)
+    # A table of scores by task type, on a benchmark: `columns`, and `rows` from columns to values;
+    # the tasks that it leaves out, for they were scored on other splits; sources of published ones.
     scores: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     benchmark: str = ""
     published_source: str = ""
     dimension: int = 0
-    tokens: int = 0
-    dtype: str = ""
-    bytes_on_disk: int = 0
-    bytes_in_memory: int = 0
+    tokens: int = 0  # rows of the table, V
+    dtype: str = ""  # of the table as stored
+    bytes_on_disk: int = 0  # of the files that a user downloads, without card and figures
+    bytes_in_memory: int = 0  # of the table and the head, as sentence-transformers holds them
     recipe_hash: str = ""
-    seconds: dict[str, float] = field(default_factory=dict)
-    speed: list[MeasuredSpeed] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage; empty without the stages
+    speed: list[MeasuredSpeed] = field(default_factory=list)  # of model, teacher and peers
+    # What the speeds were measured on: `stdlib`, the documentation of Python's standard library;
+    # `corpus`, held-out sentences of the model's; empty without speeds.
     speed_texts: str = ""
     processor: str = ""
-    threads: int = 0
-    load: float = 0.0
+    threads: int = 0  # processors that the measurement could use
+    load: float = 0.0  # programs that wanted a processor at its start, on average over a minute
     limits: list[MeasuredLimit] = field(default_factory=list)
-    lengths: list[dict[str, Any]] = field(default_factory=list)
-    variances: list[float] = field(default_factory=list)
+    lengths: list[dict[str, Any]] = field(default_factory=list)  # agreement by sentence length
+    variances: list[float] = field(default_factory=list)  # of the PCA, dropped components first
     figures: list[CardFigure] = field(default_factory=list)
-    head_units: int = 0
-    onnx: str = ""
+    head_units: int = 0  # H; 0 of a table alone
+    onnx: str = ""  # the smallest ONNX file as transformers.js calls it, `q8` or `fp32`
 
     @property
     def kind(self) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -39,15 +40,7 @@ _OPEN_LICENSES = """
 
 
 def render(facts: CardFacts, notes: str = "") -> str:
-    """Write a card.
-
-    Args:
-        facts: The facts.
-        notes: The text that a person wrote between the markers.
-
-    Returns:
-        YAML and Markdown, as the Hub expects of a README.md.
-    """
+    """Write a card, with the notes that a person wrote between its markers."""
     environment = Environment(
         loader=PackageLoader("st_static.card", "."),
         undefined=StrictUndefined,
@@ -55,7 +48,8 @@ def render(facts: CardFacts, notes: str = "") -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
+    environment.filters |= {"cell": _cell, "quoted": _quoted, "named": name_languages}
+    environment.filters["caution"] = _caution
     languages = languages_of_record(facts.record)
     marks = [_OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
     values: dict[str, Any] = {
@@ -75,7 +69,10 @@ def render(facts: CardFacts, notes: str = "") -> str:
     if facts.kind == "recipe":
         values |= _values_of_recipe(facts, languages)
     body = environment.get_template(f"{facts.kind}.md.jinja").render(values)
-    body = re.sub(r"\n{3,}", "\n\n", body).rstrip("\n")
+    # The template's empty lines collapse; those inside the recipe's values stay.
+    recipe = values.get("recipe", "")
+    parts = body.split(recipe) if recipe else [body]
+    body = recipe.join(re.sub(r"\n{3,}", "\n\n", part) for part in parts).rstrip("\n")
     return with_notes(f"---\n{_header(facts, languages).to_yaml()}\n---\n\n{body}\n", notes)
 
 
@@ -200,11 +197,7 @@ def marked(card: str) -> str | None:
 
 
 def licence_fields(license_id: str) -> dict[str, Any]:
-    """Make a licence's YAML fields; the terms of `other` go into the notes, as publish expects.
-
-    Args:
-        license_id: As the Hub calls it.
-    """
+    """Make a licence's YAML fields; the terms of `other` go into the notes, as publish expects."""
     if license_id != "other":
         return {"license": license_id}
     return {"license": "other", "license_name": TERMS_IN_NOTES, "license_link": CARD_FILE}
@@ -230,6 +223,11 @@ def name_languages(codes: Sequence[str]) -> str:
         name = _NO_LANGUAGES.get(code) or Language.get(code).language_name()
         names.append(f"`{code}`" if name.startswith("Unknown language") else name)
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for Python and JavaScript."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _cell(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from st_static.commands.options import CommandParser, hide_bars_of_libraries
 from st_static.dependencies import needed_by, require_packages
-from st_static.files import check_folder
+from st_static.model.model_folder import ModelFolder
 
 if TYPE_CHECKING:
     from st_static.publish.card.inputs import CardInputs
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
-    """Write a model's card, and print the files; for the arguments see `write_card`.
+    """Write a model's card, also into a folder of all cards, and print the files.
 
     Returns:
         The exit status.
@@ -90,26 +90,16 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
         ValueError: Something that the card is made from is missing, or of another model.
     """
     hide_bars_of_libraries()
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Name the folder of a built model.")
-    for place in [folder, *([cards] if cards else [])]:
-        check_folder(place, f"The card in {place}")
-    for results in [*inputs.results, *inputs.peers]:
-        if not results.is_dir():
-            raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
-    from st_static.evaluate.models import require_named
     from st_static.publish.card.inputs import plan_card
 
-    for name in inputs.peer_models:
-        require_named(name)
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
     gc.disable()
     try:
-        inputs = plan_card(folder, inputs, cards).inputs
+        plan = plan_card(ModelFolder.local(folder), inputs, cards)
         from st_static.evaluate.tasks import benchmark_tasks
 
-        benchmark_tasks(inputs.benchmark)  # before torch is loaded: see there
+        benchmark_tasks(plan.inputs.benchmark)  # before torch is loaded: see there
         from st_static.publish.card.write_card import write_card
     finally:
         gc.freeze()
@@ -118,6 +108,6 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="mteb")
-    for file in write_card(folder, inputs, cards):
+    for file in write_card(plan):
         print(file)
     return 0

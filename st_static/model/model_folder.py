@@ -18,7 +18,7 @@ from st_static.files import hash_files
 from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
 from st_static.hub import downloading, require_model
 from st_static.languages import languages_of_record
-from st_static.model.card_file import read_card, stated_in_header
+from st_static.model.card_file import header_of, read_card, stated_in_header
 from st_static.model.int8_table import Int8Table
 from st_static.model.modules import (
     CARD_FILE,
@@ -31,8 +31,10 @@ from st_static.model.modules import (
     TABLE_FOLDER,
     TOKENIZER_FILE,
     ModelConfig,
+    ModuleEntry,
     Modules,
     read_config,
+    read_module_list,
     read_modules,
 )
 from st_static.model.record import STATED, WHOLE
@@ -157,6 +159,11 @@ class ModelFolder:
         return read_modules(self.path)
 
     @cached_property
+    def module_list(self) -> list[ModuleEntry]:
+        """The modules as the folder lists them; for the errors see `read_module_list`."""
+        return read_module_list(self.path)
+
+    @cached_property
     def config(self) -> ModelConfig:
         """The model's prompts, similarity and dimensions, if it states any."""
         return read_config(self.path)
@@ -204,6 +211,14 @@ class ModelFolder:
         """The text of the card; empty without one."""
         file = self.path / CARD_FILE
         return read_card(file) if file.is_file() else ""
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The YAML of the card; empty if it has none or is broken."""
+        try:
+            return header_of(self.card) or {}
+        except ValueError:
+            return {}
 
     def stated(self) -> StatedFacts:
         """Find the licence and languages in the card or the record; broken files state nothing."""

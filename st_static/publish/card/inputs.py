@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from st_static.evaluate.models import revision_of
+from st_static.evaluate.models import require_named, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION
+from st_static.files import check_folder
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
@@ -32,76 +33,71 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class CardInputs:
-    """The inputs of a card beside the model.
+    """The inputs of a card beside the model."""
 
-    Attributes:
-        results: Folders of the model's results, `results/<org__name>/<revision>`.
-        peers: Folders of other models' results, including the teacher's. The model's own are left
-            out.
-        published: Models whose published scores are compared; null for the usual ones.
-        benchmark: The benchmark to compare on; empty for that of the model's languages.
-        work_dir: The recipe's stages, for build times and agreement by sentence length.
-        peer_models: Models whose speed is measured beside this one's, as for `evaluate`.
-        hub_id: Where the model will be published.
-    """
-
-    results: Sequence[Path]
-    peers: Sequence[Path] = ()
-    published: Sequence[str] | None = ()
-    benchmark: str = ""
-    work_dir: Path | None = None
-    peer_models: Sequence[str] = ()
-    hub_id: str | None = None
+    results: Sequence[Path]  # folders of the model's, `results/<org__name>/<revision>`
+    peers: Sequence[Path] = ()  # those of other models and the teacher; the model's are left out
+    published: Sequence[str] | None = ()  # models whose published scores are compared; or the usual
+    benchmark: str = ""  # to compare on; empty for that of the model's languages
+    work_dir: Path | None = None  # with the stages, for build times and agreement by length
+    peer_models: Sequence[str] = ()  # models whose speed is measured, as for `evaluate`
+    hub_id: str | None = None  # where the model will be published
 
 
 @dataclass(frozen=True)
 class CardPlan:
-    """The checked plan of a card.
+    """The checked plan of a card: its inputs, of which the results are those of this very model."""
 
-    Attributes:
-        inputs: Its inputs; results are those of this very model.
-        record: The record of the model's build.
-        name: The model's name.
-        places: Files of the card: in the model's folder and, if requested, among other cards.
-        notes: The notes that a person wrote into them.
-    """
-
+    folder: ModelFolder
     inputs: CardInputs
     record: dict[str, Any]
     name: str
-    places: list[Path]
-    notes: str
+    cards: Path | None  # the folder of all cards, if one is kept
+    notes: str  # those that a person wrote
+
+    @property
+    def places(self) -> list[Path]:
+        """The files of the card."""
+        beside = [self.cards / f"{self.name}.md"] if self.cards else []
+        return [self.folder.path / CARD_FILE, *beside]
 
 
-def plan_card(folder: Path, inputs: CardInputs, cards: Path | None) -> CardPlan:
-    """Check the inputs of a card before the work; for the arguments see `write_card`.
+def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
+    """Check the inputs of a card before the work.
 
     Raises:
         ValueError: Something is missing or of another model, or another card would be lost.
     """
+    for place in [folder.path, *([cards] if cards else [])]:
+        check_folder(place, f"The card in {place}")
+    for results in [*inputs.results, *inputs.peers]:
+        if not results.is_dir():
+            raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
+    for peer in inputs.peer_models:
+        require_named(peer)
     if inputs.hub_id is not None:
         check_repo_id(inputs.hub_id)
     if inputs.work_dir is not None and not inputs.work_dir.is_dir():
         raise ValueError(
             f"There is no folder {inputs.work_dir}. Expected the work_dir of the model's recipe."
         )
-    record, name = ModelFolder(folder).whole_record(), name_of(folder, inputs.hub_id)
-    places = [folder / CARD_FILE]
+    record = folder.whole_record()
+    name = (inputs.hub_id or str(folder.path.resolve())).rpartition("/")[2]
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
-        places.append(cards / f"{name}.md")
     if inputs.results or "recipe" in record:
-        inputs = replace(inputs, results=own_results(inputs.results, folder))
+        inputs = replace(inputs, results=_own_results(inputs.results, folder.path))
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
     peers = usual_peers(benchmark) if inputs.published is None else inputs.published
     inputs = replace(inputs, benchmark=benchmark, published=peers)
-    notes = {path: read_notes(path) for path in places if path.exists()}
-    different = {text for text in notes.values() if text}
+    plan = CardPlan(folder, inputs, record, name, cards, "")
+    notes = {path: read_notes(path) for path in plan.places if path.exists()}
+    different = set(notes.values()) - {""}
     if len(different) > 1:
         raise ValueError(
             f"The notes in {' and '.join(map(str, notes))} differ. Make them equal, or empty one."
         )
-    return CardPlan(inputs, record, name, places, "".join(different))
+    return replace(plan, notes="".join(different))
 
 
 def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: str | None) -> None:
@@ -109,12 +105,6 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
 
     A model that was built again, from newer contents of the same text or with other settings, is
     the same one, and so is one with the same id on the Hub.
-
-    Args:
-        cards: The folder.
-        name: The model's name.
-        record: How it was made.
-        hub_id: Where it will be published, if that is known.
 
     Raises:
         ValueError: It does, or the card's model is unknown.
@@ -170,47 +160,30 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def name_of(folder: Path, hub_id: str | None) -> str:
-    """Return a model's name: that in its Hub id, else its folder's."""
-    return hub_id.rpartition("/")[2] if hub_id else folder.resolve().name
-
-
-def own_results(folders: Sequence[Path], model: Path) -> list[Path]:
+def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
     """Choose the folders of results that were measured on this very model.
 
     Raises:
-        ValueError: There are no folders, one is missing, or all are of other models or builds.
+        ValueError: There are no folders, or all are of other models or builds.
     """
     if not folders:
         raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
-    expected = revision_of(str(model))
-    own = []
+    revision = revision_of(str(model))
+    names = (revision, f"{revision}-{LOCAL_REVISION}")  # on the Hub's datasets, or local copies
+    own = [folder for folder in folders if folder.resolve().name in names]
     for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"There is no folder {folder}. Expected results/MODEL/REVISION.")
-        if inside := sorted(
-            f
-            for kind in ("*", "*/*")
-            for f in folder.glob(kind)
-            if f.is_dir() and _is_of_revision(f, expected)
-        ):
+        below = [path for kind in ("*", "*/*") for path in folder.glob(kind) if path.is_dir()]
+        if inside := sorted(path for path in below if path.resolve().name in names):
             raise ValueError(
                 f"The results of {model} lie deeper in {folder}. Expected results/MODEL/REVISION: "
                 f"give --results {shlex.join(map(str, inside))}."
             )
-        if _is_of_revision(folder, expected):
-            own.append(folder)
     others = ", ".join(str(folder) for folder in folders if folder not in own)
     if not own:
         raise ValueError(
-            f"{others} are results of another model: expected the revision {expected}, which is "
+            f"{others} are results of another model: expected the revision {revision}, which is "
             f"that of {model}. Run st-static evaluate again."
         )
     if others:
         logger.warning("Left out, for they are results of another model or build: %s", others)
     return own
-
-
-def _is_of_revision(folder: Path, revision: str) -> bool:
-    """Tell whether a folder has results of a revision, on the Hub's datasets or local copies."""
-    return folder.resolve().name in (revision, f"{revision}-{LOCAL_REVISION}")

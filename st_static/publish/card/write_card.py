@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,11 +15,9 @@ from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import languages_of_record
 from st_static.model.card_file import notes_of, read_card
-from st_static.model.model_folder import ModelFolder
-from st_static.model.modules import CARD_FILE
 from st_static.publish.card.figures import FIGURE_FILES, draw_all
 from st_static.publish.card.gather import gather
-from st_static.publish.card.inputs import CardInputs, plan_card
+from st_static.publish.card.inputs import CardPlan
 from st_static.publish.card.results import official_results
 from st_static.publish.checks.card import check_card, dataset_names
 
@@ -28,67 +26,49 @@ RESULTS_FOLDER = ".eval_results"
 _FIGURE_LINK = re.compile(rf"\]\(({FIGURES_FOLDER}/[^/)]+/({'|'.join(FIGURE_FILES)}))\)")
 
 
-def write_card(folder: Path, inputs: CardInputs, cards: Path | None = None) -> list[Path]:
-    """Write a model's card, its figures and its results.
+def write_card(plan: CardPlan) -> list[Path]:
+    """Write a planned card, its figures, and its results into `.eval_results/`; return the files.
 
-    The notes between the card's markers stay, and so do files that do not belong to a card.
-
-    Args:
-        folder: The model: gets `README.md`, `figures/` and `.eval_results/`.
-        inputs: The inputs of the card.
-        cards: Folder of all cards, if there is one: gets the same card as `NAME.md`, its facts as
-            `NAME.json` and the figures.
-
-    Returns:
-        The files written.
+    The notes between the card's markers stay, and so do files that do not belong to a card. A
+    folder of all cards gets the same card as `NAME.md`, its facts as `NAME.json` and the figures.
 
     Raises:
-        ValueError: An input is missing or of another model, the existing card has no markers or is
-            another model's, a result would overwrite a foreign file, or the new card would not be
-            valid.
+        ValueError: A result would overwrite a foreign file, or the new card would not be valid.
     """
-    plan = plan_card(folder, inputs, cards)
-    results, left_behind = _results(folder, plan.inputs.results)
-    opened = ModelFolder(folder)
-    facts = gather(opened, plan)
+    folder = plan.folder
+    place = folder.path / RESULTS_FOLDER
+    texts = {
+        place / file: text
+        for home in plan.inputs.results
+        for file, text in official_results(home).items()
+    }
+    tasks = {task for name in dataset_names(folder.header) if (task := official_task(name))}
+    ours = {place / f"{task}.yaml" for task in tasks}
+    for file, text in texts.items():
+        if file not in ours and file.is_file() and file.read_text("utf-8") != text:
+            raise ValueError(f"{file} was not written with this card. Move it away.")
+    left_behind = ours - set(texts)
+    facts = gather(plan)
     with temporary_folder() as temporary:  # nothing is replaced before the card is valid
         if facts.kind == "recipe":
             pair = examples_for(languages_of_record(facts.record)).heat_map
-            facts = replace(facts, figures=draw_all(facts, explain(opened.model, *pair), temporary))
+            facts = replace(facts, figures=draw_all(facts, explain(folder.model, *pair), temporary))
         card = render(facts, plan.notes)
-        problems = check_card(card)
-        if problems:
-            raise ValueError(f"The card of {folder} would not be valid: {' '.join(problems)}")
+        if problems := check_card(card):
+            raise ValueError(f"The card of {folder.path} would not be valid: {' '.join(problems)}")
         drawn = [temporary / figure.file for figure in facts.figures]
         figures = [
             figure for path in plan.places for figure in _replace_figures(path, plan.name, drawn)
         ]
-    texts = {**dict.fromkeys(plan.places, card), **results}
-    if cards is not None:
-        texts[cards / f"{plan.name}.json"] = facts.to_json()
+    texts = {**dict.fromkeys(plan.places, card), **texts}
+    if plan.cards is not None:
+        texts[plan.cards / f"{plan.name}.json"] = facts.to_json()
     for path in left_behind:
         path.unlink(missing_ok=True)
     for path, text in texts.items():
         with output_file(path) as partial:
             partial.write_text(text, "utf-8")
     return [*texts, *figures]
-
-
-def _results(folder: Path, results: Iterable[Path]) -> tuple[dict[Path, str], set[Path]]:
-    """Make the texts of the files of `.eval_results/`, and list those of the old card to remove."""
-    texts = {
-        folder / RESULTS_FOLDER / file: text
-        for home in results
-        for file, text in official_results(home).items()
-    }
-    card = folder / CARD_FILE
-    named = dataset_names(read_card(card)) if card.is_file() else set()
-    tasks = {task for name in named if (task := official_task(name))}
-    ours = {folder / RESULTS_FOLDER / f"{task}.yaml" for task in tasks}
-    for file, text in texts.items():
-        if file not in ours and file.is_file() and file.read_text("utf-8") != text:
-            raise ValueError(f"{file} was not written with this card. Move it away.")
-    return texts, ours - set(texts)
 
 
 def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Path]:

@@ -162,18 +162,10 @@ def _check_values(header: _Header) -> Iterator[str]:
                 yield f"The model-index has {count} results of {key}."
 
 
-def card_yaml(text: str) -> dict[str, Any]:
-    """Parse a card's YAML; empty if it has none or is broken."""
-    try:
-        return header_of(text) or {}
-    except ValueError:
-        return {}
-
-
-def dataset_names(text: str) -> set[str]:
+def dataset_names(header: Mapping[str, Any]) -> set[str]:
     """Find the names of datasets in the results of a card's model-index."""
     try:
-        models = msgspec.convert(card_yaml(text), _Header).models
+        models = msgspec.convert(header, _Header).models
     except msgspec.ValidationError:
         return set()
     return {result.dataset.name for model in models for result in model.results}
@@ -227,7 +219,7 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         parts = [part.partition(")") for part in card.split(beginning)[1:]]
         return [inside for inside, closing, _ in parts if closing]
 
-    data, names = card_yaml(card), {file.path for file in folder.files}
+    data, names = folder.header, {file.path for file in folder.files}
     linked = {unquote(link[0]) for link in map(_LINK.match, calls("](")) if link}
     for link in sorted(linked - names):
         yield f"{CARD_FILE} links to {link}, which is not there. {_AGAIN}"

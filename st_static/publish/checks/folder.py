@@ -26,7 +26,7 @@ from st_static.model.modules import (
     TABLE_FILE,
     TOKENIZER_FILE,
     Model2VecConfig,
-    read_module_list,
+    ModuleEntry,
 )
 from st_static.model.table_file import stored_arrays
 from st_static.publish.checks.card import check_card, check_card_of_model, check_results
@@ -123,15 +123,15 @@ def is_written_here(path: str) -> bool:
     return path in CODE_FILES or _EXPECTED.fullmatch(path) is not None
 
 
-def _static_files(folder: ModelFolder) -> set[str]:
-    """List the files that a static model needs."""
-    home = folder.home.relative_to(folder.path)
-    return {CONFIG_FILE, *((home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE))}
-
-
 def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     names = [file.path for file in folder.files]
-    needed = {CARD_FILE, MODULES_FILE} | (set() if allow_remote_code else _static_files(folder))
+    needed = {CARD_FILE, MODULES_FILE}
+    if not allow_remote_code:
+        home = folder.home.relative_to(folder.path)
+        needed |= {
+            CONFIG_FILE,
+            *((home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE)),
+        }
     for name in sorted(needed - set(names)):
         hint = " Write it with st-static card." if name == CARD_FILE else ""
         yield f"There is no {name}.{hint}"
@@ -167,9 +167,11 @@ def _check_sizes(folder: ModelFolder) -> Iterator[str]:
 def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     """Find problems of the modules and their tables and, if these are whole, of the model."""
     names = {file.path for file in folder.files}
-    modules, is_whole = [], names.issuperset(_static_files(folder))
+    needed = (folder.path / CONFIG_FILE, folder.home / TABLE_FILE, folder.home / TOKENIZER_FILE)
+    is_whole = all(file.is_file() for file in needed)
+    modules: list[ModuleEntry] = []
     try:
-        modules = read_module_list(folder.path)
+        modules = folder.module_list
         if not modules:
             yield f"{MODULES_FILE} names no module."
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import string
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import get_token
@@ -14,7 +14,7 @@ from st_static.demo.model_files import FACTS_FILE, is_facts
 from st_static.demo.write_demo import write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
-from st_static.hub import check_repo_id, whole_path
+from st_static.hub import check_repo_id
 from st_static.model.card_file import with_line
 from st_static.model.model_folder import ModelFile, ModelFolder
 from st_static.model.modules import CARD_FILE
@@ -38,7 +38,6 @@ class Published:
     commit: str | None = None  # the one that holds the files
     is_new: bool = False  # whether it was made now; otherwise the files were there already
     tag: str | None = None
-    demo: Published | None = None
 
 
 def publish(
@@ -51,7 +50,6 @@ def publish(
     dry_run: bool = False,
     allow_remote_code: bool = False,
     token: str | None = None,
-    demo: bool = False,
 ) -> Published:
     """Upload a model in one commit, and check that others can load it.
 
@@ -69,58 +67,98 @@ def publish(
         dry_run: Whether to stop before the first request to the Hub.
         allow_remote_code: Whether the model may have its own modules, which are then run here.
         token: The Hub's token; by default HF_TOKEN, or the one that was logged in with.
-        demo: Whether a page on which the model runs is published, too, as the Space ORG/NAME-demo.
-            A link to it is added to the model's card, also in the folder, unless it is there.
 
     Raises:
-        ValueError: The folder is not fit, the request is invalid, the Space of the demo holds
-            something else, or the published model has other content, does not load or gives other
-            vectors.
+        ValueError: The folder is not fit, the request is invalid, or the published model has other
+            content, does not load or gives other vectors.
         OSError: The Hub cannot be reached, or refuses the model.
         TypeError: An argument is of the wrong kind.
     """
     model = ModelFolder.local(folder)
-    check_request(repo_id, revision, create_pr, tag, demo)
-    files = check_folder(model, allow_remote_code, repo_id)
+    check_request(repo_id, revision, create_pr, tag)
+    check_folder(model, allow_remote_code, repo_id)
+    repository = Repository(repo_id, None if dry_run else find_token(token))
+    return _publish(
+        model, repository, allow_remote_code, dry_run, private, revision, create_pr, tag
+    )
+
+
+def publish_with_demo(
+    folder: str | Path,
+    repo_id: str,
+    private: bool = False,
+    tag: str | None = None,
+    dry_run: bool = False,
+    allow_remote_code: bool = False,
+    token: str | None = None,
+) -> tuple[Published, Published]:
+    """Publish a model, and then its demo page as the Space ORG/NAME-demo.
+
+    A link to the page is added to the model's card, also in the folder, unless it is there.
+    For the arguments and errors see `publish`.
+
+    Raises:
+        ValueError: The model cannot run in a browser, or the Space holds something else; nothing
+            was uploaded.
+    """
+    model = ModelFolder.local(folder)
+    check_request(repo_id, tag=tag)
+    check_request(f"{repo_id}-demo")
+    check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
     repository = Repository(repo_id, token)
+    space = Repository(f"{repo_id}-demo", token, "space", _is_of_demo)
     with temporary_folder() as temporary:
-        space, page, published_demo = None, temporary / "demo", None
-        if demo:
-            space = Repository(f"{repo_id}-demo", token, "space", _is_of_demo)
-            names = write_demo(model, page, hub_id=repo_id)
-            sizes = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
-            published_demo = Published(space.repo_id, sizes)
-            if not dry_run:
-                _link_demo(model.path / CARD_FILE, space, temporary / "cache")
-                files = ModelFolder(model.path).files  # its card has grown
-        logger.info("Loading %s with sentence-transformers alone", model.path)
-        texts = sample_texts(model)
-        vectors = load_fresh(whole_path(model.path), texts, trust_remote_code=allow_remote_code)
+        page = temporary / "demo"
+        names = write_demo(model, page, hub_id=repo_id)
+        demo = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
+        if not dry_run:
+            _link_demo(model.path / CARD_FILE, space, temporary / "cache")
+            model = ModelFolder(model.path)  # with a longer card
+        done = _publish(model, repository, allow_remote_code, dry_run, private, tag=tag)
         if dry_run:
-            return Published(repo_id, files, demo=published_demo)
-        logger.info("Uploading %d files to %s", len(files), repo_id)
-        message = f"Upload {model.name}"
-        done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
-        logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
-        try:
-            cache = temporary / "hub"
-            repository.check_published(model.path, [f.path for f in files], done.commit, cache)
-            found = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
-            check_equal(vectors, found, repo_id)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
-                "them once more; if that does not help, look at what else is in the repository."
-            ) from error
-        if tag:
-            repository.tag(tag, done.commit)
-        if space and published_demo:
-            logger.info("Uploading %d files to the Space %s", len(names), space.repo_id)
-            message = f"Upload the demo of {repo_id}"
-            done_there = space.upload(page, message, repository.is_private())
-            published_demo = replace(published_demo, **done_there._asdict())
-    return Published(repo_id, files, *done, tag, published_demo)
+            return done, Published(space.repo_id, demo)
+        logger.info("Uploading %d files to the Space %s", len(demo), space.repo_id)
+        there = space.upload(page, f"Upload the demo of {repo_id}", repository.is_private())
+    return done, Published(space.repo_id, demo, *there)
+
+
+def _publish(
+    model: ModelFolder,
+    repository: Repository,
+    allow_remote_code: bool,
+    dry_run: bool,
+    private: bool,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tag: str | None = None,
+) -> Published:
+    """Load a checked model alone, upload it, and load it again as others will."""
+    repo_id, files, path = repository.repo_id, model.files, str(model.path.absolute())
+    logger.info("Loading %s with sentence-transformers alone", model.path)
+    texts = sample_texts(model)
+    vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
+    if dry_run:
+        return Published(repo_id, files)
+    logger.info("Uploading %d files to %s", len(files), repo_id)
+    message = f"Upload {model.name}"
+    done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
+    logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
+    try:
+        with temporary_folder() as cache:
+            paths = [file.path for file in files]
+            repository.check_published(model.path, paths, done.commit, cache)
+            token = repository.token
+            published = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
+        check_equal(vectors, published, repo_id)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+            "them once more; if that does not help, look at what else is in the repository."
+        ) from error
+    if tag:
+        repository.tag(tag, done.commit)
+    return Published(repo_id, files, *done, tag)
 
 
 def _is_of_demo(path: str) -> bool:
@@ -146,11 +184,7 @@ def _link_demo(card: Path, space: Repository, cache: Path) -> None:
 
 
 def check_request(
-    repo_id: str,
-    revision: str | None = None,
-    create_pr: bool = False,
-    tag: str | None = None,
-    demo: bool = False,
+    repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
 ) -> None:
     """Check what can be checked without the Hub; for the arguments see `publish`.
 
@@ -162,10 +196,6 @@ def check_request(
         if value is not None:
             check_type(value, str, f"{name} as a str")
     check_repo_id(repo_id)
-    if demo:
-        check_repo_id(f"{repo_id}-demo")
-        if create_pr or revision:
-            raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "

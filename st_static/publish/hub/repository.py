@@ -68,7 +68,7 @@ class Repository:
         kind: Literal["model", "space"] = "model",
         is_own: Callable[[str], bool] = is_written_here,
     ) -> None:
-        self.repo_id = repo_id
+        self.repo_id, self.token = repo_id, token
         self._api = HfApi(token=token)
         self._where: dict[str, Any] = {"repo_id": repo_id, "repo_type": kind}
         self._kind = kind

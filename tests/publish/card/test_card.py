@@ -22,8 +22,8 @@ from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START, notes_of
 from st_static.model.model_folder import ModelFolder
 from st_static.publish.card import figures
+from st_static.publish.card.gather import load_teacher
 from st_static.publish.card.inputs import CardInputs, plan_card
-from st_static.publish.card.measurements import load_teacher
 from st_static.publish.checks.card import check_card
 
 ROOT = Path(__file__).parents[3]
@@ -253,7 +253,9 @@ def test_results_that_lie_deeper_are_named(model, parent, capsys):
     named = shlex.split(said.partition("give --results ")[2].strip().removesuffix("."))
     own = home / "results/local__tiny"
     assert named == [f"{own}/{revision}", f"{own}/{revision}-local"]
-    assert plan_card(model, CardInputs(results=[*map(Path, named)]), None).name == "tiny"
+    assert (
+        plan_card(ModelFolder(model), CardInputs(results=[*map(Path, named)]), None).name == "tiny"
+    )
 
 
 def test_results_stay_valid_when_only_the_record_changes(model, write):

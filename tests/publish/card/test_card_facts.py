@@ -1,5 +1,6 @@
 """A card states what is so: of the model's text, teacher, name, weights and of the machine."""
 
+import ast
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from card_results import change_weights, complete_record, facts_of, with_recipe, write_result
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
@@ -20,9 +22,8 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card import measurements
-from st_static.publish.card.inputs import CardInputs, check_same_model
-from st_static.publish.card.write_card import write_card
+from st_static.publish.card import gather
+from st_static.publish.card.inputs import CardInputs, check_same_model, plan_card
 from st_static.publish.checks.card import check_card, check_recipe
 from st_static.publish.checks.folder import check_folder
 
@@ -89,6 +90,21 @@ def test_a_dataset_is_named_with_its_configurations(written, names, says):
     corpus = {"files": None, "docstrings": None, "dataset": "org/web", "dataset_config": names}
     card = render(with_recipe(facts_of(written), corpus=corpus | {"description": None}))
     assert f"(https://huggingface.co/datasets/org/web){says} " in card.replace("\n", " ")
+
+
+def test_a_printed_recipe_has_the_values_of_the_record(written):
+    corpus = {"description": "one\n\n\n\ntwo: 'a' \"b\"", "files": ["a\n\n\nb.txt"]}
+    facts = with_recipe(facts_of(written), corpus=corpus, teacher={"description": "\n\n\nours"})
+    printed = re.search(r"```yaml\n(.*?)```", render(facts), re.DOTALL)[1]
+    assert yaml.safe_load(printed) == facts.record["recipe"]
+
+
+@pytest.mark.parametrize("name", ['a "b"', "it's", "back\\slash", "\\", "日本"])
+def test_the_program_on_a_card_loads_a_model_of_any_name(written, name):
+    card = render(replace(facts_of(written), name=name))
+    program = re.search(r"```python\n(.*?)```", card, re.DOTALL)
+    constants = [node for node in ast.walk(ast.parse(program[1])) if isinstance(node, ast.Constant)]
+    assert f"models/{name}" in [constant.value for constant in constants]
 
 
 FULL = {
@@ -162,7 +178,7 @@ def test_a_name_that_no_repository_can_have_is_refused(model, write, capsys, hub
     assert write(model, "--hub_id", hub_id) == 1
     assert f"Expected the repository as ORG/NAME, but got {hub_id!r}" in capsys.readouterr().err
     with pytest.raises(ValueError, match="as ORG/NAME"):
-        write_card(model, CardInputs([], hub_id=hub_id))
+        plan_card(ModelFolder(model), CardInputs([], hub_id=hub_id), None)
     assert contents(model) == before
 
 
@@ -286,14 +302,14 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
 ):
     complete_record(model)
     turns = []
-    monkeypatch.setattr(measurements, "_has_package", lambda name: has_model2vec)
+    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
 
     def measure(makers, texts):
         turns.append(1)
         slow = len(turns) <= busy_turns
         return {name: 50 if FAST in name and slow else 100.0 for name in makers}
 
-    monkeypatch.setattr(measurements, "sentences_per_second", measure)
+    monkeypatch.setattr(gather, "sentences_per_second", measure)
     assert write(model) == 0
     assert len(turns) == 2
     card = (model / "README.md").read_text("utf-8")

@@ -16,9 +16,9 @@ from st_static.evaluate.scores import counted_parts, read_published, read_result
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages
-from st_static.publish.card import benchmarks, measurements
+from st_static.publish.card import benchmarks, gather
 from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.measurements import find_speed_texts, measure_limits
+from st_static.publish.card.gather import find_speed_texts, measure_limits
 from st_static.publish.checks.card import check_card
 
 COUNTERFACTUAL = "AmazonCounterfactualClassification"
@@ -174,7 +174,7 @@ def test_speed_is_measured_on_text_in_the_models_language(write, model, built, m
         measured.extend(texts)
         return as_if_idle(makers, texts)
 
-    monkeypatch.setattr(measurements, "sentences_per_second", measure)
+    monkeypatch.setattr(gather, "sentences_per_second", measure)
     assert write(model, "--work_dir", built / "work") == 0
     work = WorkDirectory.of_record(built / "work", record["stages"])
     held_out = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()

@@ -198,4 +198,6 @@ def test_of_an_unknown_member_an_ensemble_states_no_language(build_in, languages
 def test_an_ensemble_of_one_language_is_compared_on_its_benchmark(build_in):
     folder = build_in("ja", "ja")
     assert "\nlanguage: ja\n" in (folder / "README.md").read_text("utf-8")
-    assert plan_card(folder, CardInputs(results=()), None).inputs.benchmark == "JMTEB(v2)"
+    assert (
+        plan_card(ModelFolder(folder), CardInputs(results=()), None).inputs.benchmark == "JMTEB(v2)"
+    )

@@ -27,12 +27,12 @@ from st_static.commands.build import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card import measurements
+from st_static.publish.card import gather
 from st_static.publish.card.inputs import CardInputs
 from st_static.publish.hub import load_alone
 from st_static.publish.hub import publish as hub_module
 from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.publish import Published, publish
+from st_static.publish.hub.publish import Published, publish, publish_with_demo
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
@@ -685,7 +685,7 @@ def test_the_command_gives_every_option(
     values = ["--revision", "next", "--tag", "v1"]
     assert main(["publish", str(folder), REPO, *flags, *values]) == 0
     plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
-    plain |= {"tag": None, "dry_run": False, "demo": False, "allow_remote_code": False}
+    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
     given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
     assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
     printed = capsys.readouterr().out.splitlines()
@@ -741,7 +741,7 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
     run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
-    for module in (measurements, facts):  # on a busy machine, too
+    for module in (gather, facts):  # on a busy machine, too
         monkeypatch.setattr(module, "is_believable", lambda rows, model: True)
     scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
     with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):
@@ -856,7 +856,7 @@ def test_the_line_in_the_card_stands_behind_the_notes(
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
     before = card.read_bytes().decode()
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     after = card.read_bytes().decode()
     line = next(line for line in after.splitlines() if DEMO in line)
     assert after.replace(f"\n\n{line}", "") == before
@@ -877,7 +877,7 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(
 
 
 def test_the_demo_of_a_private_model_is_private(hub: Hub, client: Client, folder: Path) -> None:
-    publish(folder, REPO, private=True, demo=True)
+    publish_with_demo(folder, REPO, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
 
@@ -886,7 +886,7 @@ def test_errors_that_pass_are_waited_for_with_a_demo_too(
     hub: Hub, client: Client, folder: Path
 ) -> None:
     hub.fail(f"POST /api/{DEMO}/commit/", status=503)
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
 
@@ -897,7 +897,7 @@ def test_a_space_that_holds_something_else_is_left_alone(
     before = (folder / "README.md").read_bytes()
     hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert REPO not in hub.repositories
     assert len(space_history(hub)) == 1
     assert (folder / "README.md").read_bytes() == before
@@ -909,7 +909,7 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
     hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
     assert REPO not in hub.repositories
@@ -919,16 +919,16 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
 def test_a_space_that_cannot_be_looked_into_is_left_alone(
     hub: Hub, client: Client, folder: Path
 ) -> None:
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert len(space_history(hub)) == 1
 
 
 def test_the_demo_of_a_private_model_is_known_again(hub: Hub, client: Client, folder: Path) -> None:
     for _ in range(2):
-        publish(folder, REPO, private=True, demo=True)
+        publish_with_demo(folder, REPO, private=True)
     assert len(space_history(hub)) == 1
 
 
@@ -936,7 +936,7 @@ def test_a_new_space_may_hold_what_the_hub_puts_there(
     hub: Hub, client: Client, folder: Path
 ) -> None:
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
@@ -957,7 +957,7 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     before = (folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert hub.requests == []
     assert (folder / "README.md").read_bytes() == before
 
