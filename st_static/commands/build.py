@@ -214,10 +214,9 @@ def _build_ensemble(config: EnsembleConfig) -> None:
     require_sources(config)
     from st_static.ensemble.build_ensemble import build_ensemble
 
-    result = build_ensemble(config)
-    figures = dict(result.figures)
+    figures = dict(build_ensemble(config))
     print(
-        f"Built {result.output}\nCorrelation with the exact ensemble's cosines, on "
+        f"Built {config.output}\nCorrelation with the exact ensemble's cosines, on "
         f"{figures.pop('random_pairs'):,} random pairs of sentences of Python's documentation: "
         f"{figures.pop('fused_agreement')} fused, {figures.pop('model_agreement')} as written"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -36,40 +36,28 @@ _MEASURED_PAIRS = 5_000
 _ENOUGH = 0.99
 
 
-@dataclass(frozen=True)
-class EnsembleResult:
-    """A built ensemble.
-
-    Attributes:
-        output: The folder.
-        figures: What was measured: `fused_agreement` and `model_agreement`, the Pearson
-            correlation of the fused ensemble's and the written model's cosines with those of the
-            exact one, on `random_pairs` of sentences of the documentation of Python's standard
-            library; and the figures of `distill_into`.
-    """
-
-    output: Path
-    figures: Figures
-
-
-def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
+def build_ensemble(config: EnsembleConfig) -> Figures:
     """Build an ensemble as a recipe says.
 
-    Args:
-        config: The recipe.
+    Returns:
+        What was measured: `fused_agreement` and `model_agreement`, the Pearson correlation of the
+        fused ensemble's and the written model's cosines with those of the exact one, on
+        `random_pairs` of sentences of the documentation of Python's standard library; and the
+        figures of `distill_into`.
 
     Raises:
         ValueError: Something in the recipe cannot work, such as a member that is not there.
     """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir, dtype = Path(config.output), Path(config.work_dir), config.export.dtype
+    training = config.distillation
     if config.form == "distilled":
-        check_training(config.distillation)
+        check_training(training)
     require_sources(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     fused = ensemble.fuse()  # refuses members that do not fit into one table
     if config.form == "distilled":
-        check_dimension(fused, config.dimension, config.distillation)
+        check_dimension(fused, config.dimension, training)
     figures: Figures = {}
     if config.form == "exact":
         fused.save_pretrained(output, dtype)
@@ -79,17 +67,10 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
             if config.form == "calibrated":
                 fused.export_calibrated(output, texts, dtype)
             else:
+                dim, held_out, seed = config.dimension, config.held_out, config.seed
+                target = _target(config, ensemble)
                 figures = distill_into(
-                    fused,
-                    output,
-                    config.dimension,
-                    texts,
-                    _target(config, ensemble),
-                    work_dir,
-                    config.distillation,
-                    config.held_out,
-                    config.seed,
-                    dtype,
+                    fused, output, dim, texts, target, work_dir, training, held_out, seed, dtype
                 )
     # Measure how close the fused ensemble and the written model are to the exact one.
     pairs = _measured_pairs()
@@ -104,19 +85,18 @@ def build_ensemble(config: EnsembleConfig) -> EnsembleResult:
             "st_static.cosine_agreement."
         )
     record_agreement(output, agreement)
-    return EnsembleResult(output, figures | agreement)
+    return figures | agreement
 
 
 def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
     """Take the sentences of the corpus with the smallest keys, which are hashes of their texts."""
     corpus, engine = Corpus(config.corpus), Processes(config.workers)
     key = {"corpus": corpus.identity(engine), **asdict(config.sentences)}
-    stage = run_stage(
-        work_dir,
-        "sentences",
-        key,
-        lambda folder: write_sentences(corpus, folder, config.sentences, engine),
-    )
+
+    def write(folder: Path) -> Figures:
+        return write_sentences(corpus, folder, config.sentences, engine)
+
+    stage = run_stage(work_dir, "sentences", key, write)
     table = pa.concat_tables([read_table(path) for path in sentence_shards(stage)])
     chosen = np.argsort(table["key"].to_numpy(), kind="stable")[: config.n_sentences]
     texts: list[str] = table["text"].take(pa.array(chosen)).to_pylist()
@@ -141,8 +121,7 @@ def _measured_pairs() -> tuple[list[str], list[str]]:
         distinct[sentence] = None
         if len(distinct) == 2 * _MEASURED_PAIRS:
             break
-    texts = list(distinct)
-    middle = len(texts) // 2
+    texts, middle = list(distinct), len(distinct) // 2
     return texts[:middle], texts[middle : 2 * middle]
 
 

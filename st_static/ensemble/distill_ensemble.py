@@ -11,11 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_texts, check_type
-from st_static.card.facts import CardFacts
-from st_static.card.render import render
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
@@ -38,11 +35,10 @@ from st_static.distill.stages import (
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.fused_ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
-from st_static.model.export import check_output, export_model
+from st_static.model.export import check_output
 from st_static.model.modules import PCA_FILE
 from st_static.model.vectors import sentence_means
 from st_static.progress import bar
-from st_static.tokens.ragged import Ragged
 
 _PCA_SENTENCES = 100_000
 _FILE_TEXTS = 10_000
@@ -90,16 +86,33 @@ def distill_into(
     """
     path, work_dir = as_path(path, "a folder to write"), as_path(work_dir, "a work_dir")
     config = DistillationConfig() if config is None else config
-    _check_arguments(fused, dim, texts, target, config, held_out)
+    check_encoder(target, "the target")
+    check_texts(texts)
+    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
+    check_type(config, DistillationConfig, "a DistillationConfig")
+    check_training(config)
+    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
+        check_type(number, Integral, f"a whole number as {name}")
+    if held_out < 2:
+        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
+    check_dimension(fused, dim, config)
     check_output(path, with_card=True)
-    texts = _distinct(texts, held_out, dim)
+    # One copy of a repeated sentence could be trained on and another held out.
+    texts = list(dict.fromkeys(texts))
+    if len(texts) < max(2 * held_out, dim):
+        raise ValueError(
+            f"Expected at least {max(2 * held_out, dim)} sentences, twice held_out ({held_out}) "
+            f"and one for each dimension ({dim}), but got {len(texts)} different ones."
+        )
     kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
     check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
-    ids = sentence_ids(fused.tokenizer, texts)
-    table, pca = _reduced(fused.calibrated_table(texts), ids, dim)
-    data = TrainingData(ids, _vectors_of(target, texts, work_dir))
-    trained = _train(table, pca, fused.tokenizer, data, kept, config, seed, work_dir)
-    return _write(fused, trained, path, dtype)
+    stage = _train(fused, dim, texts, target, kept, config, seed, work_dir)
+    figures, head = stage_record(stage)["figures"], read_head(stage)
+    record = fused.record("distilled") | {"distillation": figures}
+    if head:
+        record["ensemble"]["head_units"] = head.units
+    fused.export(path, record, read_word_table(stage), dtype, pca=stage / PCA_FILE, head=head)
+    return dict(figures)
 
 
 def check_training(config: DistillationConfig) -> None:
@@ -139,76 +152,31 @@ def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) 
         )
 
 
-def _write(fused: FusedEnsemble, stage: Path, path: Path, dtype: str) -> Figures:
-    """Write what a stage has trained as a model; its figures."""
-    figures: Figures = stage_record(stage)["figures"]
-    table = read_word_table(stage)
-    head = read_head(stage)
-    record = fused.record("distilled") | {"distillation": figures}
-    if head:
-        record["ensemble"]["head_units"] = head.units
-    export_model(
-        path,
-        table,
-        fused.tokenizer,
-        record,
-        dtype,
-        pca=stage / PCA_FILE,
-        card=render(CardFacts(path.resolve().name, record)),
-        head=head,
-    )
-    return figures
-
-
-def _distinct(texts: Sequence[str], held_out: int, dim: int) -> list[str]:
-    """Drop repeated texts: one copy could be trained on and another held out."""
-    distinct = list(dict.fromkeys(texts))
-    if len(distinct) < max(2 * held_out, dim):
-        raise ValueError(
-            f"Expected at least {max(2 * held_out, dim)} sentences, twice held_out ({held_out}) "
-            f"and one for each dimension ({dim}), but got {len(distinct)} different ones."
-        )
-    return distinct
-
-
-def _check_arguments(
+def _train(
     fused: FusedEnsemble,
     dim: int,
     texts: Sequence[str],
     target: Encoder,
-    config: DistillationConfig,
-    held_out: int,
-) -> None:
-    check_encoder(target, "the target")
-    check_texts(texts)
-    check_type(fused, FusedEnsemble, "a fused ensemble", "Make one: ensemble.fuse().")
-    check_type(config, DistillationConfig, "a DistillationConfig")
-    check_training(config)
-    for number, name in ((dim, "the dimension"), (held_out, "held_out")):
-        check_type(number, Integral, f"a whole number as {name}")
-    if held_out < 2:
-        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
-    check_dimension(fused, dim, config)
-
-
-def _train(
-    table: NDArray[np.float32],
-    pca: SentencePCA,
-    tokenizer: Tokenizer,
-    data: TrainingData,
     kept: NDArray[np.int64],
     config: DistillationConfig,
     seed: int,
     work_dir: Path,
 ) -> Path:
     """Run the stage that trains a table and writes it with its PCA and figures."""
-    ids, vectors = data.ids, data.vectors
+    ids = sentence_ids(fused.tokenizer, texts)
+    # Project the table onto its first sentence-level components, [V, D]; zeros stay zeros.
+    table = fused.calibrated_table(texts)
+    sample = ids.take(np.arange(min(len(texts), _PCA_SENTENCES)))
+    pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
+    table = pca.transform_table(table)
+    vectors = _vectors_of(target, texts, work_dir)
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
     def train(folder: Path) -> Figures:
         """Train the table, from the last checkpoint on if there is one."""
         pca.save(folder / PCA_FILE)
-        trained = distill(table, tokenizer, data, kept, config, folder / "checkpoints", seed)
+        data, checkpoints = TrainingData(ids, vectors), folder / "checkpoints"
+        trained = distill(table, fused.tokenizer, data, kept, config, checkpoints, seed)
         write_student(folder, trained.table, trained.head)
         agreement = TableAgreement(ids.take(kept), vectors[kept])
         agreements = [agreement(table), agreement(trained.table, trained.head)]
@@ -247,12 +215,3 @@ def _hash(*arrays: NDArray[Any]) -> str:
     for array in arrays:
         hasher.update(np.ascontiguousarray(array).data)
     return hasher.hexdigest()
-
-
-def _reduced(
-    table: NDArray[np.float32], ids: Ragged, dim: int
-) -> tuple[NDArray[np.float32], SentencePCA]:
-    """Project the table onto its first sentence-level components, [V, D]; zeros stay zeros."""
-    sample = ids.take(np.arange(min(len(ids.lengths), _PCA_SENTENCES)))
-    pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
-    return pca.transform_table(table), pca

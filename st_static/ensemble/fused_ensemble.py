@@ -25,28 +25,20 @@ from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.ragged import Ragged, offsets_of
+from st_static.tokens.ragged import offsets_of
 
 _WORD = "a"
 """A word, to find the ids of a token that follows one."""
 
 
 class FusedMember(NamedTuple):
-    """One member of a fused ensemble.
-
-    Attributes:
-        name: The model.
-        license: Its licence, if its card or the record of its build names one.
-        width: Number of its dimensions D_i.
-        weight: Its weight a_i.
-        languages: Tags of its languages, if its record or card states them.
-    """
+    """One member of a fused ensemble, as its record names it."""
 
     name: str
-    license: str | None
-    width: int
-    weight: float
-    languages: tuple[str, ...] = ()
+    license: str | None  # if its card or the record of its build names one
+    width: int  # its dimensions D_i
+    weight: float  # a_i
+    languages: tuple[str, ...] = ()  # tags, if its record or card states them
 
 
 class FusedEnsemble:
@@ -61,9 +53,7 @@ class FusedEnsemble:
     def __init__(
         self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[FusedMember]
     ) -> None:
-        self.tokenizer = tokenizer
-        self.table = table
-        self.members = members
+        self.tokenizer, self.table, self.members = tokenizer, table, members
         segments = tuple(Segment(member.width, member.weight) for member in members)
         self.model = StaticModel(tokenizer, table, normalize=False, segments=segments)
         self._encoder = FastEncoder(self.model)
@@ -87,16 +77,7 @@ class FusedEnsemble:
         Raises:
             ValueError: The folder holds something else.
         """
-        folder = as_path(path, "a folder to write")
-        export_model(
-            folder,
-            self.table,
-            self.tokenizer,
-            self.record("exact"),
-            dtype,
-            segments=self.model.segments,
-            card=render(CardFacts(folder.resolve().name, self.record("exact"))),
-        )
+        self.export(path, self.record("exact"), self.table, dtype, segments=self.model.segments)
 
     def export_calibrated(
         self, path: str | Path, texts: Any, dtype: Literal["float32", "float16"] = "float32"
@@ -116,16 +97,21 @@ class FusedEnsemble:
             ValueError: The folder holds something else, a member knows no word of the texts, or
                 texts is a single one.
         """
+        check_output(as_path(path, "a folder to write"), with_card=True)
+        self.export(path, self.record("calibrated"), self.calibrated_table(texts), dtype)
+
+    def export(
+        self,
+        path: str | Path,
+        record: dict[str, Any],
+        table: NDArray[Any],
+        dtype: str,
+        **parts: Any,
+    ) -> None:
+        """Write a table with a card; other parts are those of `export_model`."""
         folder = as_path(path, "a folder to write")
-        check_output(folder, with_card=True)
-        export_model(
-            folder,
-            self.calibrated_table(texts),
-            self.tokenizer,
-            self.record("calibrated"),
-            dtype,
-            card=render(CardFacts(folder.resolve().name, self.record("calibrated"))),
-        )
+        card = render(CardFacts(folder.resolve().name, record))
+        export_model(folder, table, self.tokenizer, record, dtype, card=card, **parts)
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
         """Scale each member's part of the table by a_i / E|E_i(z)|, [V, D]."""
@@ -134,8 +120,7 @@ class FusedEnsemble:
         check_type(texts, Iterable, "a list or column of texts")
         unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
         means = FastEncoder(unscaled).encode(texts)
-        table = self.table.copy()
-        start = 0
+        table, start = self.table.copy(), 0
         for member in self.members:
             part = slice(start, start + member.width)
             length = float(np.linalg.norm(means[:, part], axis=1).mean()) if len(means) else 0.0
@@ -178,25 +163,23 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
-    """Give each token of a vocabulary a member's vector: the sum of the rows of its own tokens.
+    """Give each token of a vocabulary [W] a member's vector, [W, D]: the sum of its tokens' rows.
 
     If the member has the same `##` piece, its row is taken. Otherwise pieces and punctuation, which
-    follow a word without a space, are tokenised there.
-
-    Args:
-        model: The member, with the table [V, D].
-        tokens: The vocabulary, [W]; special tokens get zeros.
-
-    Returns:
-        One row per token, [W, D].
+    follow a word without a space, are tokenised there. Special tokens get zeros.
     """
     description = json.loads(model.tokenizer.to_str())["model"]
     pieces = description["vocab"] if description["type"] == "WordPiece" else {}
     encode = FastTokenizer(model.tokenizer)
+
+    def ids_of(texts: list[str]) -> list[list[int]]:
+        ids = encode(texts)
+        values = ids.values.tolist()
+        return [values[start:end] for start, end in pairwise(ids.offsets.tolist())]
+
     texts = [token.removeprefix(CONTINUATION) or token for token in tokens]
-    alone = _lists(encode(texts))
-    word = encode([_WORD]).values.tolist()
-    behind = _lists(encode([_WORD + text for text in texts]))
+    alone, [word] = ids_of(texts), ids_of([_WORD])
+    behind = ids_of([_WORD + text for text in texts])
     rows: list[list[int]] = []
     for i, (token, text) in enumerate(zip(tokens, texts, strict=True)):
         if token in SPECIAL_TOKENS:
@@ -218,8 +201,3 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
             mode="sum",
         )
     return sums.numpy()
-
-
-def _lists(ids: Ragged) -> list[list[int]]:
-    values = ids.values.tolist()
-    return [values[start:end] for start, end in pairwise(ids.offsets.tolist())]

@@ -236,10 +236,10 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         if loaded and repo_id not in loaded:
             yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {change}"
         entry = next(iter(_list(data.get("model-index"))), None)
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if name and name != repo_id.rpartition("/")[2]:
+        called = entry.get("name") if isinstance(entry, dict) else None
+        if called and called != repo_id.rpartition("/")[2]:
             yield (
-                f"{CARD_FILE} names the model {name} in its model-index, which is not {repo_id}. "
+                f"{CARD_FILE} names the model {called} in its model-index, which is not {repo_id}. "
                 f"{change}"
             )
     written_for, dimension = marked(card), folder.dimension
