@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -48,13 +48,13 @@ def render(facts: CardFacts, notes: str = "") -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "quoted": _quoted, "named": name_languages}
-    environment.filters["caution"] = _caution
-    languages = languages_of_record(facts.record)
+    environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
+    environment.filters["quoted"] = _quoted
+    languages, made = languages_of_record(facts.record), facts.record[facts.kind]
     marks = [_OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
     values: dict[str, Any] = {
         "facts": facts,
-        "made": facts.record[facts.kind],
+        "made": made,
         "notes": f"{NOTES_START}\n{NOTES_END}",
         "model_id": facts.hub_id or f"models/{facts.name}",
         "languages": languages,
@@ -66,11 +66,12 @@ def render(facts: CardFacts, notes: str = "") -> str:
         ],
         "marks": marks if facts.is_believable else [*marks, SLOW_MARK],
     }
+    recipe = ""
     if facts.kind == "recipe":
-        values |= _values_of_recipe(facts, languages)
+        recipe = dump_yaml(dict(made), width=90)
+        values |= _values_of_recipe(facts, languages) | {"recipe": recipe}
     body = environment.get_template(f"{facts.kind}.md.jinja").render(values)
     # The template's empty lines collapse; those inside the recipe's values stay.
-    recipe = values.get("recipe", "")
     parts = body.split(recipe) if recipe else [body]
     body = recipe.join(re.sub(r"\n{3,}", "\n\n", part) for part in parts).rstrip("\n")
     return with_notes(f"---\n{_header(facts, languages).to_yaml()}\n---\n\n{body}\n", notes)
@@ -94,6 +95,26 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
     pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
     if pairs.get("mined"):
         pairs_from = "mined from the corpus with the teacher"
+    # The teacher and the text are linked, or described as the recipe does.
+    name = ModelName.parse(teacher["model"])
+    if facts.teacher_id:
+        teacher_name = f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
+    elif teacher.get("description"):
+        teacher_name = str(teacher["description"])
+    elif name.kind == PACKAGE:
+        teacher_name = f"a model in the Python package `{name.rest.partition('/')[0]}`"
+    else:
+        teacher_name = f"a local model, `{teacher['model']}`"
+    if corpus.get("description"):
+        text = str(corpus["description"])
+    elif corpus["files"]:
+        text = f"files {', '.join(f'`{file}`' for file in corpus['files'])}"
+    elif corpus["docstrings"]:
+        text = f"docstrings of {', '.join(corpus['docstrings'])}"
+    else:
+        names = corpus["dataset_config"] or []
+        link = f"[{corpus['dataset']}](https://huggingface.co/datasets/{corpus['dataset']})"
+        text = ", ".join([link, *([names] if isinstance(names, str) else names)])
     return {
         "is_english": is_english(languages),
         "of_examples": [examples.language],
@@ -101,39 +122,12 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "suited": SUITED,
         "not_suited": NOT_SUITED,
         "teacher": teacher,
-        "teacher_name": _describe_teacher(facts),
-        "corpus": _describe_corpus(corpus),
+        "teacher_name": teacher_name,
+        "corpus": text,
         "pairs_from": pairs_from,
-        "recipe": dump_yaml(dict(recipe), width=90),
         "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
         "citation": CITATION.strip(),
     }
-
-
-def _describe_teacher(facts: CardFacts) -> str:
-    """Link the teacher, or describe it as the recipe does."""
-    teacher = facts.record["recipe"]["teacher"]
-    if facts.teacher_id:
-        return f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
-    if teacher.get("description"):
-        return str(teacher["description"])
-    name = ModelName.parse(teacher["model"])
-    if name.kind == PACKAGE:
-        return f"a model in the Python package `{name.rest.partition('/')[0]}`"
-    return f"a local model, `{teacher['model']}`"
-
-
-def _describe_corpus(corpus: Mapping[str, Any]) -> str:
-    """Describe the text as the recipe does."""
-    if corpus.get("description"):
-        return str(corpus["description"])
-    if corpus["files"]:
-        return f"files {', '.join(f'`{file}`' for file in corpus['files'])}"
-    if corpus["docstrings"]:
-        return f"docstrings of {', '.join(corpus['docstrings'])}"
-    name, names = corpus["dataset"], corpus["dataset_config"] or []
-    link = f"[{name}](https://huggingface.co/datasets/{name})"
-    return ", ".join([link, *([names] if isinstance(names, str) else names)])
 
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:

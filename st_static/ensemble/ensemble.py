@@ -82,11 +82,7 @@ class Ensemble:
     """
 
     def __init__(self, members: Sequence[Encoder], weights: Sequence[float] | None = None) -> None:
-        if isinstance(members, str | Mapping | Set) or not isinstance(members, Iterable):
-            raise TypeError(
-                f"Expected a list of members, but got {shown(members)}. Put one into a list."
-            )
-        members = list(members)
+        members = _listed(members, "members", " Put one into a list.")
         if not members:
             raise ValueError("Expected at least one member, but got none.")
         for i, member in enumerate(members):
@@ -213,28 +209,25 @@ class Ensemble:
         vocabulary_ids = tokenizer.get_vocab()
         tokens = sorted(vocabulary_ids, key=vocabulary_ids.__getitem__)
         table = np.concatenate([token_rows(model, tokens) for model in models], axis=1)
-        members = [
-            FusedMember(
-                model.name or f"member {i}",
-                model.license,
-                model.table.shape[1],
-                weight,
-                model.languages,
-            )
-            for i, (model, weight) in enumerate(zip(models, self.weights, strict=True))
-        ]
+        members = []
+        for i, (m, weight) in enumerate(zip(models, self.weights, strict=True)):
+            name, width = m.name or f"member {i}", m.table.shape[1]
+            members.append(FusedMember(name, m.license, width, weight, m.languages))
         return FusedEnsemble(tokenizer, table, members)
+
+
+def _listed(values: Any, name: str, remedy: str = "") -> list[Any]:
+    """Check that values come in an order, and list them."""
+    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
+        raise TypeError(f"Expected a list of {name}, but got {shown(values)}.{remedy}")
+    return list(values)
 
 
 def _checked_weights(weights: Any, n_members: int) -> list[float]:
     """Check the weights: one positive number for each member, by default 1."""
     if weights is None:
         return [1.0] * n_members
-    if isinstance(weights, str | Mapping | Set) or not isinstance(weights, Iterable):
-        raise TypeError(
-            f"Expected a list of weights, one for each member, but got {shown(weights)}."
-        )
-    listed = list(weights)
+    listed = _listed(weights, "weights, one for each member")
     if len(listed) != n_members:
         raise ValueError(
             f"Expected a weight for each of the {n_members} members, but got {len(listed)}."

@@ -25,8 +25,7 @@ _PEERS = {
 def benchmark_of(languages: Sequence[str]) -> str:
     """Choose the benchmark of a model's language; for several languages, the multilingual one.
 
-    Args:
-        languages: Codes without script and region; none is English, and so is source code.
+    Languages are codes without script and region; none is English, and so is source code.
 
     Example:
         >>> benchmark_of(["ja"]), benchmark_of(["en", "ja"])
@@ -37,14 +36,10 @@ def benchmark_of(languages: Sequence[str]) -> str:
 
 
 def options_to_score(languages: Sequence[str]) -> list[str]:
-    """Suggest options of `st-static evaluate` for a new model.
+    """Suggest options of `st-static evaluate` for a new model; none of its languages is English.
 
-    Args:
-        languages: Codes without script and region; none is English.
-
-    Returns:
-        Small tasks in its languages; else the benchmark of its one language; else the languages,
-        and TASK for a task that the user finds.
+    They are small tasks in its languages; else the benchmark of its one language; else the
+    languages, and TASK for a task that the user finds.
 
     Example:
         >>> options_to_score(["ja"]), options_to_score(["fo"])

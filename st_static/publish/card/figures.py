@@ -107,7 +107,9 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
     speeds = [entry for entry in facts.speed if entry.model in quality]
-    labels = {model: _model_label(model, facts) for model in quality}
+    # A long name stands without its organisation.
+    shorts = {m: m.rpartition("/")[2] if len(m) > _LONGEST_MODEL else m for m in quality}
+    labels = {m: s + _TEACHER_MARK * (m == facts.teacher_id) for m, s in shorts.items()}
     colors = {model: style["color"] for model, style in _styles(facts).items()}
     figure, axes = new_axes()
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
@@ -115,12 +117,6 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     save(figure, file)
     said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
-
-
-def _model_label(model: str, facts: CardFacts) -> str:
-    """Make the label of a model's first point."""
-    short = model.rpartition("/")[2] if len(model) > _LONGEST_MODEL else model
-    return short + _TEACHER_MARK if model == facts.teacher_id else short
 
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
@@ -177,82 +173,51 @@ def draw_distillation(facts: CardFacts, file: Path) -> str:
     )
 
 
+def _has_curve(facts: CardFacts) -> bool:
+    return len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1
+
+
 # File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
 ] = (
-    ("scores", "Scores by task type", draw_scores, lambda facts: facts.scores["rows"]),
-    (
-        "speed",
-        "Quality and speed",
-        draw_speed,
-        lambda facts: facts.speed and facts.is_believable,
-    ),
-    ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda facts: facts.lengths),
-    ("variance", "Variance of the sentence PCA", draw_variances, lambda facts: facts.variances),
-    (
-        "distillation",
-        "Teacher agreement during the distillation",
-        draw_distillation,
-        # One point is not a curve.
-        lambda facts: len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1,
-    ),
+    ("scores", "Scores by task type", draw_scores, lambda f: f.scores["rows"]),
+    ("speed", "Quality and speed", draw_speed, lambda f: f.speed and f.is_believable),
+    ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda f: f.lengths),
+    ("variance", "Variance of the sentence PCA", draw_variances, lambda f: f.variances),
+    ("distillation", "Teacher agreement during the distillation", draw_distillation, _has_curve),
 )
-
-
 FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
 
 def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
-    """Draw every figure of a card for which there are facts.
-
-    Args:
-        facts: The facts.
-        explanation: The content of the heat map.
-        folder: The folder of the files.
-
-    Returns:
-        The figures that were drawn.
-    """
+    """Draw every figure of a card for which there are facts, and the heat map of an explanation."""
     figures = []
     rows = [row["model"] for row in facts.scores["rows"]]
-    names = "".join([*rows, *(speed.model for speed in facts.speed)])
-    with fonts_for(names):
+    with fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):
                 file = folder / f"{name}.png"
                 figures.append(CardFigure(file.name, title, draw(facts, file)))
-    if _can_be_shown(explanation.of_known_words()):
-        file = folder / "words.png"
-        draw_heat_map(explanation, file)
-        figures.append(CardFigure(file.name, "A similarity, word by word", _words(explanation)))
-    return figures
-
-
-def _can_be_shown(explanation: Explanation) -> bool:
-    """Tell whether both texts have words, and fonts for them, so that there are no boxes."""
-    if not explanation.contributions.size:
-        return False
-    words = "".join(word.text for word in explanation.first + explanation.second)
-    if not can_draw(words):
+    shown = explanation.of_known_words()
+    words = "".join(word.text for word in shown.first + shown.second)
+    if shown.contributions.size and can_draw(words):
+        draw_heat_map(explanation, folder / "words.png")
+        i, j = np.unravel_index(shown.contributions.argmax(), shown.contributions.shape)
+        alt = (
+            f"Heat map of the shares of {shown.contributions.size} word pairs in a cosine of "
+            f"{explanation.similarity:.2f}; the largest, {shown.contributions[i, j]:.2f}, is that "
+            f"of {shown.first[i].text} and {shown.second[j].text}."
+        )
+        figures.append(CardFigure("words.png", "A similarity, word by word", alt))
+    elif shown.contributions.size:  # there would be boxes
         logger.warning(
             "The card has no heat map of words: no installed font has all characters of %s. "
             "Install one, such as Noto Sans CJK (on Debian and Ubuntu: apt-get install "
             "fonts-noto-cjk), and write the card again.",
             words,
         )
-        return False
-    return True
-
-
-def _words(explanation: Explanation) -> str:
-    shown = explanation.of_known_words()
-    i, j = np.unravel_index(shown.contributions.argmax(), shown.contributions.shape)
-    return (
-        f"Heat map of the shares of {shown.contributions.size} word pairs in a cosine of "
-        f"{explanation.similarity:.2f}; the largest, {shown.contributions[i, j]:.2f}, is that of "
-        f"{shown.first[i].text} and {shown.second[j].text}."
-    )
+    return figures
 
 
 def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:

@@ -31,10 +31,7 @@ def read_entries(
 ) -> list[ResultEntry]:
     """Read mteb's results of a model, one entry per task, split and subset.
 
-    Args:
-        folders: The results.
-        benchmark: Its own splits and subsets count in a card's means, others do not.
-        languages: The model's, see `counted_parts`.
+    Only the benchmark's splits and subsets count in a card's means, see `counted_parts`.
     """
     counted = counted_parts(benchmark, languages)
     entries = []
@@ -84,16 +81,7 @@ def official_results(folder: Path) -> dict[str, str]:
 def score_table(
     name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
 ) -> dict[str, Any]:
-    """Compare a model's scores with those of its teacher and of peers.
-
-    Args:
-        name: The model.
-        teacher_id: Its teacher, whose published scores are in the table.
-        inputs: Names the results of the model and of peers, and the benchmark.
-        languages: The model's, see `counted_parts`.
-
-    Returns:
-        `scores`, `left_out` and `published_source`, as of `CardFacts`.
+    """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them.
 
     Raises:
         ValueError: A model has published means only.
@@ -112,9 +100,8 @@ def score_table(
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
     models = [replace(own, name=name, revision=""), *peers]
     # Published scores of the named models, and of the teacher if there are any.
-    available = {model for benchmark, model in read_published() if benchmark == inputs.benchmark}
-    known = [teacher_id] if teacher_id is not None and teacher_id in available else []
-    wanted = dict.fromkeys([*known, *(inputs.published or ())])
+    known = [teacher_id] if (inputs.benchmark, teacher_id) in read_published() else []
+    wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
     measured = {model.name for model in models}
     published = find_published([one for one in wanted if one not in measured], inputs.benchmark)
     if means := [model.name for model in published if model.means]:

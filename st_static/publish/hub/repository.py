@@ -1,11 +1,9 @@
 """Change a repository on the Hub, of a model or its demo, in one commit, whatever goes wrong.
 
 huggingface_hub compares files by their hashes, sends large ones once, and refuses a commit whose
-parent is no longer the end of its branch. This module does what it does not do. It does not retry
-if the Hub fails or the answer to a commit was lost; here, everything is then looked at anew, since
-the commit may exist. It opens a second pull request if the answer to the first was lost. It does
-not remove files of an earlier version of the model. And it downloads files without comparing their
-content with the uploaded one.
+parent is no longer the end of its branch. It does not retry if the Hub fails, or if the answer to a
+commit was lost: here, everything is then looked at anew, since the commit or pull request may
+exist. It keeps files of an earlier version, and does not compare what it downloads.
 """
 
 from __future__ import annotations
