@@ -81,14 +81,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
-    """Write a model's card, also into a folder of all cards, and print the files.
-
-    Returns:
-        The exit status.
-
-    Raises:
-        ValueError: Something that the card is made from is missing, or of another model.
-    """
+    """Write a model's card, also into a folder of all cards; print the files, return the status."""
     hide_bars_of_libraries()
     from st_static.publish.card.inputs import plan_card
 

@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from st_static.arguments import as_path, check_texts, check_type
+from st_static.arguments import as_path, check_texts, check_type, require
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import (
@@ -93,17 +93,16 @@ def distill_into(
     check_training(config)
     for number, name in ((dim, "the dimension"), (held_out, "held_out")):
         check_type(number, Integral, f"a whole number as {name}")
-    if held_out < 2:
-        raise ValueError(f"Expected at least 2 sentences as held_out, but got {held_out}.")
+    require(held_out >= 2, f"Expected at least 2 sentences as held_out, but got {held_out}.")
     check_dimension(fused, dim, config)
     check_output(path, with_card=True)
     # One copy of a repeated sentence could be trained on and another held out.
-    texts = list(dict.fromkeys(texts))
-    if len(texts) < max(2 * held_out, dim):
-        raise ValueError(
-            f"Expected at least {max(2 * held_out, dim)} sentences, twice held_out ({held_out}) "
-            f"and one for each dimension ({dim}), but got {len(texts)} different ones."
-        )
+    texts, least = list(dict.fromkeys(texts)), max(2 * held_out, dim)
+    require(
+        len(texts) >= least,
+        f"Expected at least {least} sentences, twice held_out ({held_out}) and one for each "
+        f"dimension ({dim}), but got {len(texts)} different ones.",
+    )
     kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
     check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
     stage = _train(fused, dim, texts, target, kept, config, seed, work_dir)
@@ -116,40 +115,30 @@ def distill_into(
 
 
 def check_training(config: DistillationConfig) -> None:
-    """Check that an ensemble can be distilled with these options, on this machine.
-
-    Raises:
-        ValueError: An option needs sentences selected for words, which an ensemble does not have;
-            or the device is missing.
-    """
+    """Check that an ensemble can be distilled with these options, on this machine."""
     usual = DistillationConfig()
     for name in ("sentences_per_word", "development"):
         value = getattr(config, name)
-        if value != getattr(usual, name):
-            raise ValueError(
-                f"distillation.{name} is {value}, but an ensemble is distilled with sentences that "
-                "were selected for no word. Leave it out."
-            )
+        require(
+            value == getattr(usual, name),
+            f"distillation.{name} is {value}, but an ensemble is distilled with sentences that "
+            "were selected for no word. Leave it out.",
+        )
     training_device(config)
 
 
 def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) -> None:
-    """Check that an ensemble can be distilled into a table of a dimension.
-
-    Raises:
-        ValueError: The ensemble has fewer dimensions, or one of `matryoshka_dims` is larger.
-    """
-    if not 1 <= dim <= fused.table.shape[1]:
-        raise ValueError(
-            f"Expected a dimension of 1 to {fused.table.shape[1]}, that of the ensemble, but got "
-            f"{dim}."
-        )
-    smaller = config.matryoshka_dims
-    if smaller and max(smaller) > dim:
-        raise ValueError(
-            f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
-            "distilled table."
-        )
+    """Check that an ensemble can be distilled into a table of a dimension."""
+    most, smaller = fused.table.shape[1], config.matryoshka_dims
+    require(
+        1 <= dim <= most,
+        f"Expected a dimension of 1 to {most}, that of the ensemble, but got {dim}.",
+    )
+    require(
+        not smaller or max(smaller) <= dim,
+        f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
+        "distilled table.",
+    )
 
 
 def _train(
@@ -189,7 +178,6 @@ def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArra
     """Encode all texts with the target, [M, D], once, and a file of them at a time."""
 
     def encode(part: Sequence[str]) -> NDArray[np.float16]:
-        """Encode texts [B] into vectors [B, D] as they are stored."""
         return np.asarray(target.encode(list(part)), dtype=np.float16)
 
     def write(folder: Path) -> Figures:

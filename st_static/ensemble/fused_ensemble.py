@@ -142,12 +142,7 @@ class FusedEnsemble:
 
 
 def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tokenizer:
-    """Build the tokenizer of a vocabulary, by default that of the first member.
-
-    Raises:
-        ValueError: The vocabulary is empty; or there is none, and the first member's tokenizer is
-            not WordPiece.
-    """
+    """Build the tokenizer of a vocabulary, by default that of the first member."""
     if vocabulary is None:
         model = json.loads(first.tokenizer.to_str())["model"]
         if model["type"] != "WordPiece" or model["continuing_subword_prefix"] != CONTINUATION:

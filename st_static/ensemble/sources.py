@@ -13,12 +13,7 @@ from st_static.model.model_name import ModelName
 
 
 def require_sources(config: EnsembleConfig) -> None:
-    """Check that the members are available, and the text and the teacher if they are needed.
-
-    Raises:
-        ValueError: One of them is not, the ensemble cannot be written where the recipe says, or a
-            device is missing.
-    """
+    """Check that members, text, teacher and device exist, and that the output can be written."""
     output = Path(config.output)
     check_output(output, with_card=True)
     for member in config.members:

@@ -37,7 +37,7 @@ TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
 QUICK = DistillationConfig(max_steps=60, batch_size=16, groups_per_batch=4, eval_steps=30)
 
 
-def save_member(folder: Path, words: list[str], dimension: int, seed: int) -> Path:
+def save_member(folder, words, dimension, seed):
     tokenizer = build_tokenizer(words)
     rng = np.random.default_rng(seed)
     table = rng.normal(size=(tokenizer.get_vocab_size(), dimension)).astype(np.float32)

@@ -31,7 +31,7 @@ ODD_TEXTS = [
 
 
 @pytest.fixture(params=[file.stem for file in PINS])
-def older_python(request: pytest.FixtureRequest) -> Path:
+def older_python(request):
     """The Python of an environment with an older sentence-transformers."""
     return python_of(request.param)
 
@@ -48,7 +48,7 @@ def exported(request, student, tmp_path_factory):
     return folder
 
 
-def encode_in(python: Path, model: str, texts: list[str], folder: Path, endpoint: str = ""):
+def encode_in(python, model, texts, folder, endpoint=""):
     """Vectors [B, D] from another environment, and what it says on stderr."""
     output = folder / "vectors.npy"
     options = {"cache_folder": str(folder / "cache")}
@@ -66,7 +66,7 @@ def encode_in(python: Path, model: str, texts: list[str], folder: Path, endpoint
     return np.load(output), result.stderr
 
 
-def test_there_are_older_releases_to_test() -> None:
+def test_there_are_older_releases_to_test():
     assert [file.stem for file in PINS] == [
         "sentence-transformers-3.4",
         "sentence-transformers-4.1",

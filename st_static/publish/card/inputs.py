@@ -105,9 +105,6 @@ def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: 
 
     A model that was built again, from newer contents of the same text or with other settings, is
     the same one, and so is one with the same id on the Hub.
-
-    Raises:
-        ValueError: It does, or the card's model is unknown.
     """
     card, facts = cards / f"{name}.md", cards / f"{name}.json"
     if not facts.is_file() and not card.is_file():
@@ -161,11 +158,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
-    """Choose the folders of results that were measured on this very model.
-
-    Raises:
-        ValueError: There are no folders, or all are of other models or builds.
-    """
+    """Choose the folders of results that were measured on this very model, at least one."""
     if not folders:
         raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
     revision = revision_of(str(model))

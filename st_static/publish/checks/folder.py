@@ -92,11 +92,8 @@ def check_folder(
 ) -> list[ModelFile]:
     """Check that a model's folder is complete and fit for others; return its files.
 
-    Args:
-        folder: The model.
-        allow_remote_code: Whether the model may have its own modules, which run only for users who
-            trust them.
-        repo_id: Where it will be published; the card must load it from there.
+    With `allow_remote_code`, the model may have its own modules, which run only for users who trust
+    them. With `repo_id`, the card must load it from there.
 
     Raises:
         ValueError: Something in the folder is neither a file nor a folder.

@@ -86,11 +86,7 @@ def load_fresh(
 
 
 def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], repo_id: str) -> None:
-    """Check that the published model gives the vectors of the local one, [B, D] each.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Check that the published model gives the vectors of the local one, [B, D] each."""
     if local.shape != published.shape:
         difference = f"expected the shape {local.shape}, but got {published.shape}."
     else:

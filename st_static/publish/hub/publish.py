@@ -186,11 +186,7 @@ def _link_demo(card: Path, space: Repository, cache: Path) -> None:
 def check_request(
     repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
 ) -> None:
-    """Check what can be checked without the Hub; for the arguments see `publish`.
-
-    Raises:
-        ValueError: It is not the name of a repository, or the arguments exclude each other.
-    """
+    """Check what can be checked of the arguments of `publish` without the Hub."""
     check_type(repo_id, str, "the repository as ORG/NAME")
     for value, name in ((revision, "a branch"), (tag, "a tag")):
         if value is not None:
@@ -204,11 +200,7 @@ def check_request(
 
 
 def find_token(token: str | None = None) -> str:
-    """Find the token, and check that it can be sent.
-
-    Raises:
-        ValueError: There is none, or it is invalid; the message does not repeat it.
-    """
+    """Find the token, and check that it can be sent; no message repeats it."""
     if token is not None and not isinstance(token, str):  # without its value in the message
         raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
     token = token or get_token()

@@ -89,12 +89,7 @@ class Repository:
         """Upload a folder's files to a branch in one commit, unless it holds them already.
 
         Files that st_static does not write, such as `.gitattributes`, stay unchanged. For the
-        arguments see `publish`; the tag is only checked to be free, or at the same files.
-
-        Raises:
-            ValueError: The token may not write, an existing repository is public instead of
-                private, the branch is missing, or the tag is at other files.
-            OSError: The Hub refuses the files.
+        arguments and errors see `publish`; the tag is only checked to be free, or at these files.
         """
         api, where, repo_id = self._api, self._where, self.repo_id
         known: set[str] = set()  # the commits before this upload
@@ -166,12 +161,7 @@ class Repository:
         ]
 
     def check_published(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:
-        """Download a commit's files into an empty cache, and compare them with the folder's.
-
-        Raises:
-            ValueError: A file has other content than in the folder.
-            OSError: A file cannot be downloaded.
-        """
+        """Download a commit's files into an empty cache, and compare them with the folder's."""
         snapshot = self._with_retries(
             self._api.snapshot_download,
             **self._where,

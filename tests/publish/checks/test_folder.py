@@ -4,8 +4,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,29 +25,29 @@ OWN_MODULE = "my_module.MyModule"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return write_model(tmp_path / "model")
 
 
-def problems_of(folder: Path, allow_remote_code: bool = False) -> list[str]:
+def problems_of(folder, allow_remote_code=False):
     """What check_folder finds, a problem each."""
     with pytest.raises(ValueError, match="cannot be published as it is") as caught:
         check_folder(ModelFolder.local(folder), allow_remote_code)
     return str(caught.value).split("\n- ")[1:]
 
 
-def change_table(folder: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
+def change_table(folder, change):
     file = folder / "model.safetensors"
     save_file({"embeddings": change(load_file(file)["embeddings"])}, file)
 
 
-def change_modules(folder: Path, kind: str) -> None:
+def change_modules(folder, kind):
     modules = json.loads((folder / "modules.json").read_text())
     modules[1]["type"] = kind
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def with_nan(table: np.ndarray) -> np.ndarray:
+def with_nan(table):
     table[2, 1] = np.nan
     return table
 
@@ -57,7 +55,7 @@ def with_nan(table: np.ndarray) -> np.ndarray:
 # -- fit -------------------------------------------------------------------------------
 
 
-def test_a_whole_folder_is_fit_and_its_files_are_listed(folder: Path) -> None:
+def test_a_whole_folder_is_fit_and_its_files_are_listed(folder):
     files = check_folder(ModelFolder.local(folder))
     paths = [path for path in folder.rglob("*") if path.is_file()]
     assert {file.path: file.size for file in files} == {
@@ -67,7 +65,7 @@ def test_a_whole_folder_is_fit_and_its_files_are_listed(folder: Path) -> None:
     assert ".eval_results/sts12.yaml" in {file.path for file in files}
 
 
-def test_an_empty_path_is_fit_as_well(folder: Path) -> None:
+def test_an_empty_path_is_fit_as_well(folder):
     """As sentence-transformers saves a model."""
     modules = json.loads((folder / "modules.json").read_text())
     modules[0]["path"] = ""
@@ -75,7 +73,7 @@ def test_an_empty_path_is_fit_as_well(folder: Path) -> None:
     assert "modules.json" in {file.path for file in check_folder(ModelFolder.local(folder))}
 
 
-def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> None:
+def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder):
     save_file({"components": np.eye(4)}, folder / "sentence_pca.safetensors")
     (folder / "figures" / "dark").mkdir()
     (folder / "figures" / "dark" / "scores.png").write_bytes(b"\x89PNG")
@@ -86,11 +84,11 @@ def test_the_pca_and_figures_in_folders_are_part_of_a_model(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_either_number_format_is_fit(tmp_path: Path, dtype: str) -> None:
+def test_either_number_format_is_fit(tmp_path, dtype):
     assert check_folder(ModelFolder.local(write_model(tmp_path / "model", dtype)))
 
 
-def test_no_folder_is_no_model(tmp_path: Path) -> None:
+def test_no_folder_is_no_model(tmp_path):
     with pytest.raises(ValueError, match=r"There is no folder .*nothing"):
         check_folder(ModelFolder.local(tmp_path / "nothing"))
 
@@ -113,7 +111,7 @@ def test_no_folder_is_no_model(tmp_path: Path) -> None:
         ".git/config",
     ],
 )
-def test_a_file_that_is_no_part_of_a_model_is_found(folder: Path, name: str) -> None:
+def test_a_file_that_is_no_part_of_a_model_is_found(folder, name):
     (folder / name).parent.mkdir(exist_ok=True, parents=True)
     (folder / name).write_text("[]")
     assert f"{name} is not part of a model. Move it elsewhere." in problems_of(folder)
@@ -129,24 +127,20 @@ def test_a_file_that_is_no_part_of_a_model_is_found(folder: Path, name: str) -> 
         "config_sentence_transformers.json",
     ],
 )
-def test_a_missing_file_is_found(folder: Path, name: str) -> None:
+def test_a_missing_file_is_found(folder, name):
     (folder / name).unlink()
     [problem] = problems_of(folder)
     assert problem.startswith(f"There is no {name}.")
 
 
-def test_a_file_too_large_for_the_hub_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_too_large_for_the_hub_is_found(folder, monkeypatch):
     assert folder_check._MAX_BYTES == 50_000_000_000
     size = (folder / "model.safetensors").stat().st_size
     monkeypatch.setattr(folder_check, "_MAX_BYTES", size - 1)
     assert any(p.startswith(f"model.safetensors has {size} bytes") for p in problems_of(folder))
 
 
-def test_too_many_files_for_the_hub_are_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_files_for_the_hub_are_found(folder, monkeypatch):
     monkeypatch.setattr(folder_check, "_MAX_ENTRIES", 2)
     for number in range(2):
         (folder / "figures" / f"{number}.svg").write_text("<svg/>")
@@ -156,21 +150,21 @@ def test_too_many_files_for_the_hub_are_found(
 # -- modules ---------------------------------------------------------------------------
 
 
-def test_a_module_that_is_not_built_in_is_found(folder: Path) -> None:
+def test_a_module_that_is_not_built_in_is_found(folder):
     change_modules(folder, OWN_MODULE)
     [problem] = problems_of(folder)
     assert OWN_MODULE in problem
     assert "--allow_remote_code" in problem
 
 
-def test_the_code_of_an_ensemble_is_not_to_be_moved_elsewhere(folder: Path) -> None:
+def test_the_code_of_an_ensemble_is_not_to_be_moved_elsewhere(folder):
     (folder / "segment_normalize.py").write_text("class SegmentNormalize: ...\n")
     [problem] = problems_of(folder)
     assert problem.startswith("segment_normalize.py belongs to a module with code of its own")
     assert "--allow_remote_code" in problem
 
 
-def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
+def test_a_module_that_is_not_built_in_may_be_allowed(folder):
     change_modules(folder, OWN_MODULE)
     (folder / "my_module.py").write_text("class MyModule: ...\n")
     (folder / "5_Dense").mkdir()
@@ -179,13 +173,13 @@ def test_a_module_that_is_not_built_in_may_be_allowed(folder: Path) -> None:
     assert names >= {"my_module.py", "5_Dense/config.json"}
 
 
-def test_allowed_code_allows_no_other_files(folder: Path) -> None:
+def test_allowed_code_allows_no_other_files(folder):
     (folder / "weights.bin").write_bytes(b"a pickle")
     assert problems_of(folder, True) == ["weights.bin is not part of a model. Move it elsewhere."]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '[{"type": 3, "path": ""}]', '[{"a": 1}]'])
-def test_a_broken_list_of_modules_is_found(folder: Path, text: str) -> None:
+def test_a_broken_list_of_modules_is_found(folder, text):
     (folder / "modules.json").write_text(text)
     [problem] = problems_of(folder)
     assert re.search("modules.json (is not as expected|is no JSON|names no module)", problem)
@@ -194,7 +188,7 @@ def test_a_broken_list_of_modules_is_found(folder: Path, text: str) -> None:
 # -- tables ----------------------------------------------------------------------------
 
 
-def test_broken_tensors_are_found(folder: Path) -> None:
+def test_broken_tensors_are_found(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     [problem] = problems_of(folder)
@@ -202,7 +196,7 @@ def test_broken_tensors_are_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> None:
+def test_values_that_are_no_numbers_are_found(tmp_path, dtype):
     folder = write_model(tmp_path / "model", dtype)
     change_table(folder, with_nan)
     assert problems_of(folder) == [
@@ -210,7 +204,7 @@ def test_values_that_are_no_numbers_are_found(tmp_path: Path, dtype: str) -> Non
     ]
 
 
-def test_a_pca_that_is_not_finite_is_found(folder: Path) -> None:
+def test_a_pca_that_is_not_finite_is_found(folder):
     save_file({"mean": np.array([1, np.inf, -np.inf])}, folder / "sentence_pca.safetensors")
     assert problems_of(folder) == [
         "sentence_pca.safetensors holds 2 values in mean that are not finite numbers."
@@ -225,9 +219,7 @@ def test_a_pca_that_is_not_finite_is_found(folder: Path) -> None:
         (lambda table: table[:, :, None].copy(), "as rows of numbers"),
     ],
 )
-def test_a_table_of_another_model_is_found(
-    folder: Path, change: Callable[[np.ndarray], np.ndarray], says: str
-) -> None:
+def test_a_table_of_another_model_is_found(folder, change, says):
     change_table(folder, change)
     [problem] = problems_of(folder)
     assert says in problem
@@ -236,13 +228,13 @@ def test_a_table_of_another_model_is_found(
 # -- files for other clients -----------------------------------------------------------
 
 
-def test_a_table_that_model2vec_does_not_find_is_found(folder: Path) -> None:
+def test_a_table_that_model2vec_does_not_find_is_found(folder):
     (folder / "config.json").unlink()
     [problem] = problems_of(folder)
     assert problem.startswith("There is no config.json, without which Model2Vec")
 
 
-def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Path) -> None:
+def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder):
     SentenceTransformer(str(folder), device="cpu").save_pretrained(
         str(folder), create_model_card=False
     )
@@ -256,7 +248,7 @@ def test_a_model_that_sentence_transformers_saved_over_ours_is_found(folder: Pat
 
 
 @pytest.mark.parametrize("normalize", ["false", "null"])
-def test_files_that_differ_about_normalisation_are_found(folder: Path, normalize: str) -> None:
+def test_files_that_differ_about_normalisation_are_found(folder, normalize):
     config = f'{{"model_type": "model2vec", "normalize": {normalize}}}'
     (folder / "config.json").write_text(config)
     [problem] = problems_of(folder)
@@ -273,9 +265,7 @@ def test_files_that_differ_about_normalisation_are_found(folder: Path, normalize
         ("tokenizer_config.json", "mine", "tokenizer_config.json is not JSON"),
     ],
 )
-def test_files_that_no_client_reads_are_found(
-    folder: Path, name: str, content: str, problem: str
-) -> None:
+def test_files_that_no_client_reads_are_found(folder, name, content, problem):
     (folder / name).write_text(content)
     [found] = problems_of(folder)
     assert found.startswith(problem)
@@ -287,7 +277,7 @@ def test_files_that_no_client_reads_are_found(
 
 
 @pytest.mark.parametrize("key", ["license", "library_name", "pipeline_tag"])
-def test_a_card_without_a_required_key_is_found(folder: Path, key: str) -> None:
+def test_a_card_without_a_required_key_is_found(folder, key):
     (folder / "README.md").write_text(re.sub(rf"(?m)^{key}:.*\n", "", CARD))
     [problem] = problems_of(folder)
     assert problem.startswith("README.md: Expected")
@@ -312,7 +302,7 @@ def test_a_card_without_a_required_key_is_found(folder: Path, key: str) -> None:
         ("type: cosine_spearman", "type: []"),
     ],
 )
-def test_wrong_metadata_of_a_card_is_found(folder: Path, old: str, new: str) -> None:
+def test_wrong_metadata_of_a_card_is_found(folder, old, new):
     assert old in CARD
     (folder / "README.md").write_text(CARD.replace(old, new))
     problems = problems_of(folder)
@@ -320,13 +310,13 @@ def test_wrong_metadata_of_a_card_is_found(folder: Path, old: str, new: str) -> 
     assert all(problem.startswith("README.md: ") for problem in problems)
 
 
-def test_a_card_that_is_no_text_is_found(folder: Path) -> None:
+def test_a_card_that_is_no_text_is_found(folder):
     (folder / "README.md").write_bytes(b"\xff\xfe")
     [problem] = problems_of(folder)
     assert problem.endswith("README.md, but there is other data.")
 
 
-def test_figures_and_the_card_must_fit(folder: Path) -> None:
+def test_figures_and_the_card_must_fit(folder):
     card = folder / "README.md"
     card.write_text(
         card.read_text().replace("(figures/scores.svg)", "(figures/my%20model/gone.png)")
@@ -339,7 +329,7 @@ def test_figures_and_the_card_must_fit(folder: Path) -> None:
     ]
 
 
-def test_the_card_must_load_the_repository(folder: Path) -> None:
+def test_the_card_must_load_the_repository(folder):
     with (folder / "README.md").open("a") as card:
         card.write('\n    model = SentenceTransformer("models/ours-256")\n')
     assert check_folder(ModelFolder.local(folder))
@@ -350,7 +340,7 @@ def test_the_card_must_load_the_repository(folder: Path) -> None:
     assert check_folder(ModelFolder.local(folder), repo_id="org/ours-256")
 
 
-def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
+def test_a_card_may_name_several_languages_and_no_results(folder):
     card = CARD.replace("language: en", "language: [en, de]")
     (folder / "README.md").write_text(re.sub(r"(?s)model-index.*\n---", "---", card))
     assert check_folder(ModelFolder.local(folder))
@@ -367,7 +357,7 @@ def test_a_card_may_name_several_languages_and_no_results(folder: Path) -> None:
         ("value: 70.5", "value: .nan", "the value of mteb/sts12-sts is not a finite number."),
     ],
 )
-def test_wrong_results_are_found(folder: Path, old: str, new: str, says: str) -> None:
+def test_wrong_results_are_found(folder, old, new, says):
     (folder / ".eval_results" / "sts12.yaml").write_text(RESULTS.replace(old, new))
     [problem] = problems_of(folder)
     assert problem.startswith(".eval_results/sts12.yaml ")
@@ -392,9 +382,7 @@ def test_wrong_results_are_found(folder: Path, old: str, new: str, says: str) ->
     ],
 )
 @pytest.mark.parametrize("name", ["README.md", "st_static.json", "figures/scores.svg"])
-def test_a_secret_is_found_and_not_repeated(
-    folder: Path, secret: str, kind: str, name: str
-) -> None:
+def test_a_secret_is_found_and_not_repeated(folder, secret, kind, name):
     text = (folder / name).read_text() + f"\nnote: {secret}\n"
     if name.endswith(".json"):
         text = json.dumps({"note": secret}, indent=2)
@@ -404,7 +392,7 @@ def test_a_secret_is_found_and_not_repeated(
     assert problem == f"{name}: line {line} looks like {kind}. Remove it."
 
 
-def test_words_that_begin_like_a_secret_are_none(folder: Path) -> None:
+def test_words_that_begin_like_a_secret_are_none(folder):
     words = "hf_hub_download ghp_ AKIA sk-learn-contrib-of-many-words xox BEGIN PRIVATE KEY"
     (folder / "README.md").write_text(CARD + words)
     assert check_folder(ModelFolder.local(folder))
@@ -413,7 +401,7 @@ def test_words_that_begin_like_a_secret_are_none(folder: Path) -> None:
 # -- together --------------------------------------------------------------------------
 
 
-def test_all_problems_are_told_at_once(folder: Path) -> None:
+def test_all_problems_are_told_at_once(folder):
     (folder / "notes.txt").write_text(AWS_KEY)
     (folder / "tokenizer.json").unlink()
     change_table(folder, with_nan)
@@ -424,7 +412,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
         assert any(name in problem for problem in problems)
 
 
-def test_the_folder_is_left_as_it_is_and_the_model_not_kept_in_memory(folder: Path) -> None:
+def test_the_folder_is_left_as_it_is_and_the_model_not_kept_in_memory(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     here, opened = os.getcwd(), ModelFolder.local(folder)
     check_folder(opened)
@@ -433,7 +421,7 @@ def test_the_folder_is_left_as_it_is_and_the_model_not_kept_in_memory(folder: Pa
     assert os.getcwd() == here
 
 
-def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> None:
+def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder):
     corpus = {"files": None, "license": "mit", "redistributable": False}
     record = {"recipe": {"corpus": corpus, "teacher": {"model": "org/teacher"}}}
     (folder / "st_static.json").write_text(json.dumps(record))
@@ -451,21 +439,21 @@ def test_a_model_of_text_that_may_not_be_passed_on_is_refused(folder: Path) -> N
         ("other.py", False),
     ],
 )
-def test_what_st_static_writes_is_known(path: str, written: bool) -> None:
+def test_what_st_static_writes_is_known(path, written):
     assert is_written_here(path) == written
 
 
 # -- ONNX ------------------------------------------------------------------------------
 
 
-def test_onnx_files_of_the_model_are_part_of_it(folder: Path) -> None:
+def test_onnx_files_of_the_model_are_part_of_it(folder):
     export_onnx(folder, quantize="int8")
     paths = {file.path for file in check_folder(ModelFolder.local(folder))}
     assert paths >= {"onnx/model.onnx", "onnx/model_quantized.onnx"}
     assert is_written_here("onnx/model.onnx")
 
 
-def test_onnx_files_of_another_table_are_found(folder: Path) -> None:
+def test_onnx_files_of_another_table_are_found(folder):
     export_onnx(folder, quantize="int8")
     change_table(folder, lambda table: 2 * table)
     [first, second] = problems_of(folder)
@@ -476,9 +464,7 @@ def test_onnx_files_of_another_table_are_found(folder: Path) -> None:
     check_folder(ModelFolder.local(folder))
 
 
-def test_onnx_files_that_cannot_be_compared_are_not_published(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_onnx_files_that_cannot_be_compared_are_not_published(folder, monkeypatch):
     export_onnx(folder)
     monkeypatch.delitem(sys.modules, "st_static.model.onnx_export")
     monkeypatch.setitem(sys.modules, "onnx", None)
@@ -486,7 +472,7 @@ def test_onnx_files_that_cannot_be_compared_are_not_published(
     assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'
 
 
-def test_a_card_that_promises_an_onnx_file_is_found(folder: Path) -> None:
+def test_a_card_that_promises_an_onnx_file_is_found(folder):
     program = 'await AutoModel.from_pretrained("ORG/ours-256", { dtype: "q8" });'
     (folder / "README.md").write_text(f"{CARD}\n{program}\n")
     export_onnx(folder)
@@ -496,7 +482,7 @@ def test_a_card_that_promises_an_onnx_file_is_found(folder: Path) -> None:
     check_folder(ModelFolder.local(folder))
 
 
-def test_other_files_for_onnx_are_not_part_of_a_model(folder: Path) -> None:
+def test_other_files_for_onnx_are_not_part_of_a_model(folder):
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model_fp16.onnx").write_bytes(b"")
     assert problems_of(folder) == [

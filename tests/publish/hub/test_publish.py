@@ -5,7 +5,6 @@ import json
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from hub_server import READ_TOKEN, TOKEN, Hub
-from hub_store import Commit, Repository
+from hub_store import Repository
 from huggingface_hub import HfApi, ModelCard
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
@@ -42,7 +41,7 @@ LFS = "PUT /storage/"
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
+def hub():
     with Hub().running() as running:
         yield running
 
@@ -56,7 +55,7 @@ class Client:
 
 
 @pytest.fixture
-def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+def client(hub, tmp_path, monkeypatch):
     """Talk to the server; wait for nothing, and load models here instead of in new processes."""
     settings = {
         "HF_ENDPOINT": hub.url,
@@ -79,14 +78,7 @@ def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
     client = Client()
     monkeypatch.setattr("time.sleep", client.waits.append)
 
-    def load_here(
-        model: str,
-        texts: list[str],
-        revision: str | None = None,
-        token: str | None = None,
-        trust_remote_code: bool = False,
-        cache: Path | None = None,
-    ) -> np.ndarray:
+    def load_here(model, texts, revision=None, token=None, trust_remote_code=False, cache=None):
         client.loaded.append((model, revision, token))
         cache = cache or tmp_path / f"cache_{len(client.loaded)}"
         return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
@@ -96,16 +88,16 @@ def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return write_model(tmp_path / "ours-256")
 
 
-def history(hub: Hub, revision: str = "main") -> list[Commit]:
+def history(hub, revision="main"):
     """The commits of the repository after its first, the newest first."""
     return hub.repositories[REPO].history(revision)[:-1]
 
 
-def assert_holds(commit: Commit, folder: Path) -> None:
+def assert_holds(commit, folder):
     """A commit holds every file of the folder, byte by byte, and nothing else."""
     files = {path: blob.content for path, blob in commit.files.items() if path != ".gitattributes"}
     assert files == {
@@ -115,14 +107,14 @@ def assert_holds(commit: Commit, folder: Path) -> None:
     }
 
 
-def assert_nothing_half(hub: Hub) -> None:
+def assert_nothing_half(hub):
     """Whatever was uploaded, no commit shows it."""
     assert history(hub) == []
     assert list(hub.repositories[REPO].find("main").files) == [".gitattributes"]
     assert not hub.repositories[REPO].pulls
 
 
-def file_line(path: str, content: bytes) -> dict:
+def file_line(path, content):
     """A line of a commit that adds a file."""
     value = {"path": path, "content": base64.b64encode(content).decode(), "encoding": "base64"}
     return {"key": "file", "value": value}
@@ -131,9 +123,7 @@ def file_line(path: str, content: bytes) -> dict:
 # -- the whole way ---------------------------------------------------------------------
 
 
-def test_a_published_model_loads_by_its_name_without_st_static(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_published_model_loads_by_its_name_without_st_static(hub, client, folder, monkeypatch):
     publish(folder, REPO)
     monkeypatch.delenv("HF_TOKEN")
     vectors = load_fresh(REPO, TEXTS)
@@ -142,7 +132,7 @@ def test_a_published_model_loads_by_its_name_without_st_static(
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_the_process_that_loads_alone_cannot_import_st_static() -> None:
+def test_the_process_that_loads_alone_cannot_import_st_static():
     program = (
         "import runpy, sys\n"
         f"sys.meta_path.insert(0, runpy.run_path({load_alone.__file__!r})['_WithoutOurs']())\n"
@@ -154,9 +144,7 @@ def test_the_process_that_loads_alone_cannot_import_st_static() -> None:
     assert result.stderr.strip().endswith("No module named 'st_static'")
 
 
-def test_a_model_that_does_not_load_is_told_without_the_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_does_not_load_is_told_without_the_token(tmp_path, monkeypatch):
     program = tmp_path / "fails.py"
     program.write_text("import sys\nsys.exit('no such model with ' + sys.stdin.read())\n")
     monkeypatch.setattr(load_alone, "__file__", str(program))
@@ -166,9 +154,7 @@ def test_a_model_that_does_not_load_is_told_without_the_token(
     assert TOKEN not in str(caught.value)
 
 
-def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(hub, client, folder):
     published = publish(folder, REPO, tag="v1")
     [commit] = history(hub)
     assert_holds(commit, folder)
@@ -183,18 +169,14 @@ def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(
     assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
 
 
-def test_fast_encoder_loads_a_published_model(
-    hub: Hub, client: Client, folder: Path, tmp_path: Path
-) -> None:
+def test_fast_encoder_loads_a_published_model(hub, client, folder, tmp_path):
     publish(folder, REPO)
     encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
     expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 
 
-def test_a_download_that_breaks_is_resumed(
-    hub: Hub, client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_breaks_is_resumed(hub, client, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 100)
     assert (folder / "model.safetensors").stat().st_size // 2 == 216
     publish(folder, REPO)
@@ -210,7 +192,7 @@ def test_a_download_that_breaks_is_resumed(
 # -- again -----------------------------------------------------------------------------
 
 
-def test_the_same_files_make_no_new_commit(hub: Hub, client: Client, folder: Path) -> None:
+def test_the_same_files_make_no_new_commit(hub, client, folder):
     first = publish(folder, REPO)
     before = hub.asked(COMMIT), hub.asked(LFS)
     again = publish(folder, REPO)
@@ -219,9 +201,7 @@ def test_the_same_files_make_no_new_commit(hub: Hub, client: Client, folder: Pat
     assert (again.commit, again.is_new, first.is_new) == (first.commit, False, True)
 
 
-def test_a_change_is_one_commit_and_sends_what_changed(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_change_is_one_commit_and_sends_what_changed(hub, client, folder):
     publish(folder, REPO)
     card = folder / "README.md"
     card.write_text(card.read_text().replace("scores.svg", "speed.svg"))
@@ -233,7 +213,7 @@ def test_a_change_is_one_commit_and_sends_what_changed(
     assert_holds(history(hub)[0], folder)
 
 
-def test_a_file_of_the_same_size_is_sent(hub: Hub, client: Client, folder: Path) -> None:
+def test_a_file_of_the_same_size_is_sent(hub, client, folder):
     publish(folder, REPO)
     card, table = folder / "README.md", folder / "model.safetensors"
     card.write_text(card.read_text().replace("70.5", "71.5"))
@@ -244,7 +224,7 @@ def test_a_file_of_the_same_size_is_sent(hub: Hub, client: Client, folder: Path)
     assert_holds(history(hub)[0], folder)
 
 
-def test_files_of_others_in_the_repository_stay(hub: Hub, client: Client, folder: Path) -> None:
+def test_files_of_others_in_the_repository_stay(hub, client, folder):
     publish(folder, REPO)
     header = {"key": "header", "value": {"summary": "Add a licence"}}
     lines = [header, file_line("LICENSE", b"MIT")]
@@ -258,7 +238,7 @@ def test_files_of_others_in_the_repository_stay(hub: Hub, client: Client, folder
 # -- branches, tags, pull requests -----------------------------------------------------
 
 
-def test_a_branch_is_created_and_main_left_alone(hub: Hub, client: Client, folder: Path) -> None:
+def test_a_branch_is_created_and_main_left_alone(hub, client, folder):
     published = publish(folder, REPO, revision="next/v2")
     assert history(hub) == []
     [commit] = history(hub, "next/v2")
@@ -267,12 +247,10 @@ def test_a_branch_is_created_and_main_left_alone(hub: Hub, client: Client, folde
     assert not publish(folder, REPO, revision="next/v2").is_new
 
 
-def test_a_repository_without_its_branch_is_named(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_without_its_branch_is_named(hub, client, folder, monkeypatch):
     listed = HfApi.list_repo_refs
 
-    def without_main(*arguments: object, **options: object) -> object:
+    def without_main(*arguments, **options):
         refs = listed(*arguments, **options)
         refs.branches = [replace(refs.branches[0], name="trunk")]
         return refs
@@ -284,7 +262,7 @@ def test_a_repository_without_its_branch_is_named(
     assert_nothing_half(hub)
 
 
-def test_a_pull_request_leaves_main_alone(hub: Hub, client: Client, folder: Path) -> None:
+def test_a_pull_request_leaves_main_alone(hub, client, folder):
     published = publish(folder, REPO, create_pr=True)
     assert history(hub) == []
     [commit] = history(hub, "refs/pr/1")
@@ -293,7 +271,7 @@ def test_a_pull_request_leaves_main_alone(hub: Hub, client: Client, folder: Path
     assert published.url == f"{hub.url}/{REPO}/discussions/1"
 
 
-def test_the_same_pull_request_is_not_opened_twice(hub: Hub, client: Client, folder: Path) -> None:
+def test_the_same_pull_request_is_not_opened_twice(hub, client, folder):
     first = publish(folder, REPO, create_pr=True)
     again = publish(folder, REPO, create_pr=True)
     assert (again.url, again.commit, again.is_new) == (first.url, first.commit, False)
@@ -303,7 +281,7 @@ def test_the_same_pull_request_is_not_opened_twice(hub: Hub, client: Client, fol
     assert list(hub.repositories[REPO].pulls) == ["refs/pr/1", "refs/pr/2"]
 
 
-def test_what_main_holds_needs_no_pull_request(hub: Hub, client: Client, folder: Path) -> None:
+def test_what_main_holds_needs_no_pull_request(hub, client, folder):
     publish(folder, REPO)
     published = publish(folder, REPO, create_pr=True)
     assert not hub.repositories[REPO].pulls
@@ -311,9 +289,7 @@ def test_what_main_holds_needs_no_pull_request(hub: Hub, client: Client, folder:
     assert not published.is_new
 
 
-def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(hub, client, folder):
     first = publish(folder, REPO, tag="v1")
     assert publish(folder, REPO, tag="v1").commit == first.commit
     (folder / "figures" / "scores.svg").write_text("<svg></svg>")
@@ -323,12 +299,10 @@ def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(
     assert hub.repositories[REPO].tags == {"v1": first.commit}
 
 
-def test_a_model_that_gives_other_vectors_is_not_called_published(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_gives_other_vectors_is_not_called_published(hub, client, folder, monkeypatch):
     load_here = hub_module.load_fresh
 
-    def load_wrong(model: str, *rest: object, **options: object) -> np.ndarray:
+    def load_wrong(model, *rest, **options):
         return load_here(model, *rest, **options) + 0.1 * (model == REPO)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_wrong)
@@ -346,8 +320,8 @@ def test_a_model_that_gives_other_vectors_is_not_called_published(
     ],
 )
 def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
-    hub: Hub, client: Client, folder: Path, asked: str, file: str
-) -> None:
+    hub, client, folder, asked, file
+):
     fault = hub.fail(asked, kind="alter")
     says = f"^org/ours-256 serves other content than was sent: {file}. The files were uploaded"
     with pytest.raises(ValueError, match=says):
@@ -368,9 +342,7 @@ def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
         ({"create_pr": True, "revision": "next"}, "A pull request is made to main"),
     ],
 )
-def test_requests_that_cannot_be_are_refused(
-    hub: Hub, client: Client, folder: Path, options: dict, says: str
-) -> None:
+def test_requests_that_cannot_be_are_refused(hub, client, folder, options, says):
     with pytest.raises(ValueError, match=says):
         publish(folder, **{"repo_id": REPO, **options})
     assert hub.requests == []
@@ -379,18 +351,14 @@ def test_requests_that_cannot_be_are_refused(
 # -- who may ---------------------------------------------------------------------------
 
 
-def test_a_private_repository_is_private(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_repository_is_private(hub, client, folder, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     publish(folder, REPO, private=True, token=TOKEN)
     assert hub.repositories[REPO].private
     assert_holds(history(hub)[0], folder)
 
 
-def test_a_public_repository_is_not_taken_for_a_private_one(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_public_repository_is_not_taken_for_a_private_one(hub, client, folder):
     hub.repositories[REPO] = Repository(REPO, private=False)
     with pytest.raises(ValueError, match="is there and public"):
         publish(folder, REPO, private=True)
@@ -399,9 +367,7 @@ def test_a_public_repository_is_not_taken_for_a_private_one(
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_without_a_token_nothing_is_asked(
-    hub: Hub, client: Client, folder: Path, private: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_token_nothing_is_asked(hub, client, folder, private, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(ValueError, match=r"needs a token.*`hf auth login`, or set HF_TOKEN"):
         publish(folder, REPO, private=private)
@@ -410,8 +376,8 @@ def test_without_a_token_nothing_is_asked(
 
 
 def test_a_private_model_is_refused_without_a_token_and_downloaded_with_one(
-    hub: Hub, client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hub, client, folder, tmp_path, monkeypatch
+):
     publish(folder, REPO, private=True)
     encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "with")
     assert encoder.dimension == 4
@@ -421,9 +387,7 @@ def test_a_private_model_is_refused_without_a_token_and_downloaded_with_one(
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_token_that_may_only_read_is_refused(
-    hub: Hub, client: Client, folder: Path, is_there: bool
-) -> None:
+def test_a_token_that_may_only_read_is_refused(hub, client, folder, is_there):
     if is_there:
         hub.repositories[REPO] = Repository(REPO, private=False)
     with pytest.raises(ValueError, match=r"The token may not write to org/ours-256.*403.*hf auth"):
@@ -433,14 +397,7 @@ def test_a_token_that_may_only_read_is_refused(
 
 
 @pytest.mark.parametrize("token", [WRONG_TOKEN, "hf_line\nbreak" + "x" * 20, "hf_ä" + "x" * 30])
-def test_a_wrong_token_appears_in_no_output(
-    hub: Hub,
-    client: Client,
-    folder: Path,
-    token: str,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_wrong_token_appears_in_no_output(hub, client, folder, token, capfd, caplog):
     caplog.set_level("DEBUG")
     with pytest.raises(ValueError, match="hf auth login") as caught:
         publish(folder, REPO, token=token)
@@ -454,12 +411,8 @@ def test_a_wrong_token_appears_in_no_output(
 
 
 def test_a_wrong_token_from_the_environment_appears_in_no_output_of_the_command(
-    hub: Hub,
-    client: Client,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    hub, client, folder, monkeypatch, capfd
+):
     monkeypatch.setenv("HF_TOKEN", WRONG_TOKEN)
     assert main(["publish", str(folder), REPO]) == 1
     captured = capfd.readouterr()
@@ -485,9 +438,7 @@ STEPS = {
 
 @pytest.mark.parametrize("kind", ["500", "429", "drop", "lose"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_moment_out_of_order_ends_in_one_whole_commit(
-    hub: Hub, client: Client, folder: Path, step: str, kind: str
-) -> None:
+def test_a_moment_out_of_order_ends_in_one_whole_commit(hub, client, folder, step, kind):
     """`lose`: what was asked for is done, and only the answer does not arrive."""
     if kind.isdigit():
         after = {"Retry-After": "7"} if kind == "429" else {}
@@ -510,8 +461,8 @@ def test_a_moment_out_of_order_ends_in_one_whole_commit(
     ("step", "after"), [("GET .*/tree/", 1), ("HEAD /org/.*/resolve/", 0), ("GET /storage/", 0)]
 )
 def test_a_moment_out_of_order_while_the_commit_is_downloaded(
-    hub: Hub, client: Client, folder: Path, step: str, after: int, kind: str
-) -> None:
+    hub, client, folder, step, after, kind
+):
     fault = hub.fail(step, kind=kind, after=after)
     publish(folder, REPO, tag="v1")
     assert not fault.times
@@ -521,16 +472,14 @@ def test_a_moment_out_of_order_while_the_commit_is_downloaded(
 @pytest.mark.parametrize(
     "step", ["creating the repository", "the commit", "the content of a large file"]
 )
-def test_the_rate_limit_says_how_long_to_wait(
-    hub: Hub, client: Client, folder: Path, step: str
-) -> None:
+def test_the_rate_limit_says_how_long_to_wait(hub, client, folder, step):
     hub.fail(STEPS[step], status=429, headers={"ratelimit": '"api";r=0;t=55'})
     publish(folder, REPO)
     assert 55 <= client.waits[0] <= 56
 
 
 @pytest.mark.parametrize("kind", ["drop", "lose"])
-def test_a_pull_request_is_opened_once(hub: Hub, client: Client, folder: Path, kind: str) -> None:
+def test_a_pull_request_is_opened_once(hub, client, folder, kind):
     hub.fail(COMMIT, kind=kind)
     published = publish(folder, REPO, create_pr=True)
     assert list(hub.repositories[REPO].pulls) == ["refs/pr/1"]
@@ -538,7 +487,7 @@ def test_a_pull_request_is_opened_once(hub: Hub, client: Client, folder: Path, k
     assert_holds(history(hub, "refs/pr/1")[0], folder)
 
 
-def test_several_faults_one_after_the_other(hub: Hub, client: Client, folder: Path) -> None:
+def test_several_faults_one_after_the_other(hub, client, folder):
     hub.fail(LFS, status=500, times=2)
     hub.fail(LFS, kind="drop")
     hub.fail(COMMIT, status=502, times=2)
@@ -550,9 +499,7 @@ def test_several_faults_one_after_the_other(hub: Hub, client: Client, folder: Pa
     assert hub.asked(LFS) == 4
 
 
-def test_a_commit_of_somebody_else_meanwhile_is_built_on(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_of_somebody_else_meanwhile_is_built_on(hub, client, folder, monkeypatch):
     """Also where it changed a file that did not differ when the folder was compared."""
     publish(folder, REPO)
     (folder / "figures" / "scores.svg").write_text("<svg></svg>")
@@ -560,7 +507,7 @@ def test_a_commit_of_somebody_else_meanwhile_is_built_on(
     commit = repository.commit
     lines = [file_line("README.md", b"# Another"), file_line("LICENSE", b"MIT")]
 
-    def commit_after_another(*arguments: object) -> object:
+    def commit_after_another(*arguments):
         monkeypatch.setattr(repository, "commit", commit)
         commit("main", [{"key": "header", "value": {"summary": "Another"}}, *lines], "he", False)
         return commit(*arguments)
@@ -575,9 +522,7 @@ def test_a_commit_of_somebody_else_meanwhile_is_built_on(
 
 @pytest.mark.parametrize("kind", ["status", "drop"])
 @pytest.mark.parametrize("step", [LFS, COMMIT, "POST .*/preupload/"])
-def test_an_upload_that_fails_for_good_leaves_no_commit(
-    hub: Hub, client: Client, folder: Path, step: str, kind: str
-) -> None:
+def test_an_upload_that_fails_for_good_leaves_no_commit(hub, client, folder, step, kind):
     fault = hub.fail(step, kind=kind, times=float("inf"))
     with pytest.raises(OSError, match="org/ours-256") as caught:
         publish(folder, REPO, tag="v1")
@@ -593,9 +538,7 @@ def test_an_upload_that_fails_for_good_leaves_no_commit(
     assert_holds(history(hub)[0], folder)
 
 
-def test_content_that_was_damaged_on_the_way_is_refused(
-    hub: Hub, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_that_was_damaged_on_the_way_is_refused(hub, client, folder, monkeypatch):
     keep = Repository.keep
     monkeypatch.setattr(Repository, "keep", lambda self, sha, data: keep(self, sha, data[:-1]))
     with pytest.raises(OSError, match="not what its sha256 says"):
@@ -603,9 +546,7 @@ def test_content_that_was_damaged_on_the_way_is_refused(
     assert_nothing_half(hub)
 
 
-def test_no_hub_at_all_is_said_in_one_line(
-    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_hub_at_all_is_said_in_one_line(client, folder, monkeypatch, capfd):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert main(["publish", str(folder), REPO]) == 1
     assert (
@@ -614,9 +555,7 @@ def test_no_hub_at_all_is_said_in_one_line(
     )
 
 
-def test_offline_mode_is_named(
-    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_mode_is_named(client, folder, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set"):
         publish(folder, REPO)
@@ -625,13 +564,7 @@ def test_offline_mode_is_named(
 # -- dry run, and a folder that is not fit ---------------------------------------------
 
 
-def test_a_dry_run_checks_and_lists_and_asks_nothing(
-    hub: Hub,
-    client: Client,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_dry_run_checks_and_lists_and_asks_nothing(hub, client, folder, monkeypatch, capsys):
     monkeypatch.delenv("HF_TOKEN")
     assert main(["publish", str(folder), REPO, "--dry_run"]) == 0
     printed = capsys.readouterr().out
@@ -646,18 +579,14 @@ def test_a_dry_run_checks_and_lists_and_asks_nothing(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_folder_that_is_not_fit_is_not_uploaded(
-    hub: Hub, client: Client, folder: Path, dry_run: bool
-) -> None:
+def test_a_folder_that_is_not_fit_is_not_uploaded(hub, client, folder, dry_run):
     (folder / "notes.txt").write_text("private")
     with pytest.raises(ValueError, match=r"notes\.txt is not part of a model"):
         publish(folder, REPO, dry_run=dry_run)
     assert hub.requests == []
 
 
-def test_the_command_lists_what_is_wrong_with_a_folder(
-    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_lists_what_is_wrong_with_a_folder(hub, client, folder, capsys):
     (folder / "notes.txt").write_text("private")
     (folder / "README.md").unlink()
     assert main(["publish", str(folder), REPO]) == 1
@@ -670,12 +599,10 @@ def test_the_command_lists_what_is_wrong_with_a_folder(
 # -- the command -----------------------------------------------------------------------
 
 
-def test_the_command_gives_every_option(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_gives_every_option(folder, monkeypatch, capsys):
     calls = []
 
-    def remember(model: Path, repo_id: str, **options: object) -> Published:
+    def remember(model, repo_id, **options):
         calls.append((model, {"repo_id": repo_id, **options}))
         return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
 
@@ -696,7 +623,7 @@ def test_the_command_gives_every_option(
 # -- the comparison --------------------------------------------------------------------
 
 
-def test_texts_come_from_all_over_the_vocabulary(folder: Path, tmp_path: Path) -> None:
+def test_texts_come_from_all_over_the_vocabulary(folder, tmp_path):
     texts = sample_texts(ModelFolder(folder))
     encoder = FastEncoder.from_pretrained(folder)
     tokens = {token for text in texts for token in encoder.model.tokenizer.encode(text).tokens}
@@ -712,12 +639,12 @@ def test_texts_come_from_all_over_the_vocabulary(folder: Path, tmp_path: Path) -
         (np.array([[1, 1], [1, 1 + 2e-6]]), "1 of 2 texts differ"),
     ],
 )
-def test_other_vectors_are_told(published: np.ndarray, says: str) -> None:
+def test_other_vectors_are_told(published, says):
     with pytest.raises(ValueError, match=says):
         check_equal(np.ones((2, 2)), published, "org/ours-256")
 
 
-def test_vectors_that_are_no_numbers_in_both_are_equal() -> None:
+def test_vectors_that_are_no_numbers_in_both_are_equal():
     """In float16 a text without a known word is."""
     unknown = np.array([[np.nan, 1]])
     check_equal(unknown, unknown.copy(), "org/ours-256")
@@ -728,9 +655,7 @@ def test_vectors_that_are_no_numbers_in_both_are_equal() -> None:
 # -- from a recipe ---------------------------------------------------------------------
 
 
-def test_a_recipe_is_built_scored_and_published_in_one_go(
-    hub: Hub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     teacher = save_tiny_teacher(tmp_path / "teacher")
     config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
@@ -766,9 +691,7 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(
     assert not (tmp_path / "model_cards").exists()
 
 
-def test_nothing_is_built_that_cannot_be_published(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_built_that_cannot_be_published(client, monkeypatch):
     run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
     recipes = Path(__file__).parents[3] / "recipes"
     with pytest.raises(ValueError, match="An ensemble is published by itself"):
@@ -786,7 +709,7 @@ def test_nothing_is_built_that_cannot_be_published(
         run(["--publish", REPO])
 
 
-def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
+def test_the_card_compares_on_the_benchmark_that_was_run():
     everything, some = Publication(REPO), Publication(REPO, ["STS12"])
     assert everything.card_inputs(BuildConfig()).benchmark == BENCHMARK
     assert everything.evaluation(BuildConfig()).benchmark == BENCHMARK
@@ -799,13 +722,11 @@ def test_the_card_compares_on_the_benchmark_that_was_run() -> None:
 DEMO = f"spaces/{REPO}-demo"
 
 
-def space_history(hub: Hub) -> list[Commit]:
+def space_history(hub):
     return hub.repositories[DEMO].history("main")[:-1]
 
 
-def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(
-    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(hub, client, folder, capsys):
     before = (folder / "README.md").read_text()
     assert main(["publish", str(folder), REPO, "--demo", "--tag", "v1"]) == 0
     url = f"{hub.url}/{DEMO}"
@@ -830,8 +751,8 @@ def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(
 
 
 def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
-    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+    hub, client, folder, capsys
+):
     command = ["publish", str(folder), REPO, "--demo"]
     assert main(command) == 0
     card = (folder / "README.md").read_bytes()
@@ -849,9 +770,7 @@ def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
     assert files["index.html"].content != b"old"
 
 
-def test_the_line_in_the_card_stands_behind_the_notes(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_the_line_in_the_card_stands_behind_the_notes(hub, client, folder):
     notes = "<!-- notes: start -->\r\nMine.\r\n<!-- notes: end -->\r\n\r\nMore.\r\n"
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
@@ -863,9 +782,7 @@ def test_the_line_in_the_card_stands_behind_the_notes(
     assert after.index("notes: end") < after.index(line) < after.index("More.")
 
 
-def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(
-    hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, folder, capsys):
     before = (folder / "README.md").read_bytes()
     assert main(["publish", str(folder), REPO, "--demo", "--dry_run"]) == 0
     said = capsys.readouterr().out
@@ -876,24 +793,20 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_the_demo_of_a_private_model_is_private(hub: Hub, client: Client, folder: Path) -> None:
+def test_the_demo_of_a_private_model_is_private(hub, client, folder):
     publish_with_demo(folder, REPO, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
 
 
-def test_errors_that_pass_are_waited_for_with_a_demo_too(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_errors_that_pass_are_waited_for_with_a_demo_too(hub, client, folder):
     hub.fail(f"POST /api/{DEMO}/commit/", status=503)
     publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
 
 
-def test_a_space_that_holds_something_else_is_left_alone(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_space_that_holds_something_else_is_left_alone(hub, client, folder):
     before = (folder / "README.md").read_bytes()
     hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
@@ -903,9 +816,7 @@ def test_a_space_that_holds_something_else_is_left_alone(
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
     hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
@@ -916,9 +827,7 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(
     assert len(space_history(hub)) == 1
 
 
-def test_a_space_that_cannot_be_looked_into_is_left_alone(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, client, folder):
     publish_with_demo(folder, REPO)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
@@ -926,32 +835,28 @@ def test_a_space_that_cannot_be_looked_into_is_left_alone(
     assert len(space_history(hub)) == 1
 
 
-def test_the_demo_of_a_private_model_is_known_again(hub: Hub, client: Client, folder: Path) -> None:
+def test_the_demo_of_a_private_model_is_known_again(hub, client, folder):
     for _ in range(2):
         publish_with_demo(folder, REPO, private=True)
     assert len(space_history(hub)) == 1
 
 
-def test_a_new_space_may_hold_what_the_hub_puts_there(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+def test_a_new_space_may_hold_what_the_hub_puts_there(hub, client, folder):
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
     publish_with_demo(folder, REPO)
     assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
 @pytest.mark.parametrize("option", [["--create_pr"], ["--revision", "other"]])
-def test_a_demo_of_what_is_not_on_main_is_refused(
-    option: list[str], hub: Hub, client: Client, folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_demo_of_what_is_not_on_main_is_refused(option, hub, client, folder, capsys):
     assert main(["publish", str(folder), REPO, "--demo", *option]) == 1
     assert "leave out --revision and --create_pr" in capsys.readouterr().err
     assert hub.requests == []
 
 
 def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent(
-    hub: Hub, client: Client, folder: Path
-) -> None:
+    hub, client, folder
+):
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     tokenizer["pre_tokenizer"] = {"type": "UnicodeScripts"}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -962,9 +867,7 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_a_demo_of_a_published_model_names_it(
-    hub: Hub, client: Client, folder: Path, tmp_path: Path
-) -> None:
+def test_a_demo_of_a_published_model_names_it(hub, client, folder, tmp_path):
     publish(folder, REPO)
     assert main(["demo", REPO, "--output", str(tmp_path / "demo")]) == 0
     header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
