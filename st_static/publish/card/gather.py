@@ -6,9 +6,9 @@ import functools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -108,13 +108,6 @@ def gather(plan: CardPlan) -> CardFacts:
     )
 
 
-class _Contender(NamedTuple):
-    """A model with one of the libraries that can load it, as `MeasuredSpeed` names them."""
-
-    model: str
-    encoder: str
-
-
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     """Load the teacher, to measure beside the student; None if it is not available.
 
@@ -170,9 +163,10 @@ def _measure_speeds(
         encoder.tokenize.prepare()  # a part of loading, which is not measured
         return encoder.encode
 
-    makers: dict[_Contender, Callable[[], EncodeTexts]] = {_Contender(name, FAST): new_encoder}
+    # By model and library, as `MeasuredSpeed` names them.
+    makers: dict[tuple[str, str], Callable[[], EncodeTexts]] = {(name, FAST): new_encoder}
     others = [(name, SENTENCE_TRANSFORMERS, load_model(str(folder)))]
-    if _has_package("model2vec") and not (model.head or model.segments):
+    if find_spec("model2vec") and not (model.head or model.segments):
         others.append((name, MODEL2VEC, load_model(f"model2vec:{folder}")))
     for spec in peers:
         peer = load_model(spec)
@@ -183,7 +177,7 @@ def _measure_speeds(
     if teacher is not None:
         others.append((teacher.name, SENTENCE_TRANSFORMERS, teacher))
     for who, library, other in others:
-        makers[_Contender(who, library)] = functools.partial(_quiet, other)
+        makers[who, library] = functools.partial(_quiet, other)
     speeds: list[MeasuredSpeed] = []
     for _ in range(2):  # a second time if the machine was busy
         measured = sentences_per_second(makers, texts)
@@ -208,14 +202,6 @@ def _quiet(model: EvaluatedModel) -> EncodeTexts:
         transformer.encode, batch_size=batch_size, show_progress_bar=False
     )
     return quiet
-
-
-def _has_package(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def measure_limits(

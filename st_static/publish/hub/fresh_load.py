@@ -54,12 +54,8 @@ def load_fresh(
     """
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
-        options = {
-            "cache_folder": str(cache_folder or empty / "hub"),
-            "token": token,
-            "revision": revision,
-            "trust_remote_code": trust_remote_code,
-        }
+        options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}
+        options["cache_folder"] = str(cache_folder or empty / "hub")
         request = {"model": model, "texts": texts, "output": str(output), "options": options}
         environment = {**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         environment |= {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}

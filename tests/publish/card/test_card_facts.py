@@ -302,7 +302,7 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
 ):
     complete_record(model)
     turns = []
-    monkeypatch.setattr(gather, "_has_package", lambda name: has_model2vec)
+    monkeypatch.setattr(gather, "find_spec", lambda name: has_model2vec)
 
     def measure(makers, texts):
         turns.append(1)
