@@ -98,4 +98,4 @@ def as_if_idle(makers: Mapping[Any, Any], texts: list[str]) -> dict[Any, float]:
     """Measures, and then says what a machine with time for it would have said."""
     speeds = sentences_per_second(makers, texts, rounds=1, round_seconds=0)
     fastest = max(speeds.values())
-    return {n: 2 * fastest if "FastEncoder" in n.encoder else s for n, s in speeds.items()}
+    return {n: 2 * fastest if "FastEncoder" in n else s for n, s in speeds.items()}

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from msgspec import Meta, Struct
 
 from st_static.card.facts import teacher_id, teacher_of
 from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
-from st_static.foreign_files import misfit
+from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
 from st_static.model.card_file import header_of, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
@@ -183,10 +184,10 @@ def check_licence(data: Mapping[str, Any]) -> Iterator[str]:
         yield "A license called other needs license_name and license_link."
 
 
-def check_results(content: bytes) -> str | None:
-    """Say what keeps the Hub from reading the YAML of a file of `.eval_results/`."""
+def check_results(file: Path) -> str | None:
+    """Say what keeps the Hub from reading a YAML file of `.eval_results/`."""
     try:
-        entries = msgspec.convert(read_yaml(content.decode()), list[_Results])
+        entries = msgspec.convert(read_yaml(read_bounded(file).decode()), list[_Results])
         for entry in entries:
             if not math.isfinite(entry.value):
                 raise ValueError(f"the value of {entry.dataset.id} is not a finite number")

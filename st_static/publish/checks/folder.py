@@ -125,10 +125,8 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     needed = {CARD_FILE, MODULES_FILE}
     if not allow_remote_code:
         home = folder.home.relative_to(folder.path)
-        needed |= {
-            CONFIG_FILE,
-            *((home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE)),
-        }
+        inside = [(home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE)]
+        needed |= {CONFIG_FILE, *inside}
     for name in sorted(needed - set(names)):
         hint = " Write it with st-static card." if name == CARD_FILE else ""
         yield f"There is no {name}.{hint}"
@@ -273,11 +271,12 @@ def _check_texts(folder: ModelFolder) -> Iterator[str]:
                 yield from (f"{CARD_FILE}: {problem}" for problem in check_card(folder.card))
             except ValueError as error:
                 yield str(error)
+        file = folder.path / name
+        if name.startswith(".eval_results/") and (problem := check_results(file)):
+            yield f"{name} is not a list of results as the Hub reads them: {problem}."
         if name.endswith(_BINARY):
             continue
-        content = (folder.path / name).read_bytes()
-        if name.startswith(".eval_results/") and (problem := check_results(content)):
-            yield f"{name} is not a list of results as the Hub reads them: {problem}."
+        content = file.read_bytes()
         found = {
             (1 + content.count(b"\n", 0, match.start()), kind)
             for kind, pattern in _SECRETS.items()
