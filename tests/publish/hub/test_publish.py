@@ -793,10 +793,12 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, 
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_the_demo_of_a_private_model_is_private(hub, client, folder):
-    publish_with_demo(folder, REPO, private=True)
+def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, folder):
+    for _ in range(2):
+        publish_with_demo(folder, REPO, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
+    assert len(space_history(hub)) == 1
 
 
 def test_errors_that_pass_are_waited_for_with_a_demo_too(hub, client, folder):
@@ -832,12 +834,6 @@ def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, client, folder):
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
         publish_with_demo(folder, REPO)
-    assert len(space_history(hub)) == 1
-
-
-def test_the_demo_of_a_private_model_is_known_again(hub, client, folder):
-    for _ in range(2):
-        publish_with_demo(folder, REPO, private=True)
     assert len(space_history(hub)) == 1
 
 
