@@ -22,7 +22,6 @@ MODULES_WITH_EXTRAS = {
     "st_static.ensemble.distill_ensemble": "build",
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.config": "build",
-    "st_static.ensemble.sources": "build",
     "st_static.evaluate": "eval",
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",

@@ -36,7 +36,7 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.hub.publish import check_request, find_token, publish
+from st_static.publish.publish import check_request, find_token, publish
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
 

@@ -44,7 +44,7 @@ from st_static.model.export import export_model
 from st_static.model.model_name import ModelName, read_named
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.hub.fresh_load import load_fresh
+from st_static.publish.publish import load_fresh
 
 constants = huggingface_hub.constants
 REVISION = "0123456789" * 4

@@ -88,7 +88,7 @@ def test_encoding_and_fusing_need_none_of_the_extras(tmp_path) -> None:
 
 
 LIST_A_BENCHMARK = """
-import st_static.publish.card.inputs
+import st_static.publish.card_inputs
 from st_static.evaluate.tasks import benchmark_tasks
 assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
 """

@@ -33,15 +33,16 @@ from st_static.commands.recipe import (
 from st_static.dependencies import needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.ensemble.config import EnsembleConfig
+from st_static.ensemble.config import require_sources as require_members
+from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
 from st_static.examples import usage_in
 from st_static.hub import require_hub
 from st_static.languages import recorded_languages
-from st_static.publish.card.benchmarks import ENGLISH, benchmark_of, options_to_score
 from st_static.texts.columns import is_broken
 from st_static.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
-    from st_static.publish.card.inputs import CardInputs
+    from st_static.publish.card_inputs import CardInputs
 
 BENCHMARK = "MTEB(eng, v2)"  # of English; it has fewer tasks than v1
 
@@ -209,9 +210,7 @@ def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> s
 
 
 def _build_ensemble(config: EnsembleConfig) -> None:
-    from st_static.ensemble.sources import require_sources
-
-    require_sources(config)
+    require_members(config)
     from st_static.ensemble.build_ensemble import build_ensemble
 
     figures = dict(build_ensemble(config))
@@ -239,8 +238,8 @@ class Publication:
         """Check, before hours of work, what would fail after them."""
         with needed_by("This command", "publish"):
             require_packages(*card.PACKAGES)
-        from st_static.publish.checks.card import check_licence, check_recipe
-        from st_static.publish.hub.publish import check_request, find_token
+        from st_static.publish.check_card import check_licence, check_recipe
+        from st_static.publish.publish import check_request, find_token
 
         for problem in check_recipe(config.recipe()):
             raise ValueError(problem)
@@ -273,7 +272,7 @@ class Publication:
     def card_inputs(self, config: BuildConfig) -> CardInputs:
         """Say what the card is made from."""
         from st_static.evaluate.benchmark import results_folder
-        from st_static.publish.card.inputs import CardInputs
+        from st_static.publish.card_inputs import CardInputs
 
         inputs = CardInputs(
             results=[results_folder(config.output, is_local=self.data is not None)],

@@ -14,7 +14,7 @@ from st_static.dependencies import needed_by, require_packages
 from st_static.model.model_folder import ModelFolder
 
 if TYPE_CHECKING:
-    from st_static.publish.card.inputs import CardInputs
+    from st_static.publish.card_inputs import CardInputs
 
 PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
 """Packages that make a card, beyond the base install."""
@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `card`."""
     values = vars(_parser().read(arguments))
     require_packages(*PACKAGES)
-    from st_static.publish.card.inputs import CardInputs
+    from st_static.publish.card_inputs import CardInputs
 
     folder, cards = values.pop("model"), values.pop("cards")
     return write(folder, CardInputs(**values), cards)
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     """Write a model's card, also into a folder of all cards; print the files, return the status."""
     hide_bars_of_libraries()
-    from st_static.publish.card.inputs import plan_card
+    from st_static.publish.card_inputs import plan_card
 
     # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
     # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
@@ -93,7 +93,7 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
         from st_static.evaluate.tasks import benchmark_tasks
 
         benchmark_tasks(plan.inputs.benchmark)  # before torch is loaded: see there
-        from st_static.publish.card.write_card import write_card
+        from st_static.publish.write_card import write_card
     finally:
         gc.freeze()
         gc.enable()

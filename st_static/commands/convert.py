@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         check_language(options.language, "--language")
     if options.license is not None:
         from st_static.card.render import licence_fields
-        from st_static.publish.checks.card import check_licence
+        from st_static.publish.check_card import check_licence
 
         for problem in check_licence(licence_fields(options.license)):
             raise ValueError(f"--license: {problem}")

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from st_static.commands.options import CommandParser, log_to_terminal
 from st_static.dependencies import needed_by, require_packages
-
-if TYPE_CHECKING:
-    from st_static.publish.hub.publish import Published
 
 
 @needed_by("This command", "publish")
@@ -42,28 +39,20 @@ def run(arguments: Sequence[str]) -> int:
     )
     values = vars(parser.read(arguments))
     require_packages("sentence_transformers")  # in a new process, once the folder is checked
-    # A demo shows what is on main, and has no such options.
-    if values["demo"] and (values.pop("create_pr") or values.pop("revision")):
-        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     return publish_folder(values.pop("model"), values.pop("repo_id"), **values)
 
 
-def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: Any) -> int:
+def publish_folder(folder: Path, repo_id: str, **options: Any) -> int:
     """Publish a model, and print where it is; after a dry run, which files would go there.
 
-    The options are those of `publish`, or with a demo of `publish_with_demo`. Returns the exit
-    status: 1 if the folder is not fit.
+    The options are those of `publish`. Returns the exit status: 1 if the folder is not fit.
     """
     log_to_terminal()
-    from st_static.publish.checks.folder import UnfitFolderError
-    from st_static.publish.hub.publish import publish, publish_with_demo
+    from st_static.publish.check_folder import UnfitFolderError
+    from st_static.publish.publish import publish
 
-    done: Sequence[Published]
     try:
-        if demo:
-            done = publish_with_demo(folder, repo_id, **options)
-        else:
-            done = [publish(folder, repo_id, **options)]
+        done = publish(folder, repo_id, **options)
     except UnfitFolderError as error:  # a list, which is not for one line
         print(f"Error: {error}", file=sys.stderr)
         return 1

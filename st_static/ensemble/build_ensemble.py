@@ -21,10 +21,9 @@ from st_static.distill.stages import Figures, locked, run_stage
 from st_static.distill.teacher import Teacher
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.config import EnsembleConfig
+from st_static.ensemble.config import EnsembleConfig, require_sources
 from st_static.ensemble.distill_ensemble import check_dimension, check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
-from st_static.ensemble.sources import require_sources
 from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.card_file import read_notes
 from st_static.model.model_name import read_named

@@ -33,7 +33,7 @@ from st_static.distill.stages import (
     write_student,
 )
 from st_static.encode.encoder import Encoder, check_encoder
-from st_static.ensemble.fused_ensemble import FusedEnsemble
+from st_static.ensemble.ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
 from st_static.model.export import check_output
 from st_static.model.modules import PCA_FILE

@@ -21,7 +21,7 @@ from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.vectors import unit_rows
-from st_static.publish.hub import load_alone
+from st_static.publish import load_alone
 
 VECTORS = {
     "the": [1, 0, 0],

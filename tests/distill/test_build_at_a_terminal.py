@@ -24,9 +24,8 @@ from st_static.distill.pipeline import build
 from st_static.distill.report import report_table, rows_explained, size_on_disk
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.benchmark import results_folder
-from st_static.evaluate.tasks import benchmark_tasks, choose_subsets
+from st_static.evaluate.tasks import benchmark_of, benchmark_tasks, choose_subsets, options_to_score
 from st_static.model.head import Head
-from st_static.publish.card.benchmarks import benchmark_of, options_to_score
 
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
 

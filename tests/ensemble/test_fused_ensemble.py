@@ -17,7 +17,7 @@ import st_static
 from st_static import Ensemble, FastEncoder
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
-from st_static.ensemble.fused_ensemble import token_rows
+from st_static.ensemble.ensemble import token_rows
 from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
@@ -26,8 +26,8 @@ from st_static.model.model_name import read_named
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
-from st_static.publish.checks.card import check_card
-from st_static.publish.checks.folder import check_folder
+from st_static.publish.check_card import check_card
+from st_static.publish.check_folder import check_folder
 
 WORDS = ["the", "old", "lighthouse", "keeper", "ships", "counted", "ship", "##wreck", "s", "##s"]
 OTHER_WORDS = [

@@ -19,7 +19,7 @@ def write(built):
         arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
         arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
         from st_static.evaluate import speed
-        from st_static.publish.card import gather
+        from st_static.publish import gather
 
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(built / "teacher")

@@ -13,7 +13,7 @@ from installs import python_of
 from st_static import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.publish.hub import load_alone
+from st_static.publish import load_alone
 
 pytestmark = pytest.mark.slow
 

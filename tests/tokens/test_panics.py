@@ -19,7 +19,7 @@ from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.checks.folder import UnfitFolderError, check_folder
+from st_static.publish.check_folder import UnfitFolderError, check_folder
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 SLOW_PATTERN = {

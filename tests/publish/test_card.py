@@ -21,12 +21,12 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START, notes_of
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card import figures
-from st_static.publish.card.gather import load_teacher
-from st_static.publish.card.inputs import CardInputs, plan_card
-from st_static.publish.checks.card import check_card
+from st_static.publish import card_figures as figures
+from st_static.publish.card_inputs import CardInputs, plan_card
+from st_static.publish.check_card import check_card
+from st_static.publish.gather import load_teacher
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))
 FIGURES = {"scores", "speed", "lengths", "variance", "distillation", "words"}
 

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import mteb
 import numpy as np
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
@@ -20,11 +21,13 @@ from st_static.card.facts import (
     CardFacts,
     MeasuredLimit,
     MeasuredSpeed,
+    ResultEntry,
     is_believable,
     teacher_id,
     teacher_of,
 )
 from st_static.cluster.processes import n_processors
+from st_static.dependencies import private_name
 from st_static.distill.config import TeacherConfig
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
@@ -34,6 +37,16 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
+from st_static.evaluate.scores import (
+    ModelScores,
+    compare,
+    counted_parts,
+    find_published,
+    read_published,
+    read_result,
+    read_results,
+    sources_of,
+)
 from st_static.evaluate.speed import (
     fair_sample,
     machine_load,
@@ -41,14 +54,14 @@ from st_static.evaluate.speed import (
     sentences_per_second,
     speed_texts,
 )
+from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import is_english, languages_of_record
 from st_static.model.model_name import locate
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card.inputs import CardPlan
-from st_static.publish.card.results import read_entries, score_table
+from st_static.publish.card_inputs import CardInputs, CardPlan
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +119,115 @@ def gather(plan: CardPlan) -> CardFacts:
         head_units=model.head.units if model.head else 0,
         onnx=onnx[-1] if onnx else "",
     )
+
+
+# -- mteb's results --------------------------------------------------------------------
+
+
+def read_entries(
+    folders: Sequence[Path], benchmark: str, languages: Sequence[str]
+) -> list[ResultEntry]:
+    """Read mteb's results of a model, one entry per task, split and subset.
+
+    Only the benchmark's splits and subsets count in a card's means, see `counted_parts`.
+    """
+    counted = counted_parts(benchmark, languages)
+    entries = []
+    for file in (file for folder in folders for file in sorted(folder.glob("*.json"))):
+        if not (result := read_result(file)):
+            continue
+        name = result["task_name"]
+        about = mteb.get_task(name).metadata
+        hub_task = private_name(about, "_hf_task_type", "mteb 2.26")()[0]
+        for split, rows in result["scores"].items():
+            entries += [
+                ResultEntry(
+                    task=name,
+                    type=about.type,
+                    hub_task=hub_task,
+                    dataset=about.dataset["path"],
+                    config=row["hf_subset"],
+                    languages=list(dict.fromkeys(map(language_tag, row.get("languages", [])))),
+                    split=split,
+                    counts=name in counted and counted[name].has(split, row["hf_subset"]),
+                    revision=result["dataset_revision"],
+                    metric=about.main_score,
+                    value=row["main_score"],
+                    mteb_version=result.get("mteb_version", ""),
+                    is_local=result["dataset_revision"] == LOCAL_REVISION,
+                )
+                for row in rows
+            ]
+    return entries
+
+
+def official_results(folder: Path) -> dict[str, str]:
+    """Make mteb's own YAML of each result on the Hub's datasets, for `.eval_results/`.
+
+    Results on local copies are left out: the Hub would show them on the datasets' leaderboards.
+    """
+    texts = {}
+    for file in sorted(folder.glob("*.json")):
+        content = read_result(file)
+        if content and content["dataset_revision"] != LOCAL_REVISION:
+            result = mteb.results.TaskResult.from_disk(file)
+            as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
+            texts[f"{result.task_name}.yaml"] = str(as_on_the_hub.to_yaml())
+    return texts
+
+
+def score_table(
+    name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
+) -> dict[str, Any]:
+    """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them.
+
+    Raises:
+        ValueError: A model has published means only.
+    """
+    read = functools.partial(read_results, benchmark=inputs.benchmark, languages=languages)
+    # Official scores before those on local copies.
+    own, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
+    for part in others:
+        own = ModelScores(
+            own.name,
+            part.scores | own.scores,
+            is_local=own.is_local or part.is_local,
+            other_splits=part.other_splits | own.other_splits,
+        )
+    homes = {folder.resolve().parent for folder in inputs.results}
+    peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
+    models = [replace(own, name=name, revision=""), *peers]
+    # Published scores of the named models, and of the teacher if there are any.
+    known = [teacher_id] if (inputs.benchmark, teacher_id) in read_published() else []
+    wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
+    measured = {model.name for model in models}
+    published = find_published([one for one in wanted if one not in measured], inputs.benchmark)
+    if means := [model.name for model in published if model.means]:
+        raise ValueError(
+            f"Of {', '.join(means)}, only means over the whole benchmark were published, but a "
+            "card compares by task. Leave them out; st-static compare shows them."
+        )
+    # The teacher, which bounds the others, comes second.
+    models = sorted(
+        [*models, *published], key=lambda model: (model.name != name, model.name != teacher_id)
+    )
+    left_out = sorted({task for model in models for task in model.other_splits})
+    table = compare([model.without(left_out) for model in models], inputs.benchmark)
+    rows = [
+        {
+            key: round(value, 4) if isinstance(value, float) else str(value).removeprefix("local/")
+            for key, value in row.items()
+        }
+        for row in table.to_dicts()
+    ]
+    return {
+        "scores": {"columns": table.columns, "rows": rows},
+        "left_out": left_out,
+        "published_source": sources_of(models),
+    }
+
+
+# -- what is measured here -------------------------------------------------------------
 
 
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:

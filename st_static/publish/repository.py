@@ -13,6 +13,7 @@ import functools
 import glob
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,13 +25,14 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Reposit
 from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
 from st_static.hub import client_error, symptom
-from st_static.publish.checks.folder import is_written_here
+from st_static.publish.check_folder import is_written_here
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
 MAIN = "main"
+_OF_DEMO = re.compile("(js|model|vendor)/")
 LOGIN = (
     "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write "
     "(https://huggingface.co/settings/tokens)."
@@ -56,7 +58,6 @@ class Repository:
         repo_id: ORG/NAME.
         token: The Hub's token.
         kind: The kind of repository.
-        is_own: Tells whether st_static writes a path in it, and so may delete it.
     """
 
     def __init__(
@@ -64,13 +65,11 @@ class Repository:
         repo_id: str,
         token: str | None,
         kind: Literal["model", "space"] = "model",
-        is_own: Callable[[str], bool] = is_written_here,
     ) -> None:
         self.repo_id, self.token = repo_id, token
         self._api = HfApi(token=token)
         self._where: dict[str, Any] = {"repo_id": repo_id, "repo_type": kind}
         self._kind = kind
-        self._is_own = is_own
 
     @property
     def url(self) -> str:
@@ -154,10 +153,11 @@ class Repository:
         """Find the operations that turn a commit's files into the folder's."""
         found = self._api.verify_repo_checksums(**self._where, revision=commit, local_dir=folder)
         changed = [*found.extra_paths, *(mismatch["path"] for mismatch in found.mismatches)]
-        stale = filter(self._is_own, found.missing_paths)
+        # Only what st_static writes goes, of any version of it.
+        is_own = is_written_here if self._kind == "model" else _OF_DEMO.match
         return [
             *(CommitOperationAdd(path, folder / path) for path in changed),
-            *(CommitOperationDelete(path, is_folder=False) for path in stale),
+            *(CommitOperationDelete(path, False) for path in filter(is_own, found.missing_paths)),
         ]
 
     def check_published(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:

@@ -15,8 +15,8 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.modules import PCA_FILE
-from st_static.publish.checks.card import check_card
-from st_static.publish.checks.folder import check_folder
+from st_static.publish.check_card import check_card
+from st_static.publish.check_folder import check_folder
 
 UNITS = 5
 

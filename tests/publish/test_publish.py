@@ -26,12 +26,10 @@ from st_static.commands.build import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card import gather
-from st_static.publish.card.inputs import CardInputs
-from st_static.publish.hub import load_alone
-from st_static.publish.hub import publish as hub_module
-from st_static.publish.hub.fresh_load import check_equal, load_fresh, sample_texts
-from st_static.publish.hub.publish import Published, publish, publish_with_demo
+from st_static.publish import gather, load_alone
+from st_static.publish import publish as hub_module
+from st_static.publish.card_inputs import CardInputs
+from st_static.publish.publish import Published, check_equal, load_fresh, sample_texts
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
@@ -90,6 +88,11 @@ def client(hub, tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     return write_model(tmp_path / "ours-256")
+
+
+def publish(folder, repo_id, **options):
+    """What becomes of the model."""
+    return hub_module.publish(folder, repo_id, **options)[0]
 
 
 def history(hub, revision="main"):
@@ -604,7 +607,7 @@ def test_the_command_gives_every_option(folder, monkeypatch, capsys):
 
     def remember(model, repo_id, **options):
         calls.append((model, {"repo_id": repo_id, **options}))
-        return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
+        return [Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")]
 
     monkeypatch.setattr(hub_module, "publish", remember)
     assert main(["publish", str(folder), REPO]) == 0
@@ -612,7 +615,7 @@ def test_the_command_gives_every_option(folder, monkeypatch, capsys):
     values = ["--revision", "next", "--tag", "v1"]
     assert main(["publish", str(folder), REPO, *flags, *values]) == 0
     plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
-    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
+    plain |= {"tag": None, "demo": False, "dry_run": False, "allow_remote_code": False}
     given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
     assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
     printed = capsys.readouterr().out.splitlines()
@@ -665,7 +668,7 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path,
     pairs = {"sentence1": sentences[:30], "sentence2": sentences[30:], "score": list(range(30))}
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
-    run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
+    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
     for module in (gather, facts):  # on a busy machine, too
         monkeypatch.setattr(module, "is_believable", lambda rows, model: True)
     scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
@@ -692,8 +695,8 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path,
 
 
 def test_nothing_is_built_that_cannot_be_published(client, monkeypatch):
-    run = runpy.run_path(str(Path(__file__).parents[3] / "recipes/build.py"))["run"]
-    recipes = Path(__file__).parents[3] / "recipes"
+    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
+    recipes = Path(__file__).parents[2] / "recipes"
     with pytest.raises(ValueError, match="An ensemble is published by itself"):
         run([str(recipes / "ensemble-512.yaml"), "--publish", REPO])
     with pytest.raises(ValueError, match="ORG/NAME"):
@@ -775,7 +778,7 @@ def test_the_line_in_the_card_stands_behind_the_notes(hub, client, folder):
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
     before = card.read_bytes().decode()
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     after = card.read_bytes().decode()
     line = next(line for line in after.splitlines() if DEMO in line)
     assert after.replace(f"\n\n{line}", "") == before
@@ -795,7 +798,7 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, 
 
 def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, folder):
     for _ in range(2):
-        publish_with_demo(folder, REPO, private=True)
+        publish(folder, REPO, demo=True, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
     assert len(space_history(hub)) == 1
@@ -803,7 +806,7 @@ def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, fol
 
 def test_errors_that_pass_are_waited_for_with_a_demo_too(hub, client, folder):
     hub.fail(f"POST /api/{DEMO}/commit/", status=503)
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
 
@@ -812,7 +815,7 @@ def test_a_space_that_holds_something_else_is_left_alone(hub, client, folder):
     before = (folder / "README.md").read_bytes()
     hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert REPO not in hub.repositories
     assert len(space_history(hub)) == 1
     assert (folder / "README.md").read_bytes() == before
@@ -822,7 +825,7 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
     hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert client.waits == [1.0]
     assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
     assert REPO not in hub.repositories
@@ -830,16 +833,16 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
 
 
 def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, client, folder):
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert len(space_history(hub)) == 1
 
 
 def test_a_new_space_may_hold_what_the_hub_puts_there(hub, client, folder):
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
-    publish_with_demo(folder, REPO)
+    publish(folder, REPO, demo=True)
     assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
@@ -858,7 +861,7 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     before = (folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
-        publish_with_demo(folder, REPO)
+        publish(folder, REPO, demo=True)
     assert hub.requests == []
     assert (folder / "README.md").read_bytes() == before
 

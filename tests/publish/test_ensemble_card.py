@@ -21,9 +21,9 @@ from st_static.model.export import export_model
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.card.inputs import CardInputs, plan_card
-from st_static.publish.checks.card import check_card
-from st_static.publish.checks.folder import check_folder
+from st_static.publish.card_inputs import CardInputs, plan_card
+from st_static.publish.check_card import check_card
+from st_static.publish.check_folder import check_folder
 
 
 def save_member(folder, dimension, seed, license_id, language=None):

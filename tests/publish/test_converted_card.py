@@ -12,9 +12,9 @@ from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.text_vectors import Source, convert
-from st_static.publish.card.inputs import check_same_model
-from st_static.publish.checks.card import check_card
-from st_static.publish.checks.folder import UnfitFolderError, check_folder
+from st_static.publish.card_inputs import check_same_model
+from st_static.publish.check_card import check_card
+from st_static.publish.check_folder import UnfitFolderError, check_folder
 
 SOURCE = Source("org/teacher", "cc-by-4.0", ["en"])
 

@@ -6,7 +6,7 @@ import pytest
 from card_results import complete_record, write_results
 
 from st_static.files import read_json, write_json
-from st_static.publish.checks.card import check_card
+from st_static.publish.check_card import check_card
 
 SOURCES = {
     "files": ({"files": ["clicks.jsonl"]}, "(clicks.jsonl)"),

@@ -11,15 +11,16 @@ from card_results import as_if_idle, facts_of, with_recipe, write_result
 
 from st_static.card.render import name_languages, render
 from st_static.distill.stages import WorkDirectory
+from st_static.evaluate import tasks
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.scores import counted_parts, read_published, read_results
+from st_static.evaluate.tasks import benchmark_of, usual_peers
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages
-from st_static.publish.card import benchmarks, gather
-from st_static.publish.card.benchmarks import benchmark_of, usual_peers
-from st_static.publish.card.gather import find_speed_texts, measure_limits
-from st_static.publish.checks.card import check_card
+from st_static.publish import gather
+from st_static.publish.check_card import check_card
+from st_static.publish.gather import find_speed_texts, measure_limits
 
 COUNTERFACTUAL = "AmazonCounterfactualClassification"
 MULTILINGUAL = "MTEB(Multilingual, v2)"
@@ -103,7 +104,7 @@ def test_the_benchmark_is_that_of_the_language():
 
 def test_benchmarks_and_peers_exist():
     known = {benchmark.name for benchmark in mteb.get_benchmarks()}
-    assert {*benchmarks._OF_LANGUAGE.values(), MULTILINGUAL} <= known
+    assert {*tasks._OF_LANGUAGE.values(), MULTILINGUAL} <= known
     published = read_published()
     for benchmark in known:
         assert all((benchmark, peer) in published for peer in usual_peers(benchmark))

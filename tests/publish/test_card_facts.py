@@ -22,12 +22,12 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card import gather
-from st_static.publish.card.inputs import CardInputs, check_same_model, plan_card
-from st_static.publish.checks.card import check_card, check_recipe
-from st_static.publish.checks.folder import check_folder
+from st_static.publish import gather
+from st_static.publish.card_inputs import CardInputs, check_same_model, plan_card
+from st_static.publish.check_card import check_card, check_recipe
+from st_static.publish.check_folder import check_folder
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def problems_of(model, repo_id=None):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.evaluate.models import require_named, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION
+from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_of, usual_peers
 from st_static.files import check_folder
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
@@ -18,7 +18,6 @@ from st_static.languages import languages_of_record
 from st_static.model.card_file import read_notes
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE
-from st_static.publish.card.benchmarks import benchmark_of, usual_peers
 
 logger = logging.getLogger(__name__)
 

@@ -15,11 +15,10 @@ from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import languages_of_record
 from st_static.model.card_file import notes_of, read_card
-from st_static.publish.card.figures import FIGURE_FILES, draw_all
-from st_static.publish.card.gather import gather
-from st_static.publish.card.inputs import CardPlan
-from st_static.publish.card.results import official_results
-from st_static.publish.checks.card import check_card, dataset_names
+from st_static.publish.card_figures import FIGURE_FILES, draw_all
+from st_static.publish.card_inputs import CardPlan
+from st_static.publish.check_card import check_card, dataset_names
+from st_static.publish.gather import gather, official_results
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"

@@ -11,8 +11,8 @@ from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFac
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
 from st_static.evaluate.figures import ENCODER_MARKS
 from st_static.model.model_folder import read_static_model
-from st_static.publish.card import figures
-from st_static.publish.card.figures import draw_all
+from st_static.publish import card_figures as figures
+from st_static.publish.card_figures import draw_all
 
 
 @pytest.fixture

@@ -1,0 +1,247 @@
+"""Publish a model's folder on the Hugging Face Hub, and with it a demo page."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import string
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from huggingface_hub import get_token
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from st_static.arguments import check_type
+from st_static.demo.model_files import FACTS_FILE, is_facts
+from st_static.demo.write_demo import write_demo
+from st_static.files import atomic, temporary_folder
+from st_static.foreign_files import read_bounded
+from st_static.hub import check_repo_id
+from st_static.model.card_file import with_line
+from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.model.modules import CARD_FILE, TOKENIZER_FILE
+from st_static.publish import load_alone
+from st_static.publish.check_folder import check_folder
+from st_static.publish.repository import LOGIN, MAIN, Repository
+
+logger = logging.getLogger(__name__)
+
+# Texts to compare vectors of, with tokens from all over the vocabulary.
+_SENTENCES = [
+    "Read rows from a file.",
+    "Parse a CSV file, and count the lines!",
+    "It rains today; tomorrow it won't.",
+    "Wörter, die ein Modell nicht kennt: 数えきれない 😀",
+    "",
+]
+_N_TOKENS = 256
+# Files that the Hub may put into a new Space.
+_NEW_SPACE = {".gitattributes", "README.md", "index.html", "style.css"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published model or demo, or a dry run, which has neither address nor commit."""
+
+    repo_id: str
+    files: list[ModelFile]
+    url: str | None = None  # of the repository, or of the pull request
+    commit: str | None = None  # the one that holds the files
+    is_new: bool = False  # whether it was made now; otherwise the files were there already
+    tag: str | None = None
+
+
+def publish(
+    folder: str | Path,
+    repo_id: str,
+    private: bool = False,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tag: str | None = None,
+    demo: bool = False,
+    dry_run: bool = False,
+    allow_remote_code: bool = False,
+    token: str | None = None,
+) -> list[Published]:
+    """Upload a model to ORG/NAME in one commit, and check that others can load it.
+
+    The folder is checked first. Afterwards the new commit is downloaded, and its files are compared
+    with the folder's; a new process loads them with sentence-transformers alone, and its vectors
+    are compared with the folder's, too. Then the commit gets its tag.
+
+    With `demo`, a page on which the model runs follows as the Space ORG/NAME-demo. A link to it is
+    added to the card, also in the folder, unless it is there.
+
+    Raises:
+        ValueError: The folder is not fit, the request is invalid, or the published model has other
+            content, does not load or gives other vectors; or the model cannot run in a browser, or
+            the Space holds something else.
+        OSError: The Hub cannot be reached, or refuses the model.
+        TypeError: An argument is of the wrong kind.
+    """
+    model = ModelFolder.local(folder)
+    check_request(repo_id, revision, create_pr, tag, demo)
+    check_folder(model, allow_remote_code, repo_id)
+    token = None if dry_run else find_token(token)
+    repository, space = Repository(repo_id, token), Repository(f"{repo_id}-demo", token, "space")
+    with temporary_folder() as temporary:
+        page = temporary / "demo"
+        names = write_demo(model, page, hub_id=repo_id) if demo else []
+        pages = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
+        logger.info("Loading %s with sentence-transformers alone", model.path)
+        texts, path = sample_texts(model), str(model.path.absolute())
+        vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
+        if dry_run:
+            return [Published(repo_id, model.files), Published(space.repo_id, pages)][: 1 + demo]
+        if demo:
+            _link_demo(model.path / CARD_FILE, space, temporary / "space")
+            model = ModelFolder(model.path)  # with a longer card
+        logger.info("Uploading %d files to %s", len(model.files), repo_id)
+        message = f"Upload {model.name}"
+        done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
+        logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
+        cache = temporary / "model"
+        try:
+            files = [file.path for file in model.files]
+            repository.check_published(model.path, files, done.commit, cache)
+            found = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
+            check_equal(vectors, found, repo_id)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+                "them once more; if that does not help, look at what else is in the repository."
+            ) from error
+        if tag:
+            repository.tag(tag, done.commit)
+        published = [Published(repo_id, model.files, *done, tag)]
+        if demo:
+            logger.info("Uploading %d files to the Space %s", len(pages), space.repo_id)
+            there = space.upload(page, f"Upload the demo of {repo_id}", repository.is_private())
+            published.append(Published(space.repo_id, pages, *there))
+        return published
+
+
+def _link_demo(card: Path, space: Repository, cache: Path) -> None:
+    """Add a link to a demo's Space to a model's card, unless the Space holds something else."""
+    there = space.files()
+    is_demo = FACTS_FILE in there and is_facts(space.download(FACTS_FILE, cache).read_bytes())
+    if not is_demo and there - _NEW_SPACE:
+        raise ValueError(
+            f"The Space {space.repo_id} holds something that is not a demo of st_static (it has "
+            f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without --demo. "
+            "Nothing was uploaded."
+        )
+    text = read_bounded(card).decode()
+    if f"({space.url})" not in text:
+        line = f"[Try it in your browser]({space.url}): compare texts, search, and look for "
+        with atomic(card) as file:
+            file.write_bytes(with_line(text, f"{line}nearest words.").encode())
+
+
+def check_request(
+    repo_id: str,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tag: str | None = None,
+    demo: bool = False,
+) -> None:
+    """Check what can be checked of the arguments of `publish` without the Hub."""
+    check_type(repo_id, str, "the repository as ORG/NAME")
+    for value, name in ((revision, "a branch"), (tag, "a tag")):
+        if value is not None:
+            check_type(value, str, f"{name} as a str")
+    check_repo_id(f"{repo_id}-demo" if demo else repo_id)
+    if demo and (create_pr or revision):
+        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
+    if create_pr and (tag or revision not in (None, MAIN)):
+        raise ValueError(
+            "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "
+            "tag the commit when it has been merged."
+        )
+
+
+def find_token(token: str | None = None) -> str:
+    """Find the token, and check that it can be sent; no message repeats it."""
+    if token is not None and not isinstance(token, str):  # without its value in the message
+        raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
+    token = token or get_token()
+    if not token:
+        raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {LOGIN}")
+    # Libraries would repeat a header that cannot be sent in their messages.
+    if set(token) - set(string.ascii_letters + string.digits + string.punctuation):
+        raise ValueError(
+            f"The token holds characters that no token has: white space, or letters beyond a-z. "
+            f"{LOGIN}"
+        )
+    return token
+
+
+def sample_texts(folder: ModelFolder) -> list[str]:
+    """Choose texts to compare vectors of: a few sentences, and tokens from all the vocabulary."""
+    file = folder.home / TOKENIZER_FILE
+    if not file.is_file():
+        return list(_SENTENCES)
+    tokens = sorted(Tokenizer.from_file(str(file)).get_vocab())
+    chosen = tokens[:: max(1, len(tokens) // _N_TOKENS)]
+    return [*_SENTENCES, *chosen, " ".join(chosen)]
+
+
+def load_fresh(
+    model: str,
+    texts: list[str],
+    revision: str | None = None,
+    token: str | None = None,
+    trust_remote_code: bool = False,
+    cache_folder: Path | None = None,
+) -> NDArray[np.floating]:
+    """Encode texts [B] into vectors [B, D] in a new process that cannot import st_static.
+
+    The model is a folder or an id on the Hub; downloads go by default into an empty cache.
+
+    Raises:
+        ValueError: It does not load there.
+    """
+    with temporary_folder() as empty:
+        output = empty / "vectors.npy"
+        options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}
+        options["cache_folder"] = str(cache_folder or empty / "hub")
+        request = {"model": model, "texts": texts, "output": str(output), "options": options}
+        environment = {**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        environment |= {name: str(empty / name) for name in ("HF_HUB_CACHE", "HF_XET_CACHE")}
+        if Path(model).is_dir() and not trust_remote_code:
+            environment["HF_HUB_OFFLINE"] = "1"  # a folder needs the Hub only for its own code
+        # -P, to keep the program's folder off the path. The token goes through stdin, since other
+        # users can read arguments.
+        process = subprocess.run(
+            [sys.executable, "-P", load_alone.__file__],
+            input=json.dumps(request),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if process.returncode:
+            [*_, reason] = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
+            reason = reason.replace(token, "***") if token else reason
+            raise ValueError(
+                f"{model} does not load with sentence-transformers alone: {reason.rstrip('.')}."
+            )
+        vectors: NDArray[np.floating] = np.load(output, allow_pickle=False)
+        return vectors
+
+
+def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], repo_id: str) -> None:
+    """Check that the published model gives the vectors of the local one, [B, D] each."""
+    if local.shape != published.shape:
+        difference = f"expected the shape {local.shape}, but got {published.shape}."
+    else:
+        same = np.isclose(local, published, rtol=0, atol=1e-6, equal_nan=True).all(axis=1)
+        if same.all():
+            return
+        difference = f"{int((~same).sum())} of {len(local)} texts differ."
+    raise ValueError(f"{repo_id} gives other vectors than the folder here: {difference}")
