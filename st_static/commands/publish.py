@@ -39,20 +39,27 @@ def run(arguments: Sequence[str]) -> int:
     )
     values = vars(parser.read(arguments))
     require_packages("sentence_transformers")  # in a new process, once the folder is checked
+    # A demo shows what is on main, and has no such options.
+    if values["demo"] and (values.pop("create_pr") or values.pop("revision")):
+        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
     return publish_folder(values.pop("model"), values.pop("repo_id"), **values)
 
 
-def publish_folder(folder: Path, repo_id: str, **options: Any) -> int:
+def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: Any) -> int:
     """Publish a model, and print where it is; after a dry run, which files would go there.
 
-    The options are those of `publish`. Returns the exit status: 1 if the folder is not fit.
+    The options are those of `publish`, or with a demo of `publish_with_demo`. Returns the exit
+    status: 1 if the folder is not fit.
     """
     log_to_terminal()
     from st_static.publish.check_folder import UnfitFolderError
-    from st_static.publish.publish import publish
+    from st_static.publish.publish import publish, publish_with_demo
 
     try:
-        done = publish(folder, repo_id, **options)
+        if demo:
+            done = publish_with_demo(folder, repo_id, **options)
+        else:
+            done = [publish(folder, repo_id, **options)]
     except UnfitFolderError as error:  # a list, which is not for one line
         print(f"Error: {error}", file=sys.stderr)
         return 1

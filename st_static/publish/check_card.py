@@ -50,12 +50,15 @@ _AGAIN = "Write it again: st-static card."
 # -- what the Hub accepts --------------------------------------------------------------
 
 
+_Name = Annotated[str, Meta(min_length=1)]
+
+
 class _Named(Struct):
-    type: Annotated[str, Meta(min_length=1)]
+    type: _Name
 
 
 class _Dataset(_Named):
-    name: Annotated[str, Meta(min_length=1)]
+    name: _Name
     config: Any = None
     split: Any = None
     revision: Any = None
@@ -72,7 +75,7 @@ class _Result(Struct):
 
 
 class _Model(Struct):
-    name: Annotated[str, Meta(min_length=1)]
+    name: _Name
     results: Annotated[list[_Result], Meta(min_length=1)]
 
 

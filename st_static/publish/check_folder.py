@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tokenizers import Tokenizer
-
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.client_files import PLAIN_TABLE, problems_of_client_files
@@ -99,7 +97,14 @@ def check_folder(
         ValueError: Something in the folder is neither a file nor a folder.
         UnfitFolderError: It has problems.
     """
-    too_large = list(_check_sizes(folder))
+    files = folder.files
+    most = {f: _MAX_BYTES if f.path.endswith(_BINARY) else _MAX_TEXT_BYTES for f in files}
+    too_large = [
+        f"{file.path} has {file.size:,} bytes, but such a file may have up to {most[file]:,}. Make "
+        "it smaller: float16, or fewer words."
+        for file in files
+        if file.size > most[file]
+    ]
     problems = [*_check_names(folder, allow_remote_code), *too_large]
     if not too_large:  # otherwise reading them would take long
         problems += [
@@ -112,7 +117,7 @@ def check_folder(
         raise UnfitFolderError(
             f"{folder.path} cannot be published as it is. Mend the following:{lines}"
         )
-    return folder.files
+    return files
 
 
 def is_written_here(path: str) -> bool:
@@ -138,22 +143,7 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
             yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
         else:
             yield f"{name} is not part of a model. Move it elsewhere."
-
-
-def _check_sizes(folder: ModelFolder) -> Iterator[str]:
-    for file in folder.files:
-        if file.size > _MAX_BYTES:
-            yield (
-                f"{file.path} has {file.size:,} bytes, but the Hub lets everybody download files "
-                f"of up to {_MAX_BYTES:,} only. Make it smaller: float16, or fewer words."
-            )
-        elif file.size > _MAX_TEXT_BYTES and not file.path.endswith(_BINARY):
-            yield (
-                f"{file.path} has {file.size:,} bytes, but a text in a model's folder has up to "
-                f"{_MAX_TEXT_BYTES:,}. Write it again."
-            )
-    places = Counter(file.path.rpartition("/")[0] for file in folder.files)
-    for place, n_files in places.items():
+    for place, n_files in Counter(name.rpartition("/")[0] for name in names).items():
         if n_files > _MAX_ENTRIES:
             where = place or "The folder"
             yield f"{where} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
@@ -210,7 +200,19 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
         )
-    yield from _check_odd_texts(model.tokenizer)
+    encode = FastTokenizer(model.tokenizer)
+    for text in _ODD_TEXTS:
+        problem, shown = "", repr(text[:40]) + ("…" if len(text) > 40 else "")
+        try:
+            with TellingPanics(model.tokenizer):
+                expected = model.tokenizer.encode(text, add_special_tokens=False).ids
+            if encode([text]).values.tolist() != expected:
+                problem = f"{shown} has other tokens in FastEncoder. Report it."
+        except Exception as error:  # tokenizers raises no subclass
+            problem = f"on the text {shown}: {error}"
+        if problem:
+            yield f"{TOKENIZER_FILE}: {problem}"
+            break
     broken = list(problems_of_client_files(folder.path))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
@@ -244,23 +246,6 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
     quantize = " --quantize int8" if ONNX_FILES[1] in names else ""
     for problem in outdated(folder):
         yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
-
-
-def _check_odd_texts(tokenizer: Tokenizer) -> Iterator[str]:
-    """Find a text on which the tokenizer fails, or has other tokens in FastEncoder."""
-    encode = FastTokenizer(tokenizer)
-    for text in _ODD_TEXTS:
-        shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
-        try:
-            with TellingPanics(tokenizer):
-                expected = tokenizer.encode(text, add_special_tokens=False).ids
-            found = encode([text]).values.tolist()
-        except Exception as error:  # tokenizers raises no subclass
-            yield f"tokenizer.json: on the text {shown}: {error}"
-            return
-        if found != expected:
-            yield f"tokenizer.json: {shown} has other tokens in FastEncoder. Report it."
-            return
 
 
 def _check_texts(folder: ModelFolder) -> Iterator[str]:

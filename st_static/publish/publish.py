@@ -63,67 +63,87 @@ def publish(
     revision: str | None = None,
     create_pr: bool = False,
     tag: str | None = None,
-    demo: bool = False,
     dry_run: bool = False,
     allow_remote_code: bool = False,
     token: str | None = None,
-) -> list[Published]:
+) -> Published:
     """Upload a model to ORG/NAME in one commit, and check that others can load it.
 
     The folder is checked first. Afterwards the new commit is downloaded, and its files are compared
     with the folder's; a new process loads them with sentence-transformers alone, and its vectors
     are compared with the folder's, too. Then the commit gets its tag.
 
-    With `demo`, a page on which the model runs follows as the Space ORG/NAME-demo. A link to it is
-    added to the card, also in the folder, unless it is there.
-
     Raises:
         ValueError: The folder is not fit, the request is invalid, or the published model has other
-            content, does not load or gives other vectors; or the model cannot run in a browser, or
-            the Space holds something else.
+            content, does not load or gives other vectors.
         OSError: The Hub cannot be reached, or refuses the model.
         TypeError: An argument is of the wrong kind.
     """
     model = ModelFolder.local(folder)
-    check_request(repo_id, revision, create_pr, tag, demo)
+    check_request(repo_id, revision, create_pr, tag)
     check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token(token)
-    repository, space = Repository(repo_id, token), Repository(f"{repo_id}-demo", token, "space")
-    with temporary_folder() as temporary:
-        page = temporary / "demo"
-        names = write_demo(model, page, hub_id=repo_id) if demo else []
-        pages = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
-        logger.info("Loading %s with sentence-transformers alone", model.path)
-        texts, path = sample_texts(model), str(model.path.absolute())
-        vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
-        if dry_run:
-            return [Published(repo_id, model.files), Published(space.repo_id, pages)][: 1 + demo]
-        if demo:
-            _link_demo(model.path / CARD_FILE, space, temporary / "space")
-            model = ModelFolder(model.path)  # with a longer card
-        logger.info("Uploading %d files to %s", len(model.files), repo_id)
-        message = f"Upload {model.name}"
-        done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
-        logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
-        cache = temporary / "model"
-        try:
+    logger.info("Loading %s with sentence-transformers alone", model.path)
+    texts, path = sample_texts(model), str(model.path.absolute())
+    vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
+    if dry_run:
+        return Published(repo_id, model.files)
+    logger.info("Uploading %d files to %s", len(model.files), repo_id)
+    repository, message = Repository(repo_id, token), f"Upload {model.name}"
+    done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
+    logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
+    try:
+        with temporary_folder() as cache:
             files = [file.path for file in model.files]
             repository.check_published(model.path, files, done.commit, cache)
             found = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
-            check_equal(vectors, found, repo_id)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} The files were uploaded, but do not rely on them. Publish again to check "
-                "them once more; if that does not help, look at what else is in the repository."
-            ) from error
-        if tag:
-            repository.tag(tag, done.commit)
-        published = [Published(repo_id, model.files, *done, tag)]
-        if demo:
-            logger.info("Uploading %d files to the Space %s", len(pages), space.repo_id)
-            there = space.upload(page, f"Upload the demo of {repo_id}", repository.is_private())
-            published.append(Published(space.repo_id, pages, *there))
-        return published
+        check_equal(vectors, found, repo_id)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} The files were uploaded, but do not rely on them. Publish again to check "
+            "them once more; if that does not help, look at what else is in the repository."
+        ) from error
+    if tag:
+        repository.tag(tag, done.commit)
+    return Published(repo_id, model.files, *done, tag)
+
+
+def publish_with_demo(
+    folder: str | Path,
+    repo_id: str,
+    private: bool = False,
+    tag: str | None = None,
+    dry_run: bool = False,
+    allow_remote_code: bool = False,
+    token: str | None = None,
+) -> list[Published]:
+    """Publish a model as `publish` does, and then its demo page as the Space ORG/NAME-demo.
+
+    A link to the page is added to the model's card, also in the folder, unless it is there. A
+    ValueError, too, if the model cannot run in a browser or the Space holds something else; then
+    nothing was uploaded.
+    """
+    model = ModelFolder.local(folder)
+    check_request(repo_id, tag=tag)
+    check_request(f"{repo_id}-demo")
+    check_folder(model, allow_remote_code, repo_id)  # before the card gets a line
+    token = None if dry_run else find_token(token)
+    space = Repository(f"{repo_id}-demo", token, "space")
+    with temporary_folder() as temporary:
+        page = temporary / "demo"
+        names = write_demo(model, page, hub_id=repo_id)
+        files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
+        if not dry_run:
+            _link_demo(model.path / CARD_FILE, space, temporary / "cache")
+        done = publish(
+            folder, repo_id, private, None, False, tag, dry_run, allow_remote_code, token
+        )
+        if dry_run:
+            return [done, Published(space.repo_id, files)]
+        logger.info("Uploading %d files to the Space %s", len(files), space.repo_id)
+        is_private = Repository(repo_id, token).is_private()
+        there = space.upload(page, f"Upload the demo of {repo_id}", is_private)
+    return [done, Published(space.repo_id, files, *there)]
 
 
 def _link_demo(card: Path, space: Repository, cache: Path) -> None:
@@ -144,20 +164,14 @@ def _link_demo(card: Path, space: Repository, cache: Path) -> None:
 
 
 def check_request(
-    repo_id: str,
-    revision: str | None = None,
-    create_pr: bool = False,
-    tag: str | None = None,
-    demo: bool = False,
+    repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
 ) -> None:
     """Check what can be checked of the arguments of `publish` without the Hub."""
     check_type(repo_id, str, "the repository as ORG/NAME")
     for value, name in ((revision, "a branch"), (tag, "a tag")):
         if value is not None:
             check_type(value, str, f"{name} as a str")
-    check_repo_id(f"{repo_id}-demo" if demo else repo_id)
-    if demo and (create_pr or revision):
-        raise ValueError("A demo shows what is on main: leave out --revision and --create_pr.")
+    check_repo_id(repo_id)
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "

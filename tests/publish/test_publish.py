@@ -29,7 +29,14 @@ from st_static.model.model_folder import ModelFolder
 from st_static.publish import gather, load_alone
 from st_static.publish import publish as hub_module
 from st_static.publish.card_inputs import CardInputs
-from st_static.publish.publish import Published, check_equal, load_fresh, sample_texts
+from st_static.publish.publish import (
+    Published,
+    check_equal,
+    load_fresh,
+    publish,
+    publish_with_demo,
+    sample_texts,
+)
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
@@ -88,11 +95,6 @@ def client(hub, tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     return write_model(tmp_path / "ours-256")
-
-
-def publish(folder, repo_id, **options):
-    """What becomes of the model."""
-    return hub_module.publish(folder, repo_id, **options)[0]
 
 
 def history(hub, revision="main"):
@@ -607,7 +609,7 @@ def test_the_command_gives_every_option(folder, monkeypatch, capsys):
 
     def remember(model, repo_id, **options):
         calls.append((model, {"repo_id": repo_id, **options}))
-        return [Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")]
+        return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
 
     monkeypatch.setattr(hub_module, "publish", remember)
     assert main(["publish", str(folder), REPO]) == 0
@@ -615,7 +617,7 @@ def test_the_command_gives_every_option(folder, monkeypatch, capsys):
     values = ["--revision", "next", "--tag", "v1"]
     assert main(["publish", str(folder), REPO, *flags, *values]) == 0
     plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
-    plain |= {"tag": None, "demo": False, "dry_run": False, "allow_remote_code": False}
+    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
     given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
     assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
     printed = capsys.readouterr().out.splitlines()
@@ -778,7 +780,7 @@ def test_the_line_in_the_card_stands_behind_the_notes(hub, client, folder):
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
     before = card.read_bytes().decode()
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     after = card.read_bytes().decode()
     line = next(line for line in after.splitlines() if DEMO in line)
     assert after.replace(f"\n\n{line}", "") == before
@@ -798,7 +800,7 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, 
 
 def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, folder):
     for _ in range(2):
-        publish(folder, REPO, demo=True, private=True)
+        publish_with_demo(folder, REPO, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
     assert len(space_history(hub)) == 1
@@ -806,7 +808,7 @@ def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, fol
 
 def test_errors_that_pass_are_waited_for_with_a_demo_too(hub, client, folder):
     hub.fail(f"POST /api/{DEMO}/commit/", status=503)
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert len(space_history(hub)) == 1
 
@@ -815,7 +817,7 @@ def test_a_space_that_holds_something_else_is_left_alone(hub, client, folder):
     before = (folder / "README.md").read_bytes()
     hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert REPO not in hub.repositories
     assert len(space_history(hub)) == 1
     assert (folder / "README.md").read_bytes() == before
@@ -825,7 +827,7 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
     hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert client.waits == [1.0]
     assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
     assert REPO not in hub.repositories
@@ -833,16 +835,16 @@ def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
 
 
 def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, client, folder):
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert len(space_history(hub)) == 1
 
 
 def test_a_new_space_may_hold_what_the_hub_puts_there(hub, client, folder):
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
-    publish(folder, REPO, demo=True)
+    publish_with_demo(folder, REPO)
     assert b"template" not in space_history(hub)[0].files["index.html"].content
 
 
@@ -861,7 +863,7 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     before = (folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
-        publish(folder, REPO, demo=True)
+        publish_with_demo(folder, REPO)
     assert hub.requests == []
     assert (folder / "README.md").read_bytes() == before
 
