@@ -44,6 +44,7 @@ _LINK = re.compile(r"(?![\w+.-]+:|[#/])[^\s#]+")
 _LOADED = re.compile(r"""SentenceTransformer\(\s*["']([^"']+)["']""")
 _DTYPE = re.compile(r"""dtype: ["'](\w+)["']""")
 _DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
+_EXPECTED = {"library_name": "sentence-transformers", "pipeline_tag": "sentence-similarity"}
 _AGAIN = "Write it again: st-static card."
 
 
@@ -132,10 +133,7 @@ def check_card(text: str) -> list[str]:
 
 def _check_values(header: _Header) -> Iterator[str]:
     """Say which values of a card's YAML the Hub would refuse or ignore."""
-    for key, expected in (
-        ("library_name", "sentence-transformers"),
-        ("pipeline_tag", "sentence-similarity"),
-    ):
+    for key, expected in _EXPECTED.items():
         if (value := getattr(header, key)) != expected:
             yield f"Expected {key} to be {expected}, but got {value!r}."
     for code in _list(header.language):
@@ -149,19 +147,18 @@ def _check_values(header: _Header) -> Iterator[str]:
                 yield f"Expected ids of the Hub in {key}, but got {name!r}."
     if header.base_model_relation and not header.base_model:
         yield "base_model_relation is there without a base_model."
-    for model in header.models:
-        # Two results of the same dataset would contradict each other.
-        counts: Counter[str] = Counter()
-        for result in model.results:
-            dataset = result.dataset
-            if not _DATASET.fullmatch(dataset.type):
-                yield f"The model-index names a dataset that is no id of the Hub: {dataset.type!r}."
-            names = (dataset.name, dataset.type, dataset.config, dataset.split, dataset.revision)
-            counts[" ".join(str(name) for name in names if name)] += 1
+    for results in (model.results for model in header.models):
+        for result in results:
+            if not _DATASET.fullmatch(result.dataset.type):
+                yield f"Expected ids of the Hub as datasets, but got {result.dataset.type!r}."
             for metric in result.metrics:
                 if not math.isfinite(metric.value):
                     yield f"The model-index has a {metric.type} that is not a finite number."
-        for key, count in counts.items():
+        # Two results of the same dataset would contradict each other.
+        keys = [
+            (d.name, d.type, d.config, d.split, d.revision) for d in (r.dataset for r in results)
+        ]
+        for key, count in Counter(" ".join(str(k) for k in key if k) for key in keys).items():
             if count > 1:
                 yield f"The model-index has {count} results of {key}."
 

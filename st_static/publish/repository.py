@@ -61,10 +61,7 @@ class Repository:
     """
 
     def __init__(
-        self,
-        repo_id: str,
-        token: str | None,
-        kind: Literal["model", "space"] = "model",
+        self, repo_id: str, token: str | None, kind: Literal["model", "space"] = "model"
     ) -> None:
         self.repo_id, self.token = repo_id, token
         self._api = HfApi(token=token)

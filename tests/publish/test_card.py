@@ -87,11 +87,7 @@ def test_every_result_is_in_the_model_index(written):
             "local",
             "mteb/sts17-crosslingual-sts",
         ),
-        ("MTEB STSBenchmark (local copy)", "validation"): (
-            0.8,
-            "local",
-            "mteb/stsbenchmark-sts",
-        ),
+        ("MTEB STSBenchmark (local copy)", "validation"): (0.8, "local", "mteb/stsbenchmark-sts"),
     }
     assert (data.license, data.library_name) == ("unknown", "sentence-transformers")
     assert {r.metric_type for r in data.eval_results} == {"cosine_spearman"}
@@ -212,10 +208,7 @@ def test_a_card_that_is_not_ours_is_not_overwritten(model, write, capsys):
 
 
 def test_notes_that_differ(model, write, capsys):
-    for path, text in (
-        (model / "README.md", "one"),
-        (model.parent / "model_cards/tiny.md", "two"),
-    ):
+    for path, text in ((model / "README.md", "one"), (model.parent / "model_cards/tiny.md", "two")):
         card = path.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\n{text}")
         path.write_text(card, "utf-8")
     assert write(model) == 1

@@ -128,10 +128,7 @@ def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(fact
         f"by {entry.encoder}": marker for entry, marker in zip(near, markers, strict=True)
     }
     labels = {text.get_text(): text.get_color() for text in axes.texts}
-    assert labels == {
-        "tiny": drawn[0].get_color(),
-        "org/teacher (teacher)": drawn[2].get_color(),
-    }
+    assert labels == {"tiny": drawn[0].get_color(), "org/teacher (teacher)": drawn[2].get_color()}
     assert drawn[0].get_color() == drawn[1].get_color() != drawn[2].get_color()
 
 
