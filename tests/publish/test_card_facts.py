@@ -228,6 +228,24 @@ def test_publish_refuses_a_card_of_another_build(model, write):
     assert problem.endswith("st-static card.")
 
 
+@pytest.fixture
+def card_with(written, tmp_path):
+    """Write a model with its card, with changes of the recipe; give the card's file and text."""
+
+    def make(**changes):
+        model = shutil.copytree(written, tmp_path / "tiny")
+        complete_record(model)
+        record = read_json(model / "st_static.json")
+        record["recipe"] |= changes
+        write_json(model / "st_static.json", record)
+        facts = replace(facts_of(written), record=record)
+        card = render(replace(facts, fingerprint=ModelFolder(model).fingerprint))
+        (model / "README.md").write_text(card, "utf-8")
+        return model / "README.md", card
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("printed", "changed", "says"),
     [
@@ -236,39 +254,22 @@ def test_publish_refuses_a_card_of_another_build(model, write):
         ("language: ja", "language: en", "says language: en, but the recipe ja."),
     ],
 )
-def test_a_changed_card_may_not_contradict_the_recipe(written, tmp_path, printed, changed, says):
-    model = shutil.copytree(written, tmp_path / "tiny")
-    complete_record(model)
-    record = read_json(model / "st_static.json")
-    record["recipe"]["language"] = "ja"
-    write_json(model / "st_static.json", record)
-    card = render(
-        replace(facts_of(written), record=record, fingerprint=ModelFolder(model).fingerprint)
-    )
-    (model / "README.md").write_text(card, "utf-8")
-    assert check_folder(ModelFolder.local(model))
+def test_a_changed_card_may_not_contradict_the_recipe(card_with, printed, changed, says):
+    file, card = card_with(language="ja")
+    assert check_folder(ModelFolder.local(file.parent))
     assert printed in card
-    (model / "README.md").write_text(card.replace(printed, changed), "utf-8")
-    [problem] = problems_of(model)
+    file.write_text(card.replace(printed, changed), "utf-8")
+    [problem] = problems_of(file.parent)
     assert says in problem
 
 
-def test_the_terms_of_another_licence_are_for_the_notes(written, tmp_path):
-    model = shutil.copytree(written, tmp_path / "tiny")
-    complete_record(model)
-    record = read_json(model / "st_static.json")
-    record["recipe"]["export"]["license"] = "other"
-    write_json(model / "st_static.json", record)
-    card = render(
-        replace(facts_of(written), record=record, fingerprint=ModelFolder(model).fingerprint)
-    )
+def test_the_terms_of_another_licence_are_for_the_notes(card_with):
+    file, card = card_with(export={"license": "other"})
     assert check_card(card) == []
-    (model / "README.md").write_text(card, "utf-8")
-    [problem] = problems_of(model)
+    [problem] = problems_of(file.parent)
     assert "has the license other, but does not say what it allows" in problem
-    with_terms = card.replace(NOTES_START, f"{NOTES_START}\nFor research only.")
-    (model / "README.md").write_text(with_terms, "utf-8")
-    assert check_folder(ModelFolder.local(model))
+    file.write_text(card.replace(NOTES_START, f"{NOTES_START}\nFor research only."), "utf-8")
+    assert check_folder(ModelFolder.local(file.parent))
 
 
 def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):

@@ -72,14 +72,16 @@ def client(hub, tmp_path, monkeypatch):
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    constants = huggingface_hub.constants
-    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "home" / "token"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    constants = {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
+        "HF_TOKEN_PATH": str(tmp_path / "home" / "token"),
+        "HF_HUB_CACHE": str(tmp_path / "cache"),
+    }
+    for name, value in constants.items():
+        monkeypatch.setattr(huggingface_hub.constants, name, value)
     client = Client()
     monkeypatch.setattr("time.sleep", client.waits.append)
 
@@ -172,13 +174,6 @@ def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(hub, clie
     downloads = [r for r in hub.requests if r.startswith(f"GET /{REPO}/resolve/{commit.oid}")]
     tagged = f"POST /api/models/{REPO}/tag/{commit.oid}"
     assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
-
-
-def test_fast_encoder_loads_a_published_model(hub, client, folder, tmp_path):
-    publish(folder, REPO)
-    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "another")
-    expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
-    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 
 
 def test_a_download_that_breaks_is_resumed(hub, client, folder, tmp_path, monkeypatch):
