@@ -19,8 +19,7 @@ from st_static.hub import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
-    from st_static.encode.encode_files import Written
-    from st_static.encode.file_names import OutputFormat
+    from st_static.encode.encode_files import OutputFormat, Written
     from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
     from st_static.encode.places import Place
     from st_static.texts.file_rows import Rows
@@ -132,7 +131,7 @@ def _names_many(source: str) -> bool:
 
 
 def _encode_file(options: argparse.Namespace) -> int:
-    from st_static.encode.file_names import check_target, output_format_of
+    from st_static.encode.encode_files import check_target, output_format_of
     from st_static.texts.input_format import decompressed, input_format_of, split_name
 
     for name in ("engine", "address"):

@@ -23,12 +23,8 @@ _SCALED_VECTORS = 512
 class Scaling:
     """Passes sums of a model's rows through its head, and scales them or makes means of them.
 
-    Args:
-        model: Its head, segments and `normalize` are used, but not its rows.
-
-    Attributes:
-        segments: The dimensions that are scaled together, and their length; empty if nothing is
-            scaled.
+    `segments` are the dimensions that are scaled together, and their length; if nothing is scaled,
+    there are none.
     """
 
     def __init__(self, model: StaticModel) -> None:
@@ -47,12 +43,9 @@ class Scaling:
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
 
     def write(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Scale many vectors.
+        """Scale sums of `lengths` rows in float32, [B, width], which are overwritten, to `out`.
 
-        Args:
-            sums: Sums of rows in float32, [B, width]; overwritten.
-            lengths: The number of rows in each sum, [B].
-            out: The array for the first D dimensions of the scaled vectors, [B, D].
+        The first D dimensions of the scaled vectors are written, [B, D].
         """
         import torch  # single texts do not need it
 
@@ -77,7 +70,8 @@ class Scaling:
             vector += np.maximum(vector @ first, 0) @ second
         for dimensions, length in self.segments:
             segment = vector[dimensions]
-            segment *= length / max(math.sqrt(segment.dot(segment)), _SMALLEST_NORM)
+            norm = math.sqrt(segment.dot(segment))
+            segment *= length / (_SMALLEST_NORM if norm < _SMALLEST_NORM else norm)
 
 
 def scale_to_unit(vectors: NDArray[np.floating]) -> None:

@@ -58,7 +58,7 @@ def encoders(folders):
 
 def encode(encoder, texts, few):
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS", "_LONG_TEXT"):
+        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS"):
             patch.setattr(fast_encoder, name, sys.maxsize if few else -1)
         return encoder.encode(texts)
 

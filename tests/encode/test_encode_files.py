@@ -15,8 +15,7 @@ import pytest
 
 from st_static import FastEncoder
 from st_static.encode import fast_encoder, torch_backend
-from st_static.encode.encode_files import batches
-from st_static.encode.file_names import check_target
+from st_static.encode.encode_files import batches, check_target
 from st_static.model.static_model import StaticModel
 from st_static.texts import file_rows
 from st_static.texts.input_format import decompressed
@@ -32,7 +31,7 @@ def encoder(student):
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(file_rows, "BATCH_TEXTS", 5)
-    for name in ("_FEW_TEXTS", "_LONG_TEXT"):  # torch encodes all of them
+    for name in ("_FEW_TEXTS", "_FEW_CHARACTERS"):  # torch encodes all of them
         monkeypatch.setattr(fast_encoder, name, -1)
 
 

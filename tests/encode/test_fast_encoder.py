@@ -41,7 +41,7 @@ def path(request):
     """All tests hold where every text is encoded alone in numpy, and where torch encodes all."""
     most = sys.maxsize if request.param == "one by one" else -1
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS", "_LONG_TEXT"):
+        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS"):
             patch.setattr(fast_encoder, name, most)
         yield request.param
 
@@ -333,6 +333,21 @@ def test_what_is_no_text_is_refused_in_a_sentence(ours, tmp_path, texts, error, 
             encoder.encode_to(tmp_path / "v.npy", texts)
 
 
+def test_an_error_that_no_text_causes_is_raised_as_it_is(ours, monkeypatch):
+    encoder, errors = FastEncoder.from_pretrained(ours), []
+
+    def fail(*_, **__):
+        errors.append(pa.ArrowInvalid("offset overflow"))
+        raise errors[-1]
+
+    monkeypatch.setattr(encoder, "_write_vectors", fail)
+    with pytest.raises(pa.ArrowInvalid) as caught:
+        encoder.encode(["the ship", ""])
+    assert [caught.value] == errors
+    with pytest.raises(TypeError, match="Expected a str at position 1, but got int"):
+        encoder.encode(["the ship", 3])
+
+
 def test_no_text_an_empty_text_and_iterators(ours):
     encoder = FastEncoder.from_pretrained(ours)
     assert encoder.encode([]).shape == (0, 24)
@@ -346,7 +361,7 @@ def test_no_text_an_empty_text_and_iterators(ours):
 def test_an_encoder_of_something_else(ours):
     with pytest.raises(TypeError, match=r"a StaticModel, but got 'models/x'\. .*from_pretrained"):
         FastEncoder("models/x")
-    with pytest.raises(TypeError, match=r"a StaticModel, but got SentenceTransformer"):
+    with pytest.raises(TypeError, match=r"a StaticModel, but got a SentenceTransformer"):
         FastEncoder(SentenceTransformer(str(ours), device="cpu"))
 
 
@@ -359,12 +374,12 @@ def test_copies_of_an_encoder(ours, sentences):
 
 @pytest.mark.parametrize("truncate_dim", [0, -3])
 def test_numbers_of_dimensions_and_texts_that_make_no_sense(ours, truncate_dim):
-    with pytest.raises(ValueError, match=f"positive truncate_dim, but got {truncate_dim}"):
+    with pytest.raises(ValueError, match=f"truncate_dim of at least 1, but got {truncate_dim}"):
         FastEncoder.from_pretrained(ours, truncate_dim=truncate_dim)
     encoder = FastEncoder.from_pretrained(ours)
-    with pytest.raises(ValueError, match=f"positive truncate_dim, but got {truncate_dim}"):
+    with pytest.raises(ValueError, match=f"truncate_dim of at least 1, but got {truncate_dim}"):
         encoder.encode("the", truncate_dim=truncate_dim)
-    with pytest.raises(ValueError, match=f"positive batch_size, but got {truncate_dim}"):
+    with pytest.raises(ValueError, match=f"batch_size of at least 1, but got {truncate_dim}"):
         encoder.encode("the", batch_size=truncate_dim)
 
 
