@@ -48,7 +48,8 @@ class NumpyBackend:
         self._scale(vector, n)
         if dimension < len(vector):
             vector = vector[:dimension]
-        return vector.astype(self._dtype, copy=False)
+        found: NDArray[np.floating] = vector.astype(self._dtype, copy=False)
+        return found
 
     def _sum_in_parts(self, ids: Ids) -> NDArray[np.float32]:
         """Add up many rows, [D], in the order of torch, or other rounding would add up."""

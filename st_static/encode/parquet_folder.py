@@ -53,8 +53,8 @@ class FileReport(NamedTuple):
 
     def plus(self, other: FileReport) -> FileReport:
         """Add up two reports, in order."""
-        first_fault = self.first_fault or other.first_fault
-        return FileReport(*map(sum, zip(self[:3], other[:3], strict=True)), first_fault)
+        rows, unknown, unread = map(sum, zip(self[:3], other[:3], strict=True))
+        return FileReport(rows, unknown, unread, self.first_fault or other.first_fault)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
 
     unblock_torch()
     p = 2.0 if measure == "euclidean" else 1.0
-    similar: NDArray[np.float32] = -torch.cdist(*map(torch.from_numpy, (first, second)), p).numpy()
+    similar: NDArray[np.float32] = -torch.cdist(
+        torch.from_numpy(first), torch.from_numpy(second), p
+    ).numpy()
     return similar
 
 

@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 from safetensors.numpy import load_file
 
 from st_static.cli import main
-from st_static.demo.model_files import read_texts
-from st_static.demo.write_demo import write_demo
+from st_static.demo.write_demo import read_texts, write_demo
 from st_static.examples import examples_for
 from st_static.model.export import export_model
 
