@@ -90,10 +90,9 @@ def check_folder(folder: Path, wanted: str) -> None:
     check_path(folder, wanted)
     place = folder.resolve()
     holder = next(path for path in (place, *place.parents) if path.exists())
-    if holder.is_dir() and os.access(holder, os.W_OK | os.X_OK):
-        return
-    kind = "write-protected" if holder.is_dir() else "a file"
-    raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
+    if not (holder.is_dir() and os.access(holder, os.W_OK | os.X_OK)):
+        kind = "write-protected" if holder.is_dir() else "a file"
+        raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
 
 
 def check_path(path: Path, wanted: str) -> None:
@@ -109,9 +108,8 @@ def check_path(path: Path, wanted: str) -> None:
         path.stat()
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-            raise ValueError(
-                f"{wanted} cannot be written ({error.strerror}): choose another place."
-            ) from error
+            message = f"{wanted} cannot be written ({error.strerror}): choose another place."
+            raise ValueError(message) from error
 
 
 def remove_leftovers(path: Path) -> None:

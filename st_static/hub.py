@@ -129,10 +129,8 @@ def _require(
         cause = f"{reason}, and {title} is neither a folder here nor in the cache"
         raise HubUnavailableError(cause, f"{remedy}, or {otherwise}")
     if not is_offline:
-        logger.warning(
-            "%s. Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked.",
-            *(reason, title),
-        )
+        instead = "Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked."
+        logger.warning(f"%s. {instead}", reason, title)
     return copy
 
 
@@ -243,34 +241,26 @@ def client_error(error: BaseException) -> Exception | None:
     came_from = error.__cause__ or error.__context__
     found = client_error(came_from) if came_from else None
     # Clients look for optional files, too: not every answer of the Hub is the reason.
-    is_reason = isinstance(found, httpx2.TransportError) or isinstance(
-        error, LocalEntryNotFoundError
-    )
-    return found if is_reason else None
+    is_missed = isinstance(error, LocalEntryNotFoundError)
+    return found if is_missed or isinstance(found, httpx2.TransportError) else None
 
 
 def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
     """Explain why a request failed; raise a ValueError if the Hub refused it for good."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import constants, errors
 
     hub = f"the Hub at {constants.ENDPOINT}"
     where = f"{name!r} is not a folder here, and {hub}"
-    if isinstance(error, GatedRepoError):
+    if isinstance(error, errors.GatedRepoError):
         refusal = f"The {kind} {name!r} is gated: ask for access on the Hub, then run"
-    elif isinstance(error, RepositoryNotFoundError):
+    elif isinstance(error, errors.RepositoryNotFoundError):
         refusal = (
             f"{where} has no {kind} of that name, or it is private. Check the name; for a private "
             "one, run"
         )
-    elif isinstance(error, RevisionNotFoundError):
+    elif isinstance(error, errors.RevisionNotFoundError):
         raise ValueError(f"The {kind} {name!r} has no revision {revision!r} on {hub}.") from None
-    elif isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+    elif isinstance(error, errors.HfHubHTTPError) and error.response.status_code in (401, 403):
         refusal = (
             f"{where} does not give it to you ({error.response.status_code}): the token is not "
             "valid for it. Set HF_TOKEN, or run"

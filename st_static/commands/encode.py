@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -338,13 +339,13 @@ def _engine(
         yield map(encoder, pairs)
         return
     from st_static.cluster.ray_cluster import ray_cluster
-    from st_static.encode.parquet_folder import cluster_facts
+    from st_static.encode.places import seen_by_others
 
     with ray_cluster(options.address, on_gpus=False) as cluster:
         if cluster.dashboard:
             print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
-        with cluster_facts(encoder, output) as facts:
-            cluster.check(facts)
+        with seen_by_others(output) as seen:
+            cluster.check(functools.partial(encoder.facts, seen))
         yield cluster.map(encoder, pairs)
 
 

@@ -75,8 +75,8 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = None) -> StaticModel:
     """Take tokenizer and table from a static model that sentence-transformers has loaded.
 
-    The table and head are not copied if they are float32 on a CPU. The tokenizer is without padding,
-    by default a copy of the model's.
+    The table and head are not copied if they are float32 on a CPU. The tokenizer must not pad; by
+    default it is a copy of the model's.
 
     Raises:
         ValueError: It has other modules than a model of st_static.
@@ -214,11 +214,8 @@ def _is_plain(model: SentenceTransformer) -> bool:
         and type(table.embedding) is torch.nn.EmbeddingBag
         and table.embedding.mode == "mean"
         and all(type(module) in (Dense, Normalize) for module in others)
-        and not any(
-            vars(module).get(hooks)
-            for module in model.modules()
-            for hooks in ("_forward_hooks", "_forward_pre_hooks")
-        )
+        and not any(vars(module).get("_forward_hooks") for module in model.modules())
+        and not any(vars(module).get("_forward_pre_hooks") for module in model.modules())
         and all(w.device.type == "cpu" and w.dtype == torch.float32 for w in model.parameters())
     )
 

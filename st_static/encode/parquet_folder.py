@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -18,7 +15,7 @@ import pyarrow.parquet as pq
 
 from st_static.addresses import without_secrets
 from st_static.encode.fast_encoder import loaded_encoder
-from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
+from st_static.encode.places import Place, check_access, is_marker, matching
 from st_static.encode.unknown import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
@@ -100,6 +97,16 @@ class FolderEncoder:
         for name in ("model", "threads"):  # neither changes a vector
             del options[name]
         return {"model": hash_of(read_static_model(self.model)), **options}
+
+    def facts(self, seen: Place) -> dict[str, str]:
+        """Tell what must be the same on all nodes of a cluster: the model.
+
+        Raises:
+            ValueError: This node cannot read the file `seen` in the output's folder, or write
+                there.
+        """
+        check_access(seen)
+        return {"the model": self.record()["model"]}
 
 
 def hash_of(model: StaticModel) -> str:
@@ -196,19 +203,3 @@ def _is_done(pair: FilePair) -> bool:
     except pa.ArrowInvalid:
         return False
     return bool(metadata.get(SOURCE) == _state(pair.source))
-
-
-@contextlib.contextmanager
-def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[], dict[str, str]]]:
-    """Give the function whose result must be the same on all nodes of a cluster: the model.
-
-    It raises a ValueError on a node that cannot read a marker file in the output's folder, which is
-    there until the block ends, or cannot write there.
-    """
-    with seen_by_others(place) as seen:
-        yield functools.partial(_facts, encoder, seen)
-
-
-def _facts(encoder: FolderEncoder, seen: Place) -> dict[str, str]:
-    check_access(seen)
-    return {"the model": encoder.record()["model"]}

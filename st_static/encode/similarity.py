@@ -44,9 +44,8 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
 
     unblock_torch()
     p = 2.0 if measure == "euclidean" else 1.0
-    similar: NDArray[np.float32] = -torch.cdist(
-        torch.from_numpy(first), torch.from_numpy(second), p
-    ).numpy()
+    distances = torch.cdist(torch.from_numpy(first), torch.from_numpy(second), p)
+    similar: NDArray[np.float32] = -distances.numpy()
     return similar
 
 
