@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import datasets
+import httpx2
 import huggingface_hub
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ from st_static.hub import (
     require_dataset,
     require_hub,
     require_model,
+    symptom,
 )
 from st_static.model.export import export_model
 from st_static.model.model_name import ModelName, read_named
@@ -171,6 +173,15 @@ def test_a_hub_that_never_answers(online, monkeypatch):
 
 def test_ten_seconds_are_the_limit():
     assert hub_module._LIMIT == 10
+
+
+def test_the_limit_that_was_in_force_is_named() -> None:
+    limits = {"connect": 5.0, "read": 60.0, "write": None}
+    request = httpx2.Request("POST", "https://hub.example", extensions={"timeout": limits})
+    assert symptom(httpx2.ReadTimeout("", request=request)) == "does not answer within 60 s"
+    assert symptom(httpx2.ConnectTimeout("", request=request)) == "does not answer within 5 s"
+    errors = [httpx2.WriteTimeout("", request=request), httpx2.ReadTimeout(""), TimeoutError()]
+    assert {symptom(error) for error in errors} == {"does not answer in time"}
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 404])

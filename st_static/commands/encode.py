@@ -132,10 +132,11 @@ def _encode_file(options: argparse.Namespace) -> int:
     from st_static.encode.encode_files import check_target, output_format_of
     from st_static.texts.input_format import decompressed, input_format_of, split_name
 
+    source = options.input and Path(options.input)
     for name in ("engine", "address"):
         if getattr(options, name) is not None:
-            if options.input and not Path(options.input).exists():
-                raise ValueError(f"There is no folder {options.input}, which --input names.")
+            is_there = not source or source.exists()
+            require(is_there, f"There is no folder {source}, which --input names.")
             raise ValueError(
                 f"--{name} is for many files: let --input be a folder of Parquet files."
             )
@@ -144,9 +145,9 @@ def _encode_file(options: argparse.Namespace) -> int:
             f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
             "file on a disk; those of a folder of Parquet files can go to an object store."
         )
-    source = options.input = options.input and Path(options.input)
-    target = options.output = options.output and Path(options.output)
-    require(not source or source.exists(), f"The input {source} does not exist: name a file.")
+    target = options.output and Path(options.output)
+    is_read = not source or source.is_file() or source.is_fifo()
+    require(is_read, f"The input {source} is no file, or not there: name a file.")
     input_format = input_format_of(source, options.input_format)
     if target:
         is_input = source and target.exists() and source.samefile(target)
@@ -188,8 +189,10 @@ def _check_file_options(
 ) -> None:
     """Check what would go wrong after the work, or lose what is there."""
     source, target = options.input, options.output
-    is_table = input_format in ("csv", "tsv")
-    require(is_table or not options.quoting, f"--quoting is for CSV and TSV, not {input_format}.")
+    require(
+        not options.quoting or input_format in ("csv", "tsv"),
+        f"--quoting is for CSV and TSV, and the input is {input_format}.",
+    )
     require(
         options.column is None or input_format != "txt",
         "--column names a column of a table, and the input is txt, one text per line. Say what it "
@@ -206,8 +209,6 @@ def _check_file_options(
         not options.keep or output_format == "parquet",
         "--keep needs a table to keep columns in: --output FILE.parquet.",
     )
-    is_read = not source or source.is_file() or source.is_fifo()
-    require(is_read, f"The input {source} is no file: name one.")
 
 
 @contextlib.contextmanager
@@ -253,8 +254,8 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
 
 
 def _summary(written: Written, seconds: float, reader: TextReader, unknown: str) -> str:
-    unread = reader.n_unread, reader.first_fault
-    said = _reported(*written, *unread, seconds, reader.on_error, unknown)
+    report = (*written, reader.n_unread, reader.first_fault)
+    said = _reported(report, seconds, reader.on_error, unknown)
     if not (written.rows or written.unknown or reader.n_unread):
         said += f": {reader.name or 'the input'} holds no text"
     n_doubtful, first = reader.doubtful
@@ -299,7 +300,7 @@ def _encode_folder(options: argparse.Namespace) -> int:
     n_there = len(folders.names) - len(left)
     there = f", {n_there:,} there already" if n_there else ""
     print(f"{_number(len(left), 'file')} written{there}", file=sys.stderr)
-    print(_reported(*total, seconds, options.on_error, options.unknown), file=sys.stderr)
+    print(_reported(total, seconds, options.on_error, options.unknown), file=sys.stderr)
     if gone := folders.without_source():
         print(
             f"Warning: {folders.target.path} holds {len(gone):,} more, whose input is gone, such "
@@ -361,15 +362,10 @@ def _counted(n_sentences: int, seconds: float) -> str:
 
 
 def _reported(
-    rows: int,
-    n_unknown: int,
-    n_unread: int,
-    first_fault: str,
-    seconds: float,
-    on_error: str,
-    unknown: str,
+    report: tuple[int, int, int, str], seconds: float, on_error: str, unknown: str
 ) -> str:
-    """Say how many rows were written, and what was odd about some."""
+    """Say how many rows were written, and what was odd about some; see `FileReport`."""
+    rows, n_unknown, n_unread, first_fault = report
     said = _counted(rows, seconds)
     fates = {"skip": ", left out", "null": ", written without a vector"}
     if n_unknown:

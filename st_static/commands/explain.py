@@ -150,8 +150,8 @@ def largest_table(explanation: Explanation, n: int) -> Table:
 
     shares: dict[tuple[str, str], float] = defaultdict(float)
     pairs = itertools.product(explanation.first, explanation.second)
-    for (one, other), share in zip(pairs, explanation.contributions.flat, strict=True):
-        shares[one.text, other.text] += float(share)
+    for (one, other), part in zip(pairs, explanation.contributions.flat, strict=True):
+        shares[one.text, other.text] += float(part)
     ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
     table = Table("first text", "second text")
     table.add_column("share", justify="right")
