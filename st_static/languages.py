@@ -39,10 +39,10 @@ def languages_of(language: str | Sequence[str] | None) -> list[str]:
 
 def check_language(language: str | list[str] | None, option: str = "language") -> None:
     """Check the tags of languages, which an option gives."""
-    from langcodes import tag_is_valid  # not in the base install
-
     tags = languages_of(language)
     for tag in tags:
+        from langcodes import tag_is_valid  # not in the base install
+
         require(
             tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag)),
             f"{option} must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "

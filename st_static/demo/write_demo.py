@@ -37,7 +37,6 @@ _CARD_FILE = "README.md"
 _PAGE = resources.files("st_static.demo") / "page"
 # Ours are marked, as TensorFlow.js and others write files of this name, too.
 _WRITTEN_BY = {"written_by": "st_static demo"}
-_SIMILARITIES = ("cosine", "dot")
 _MAX_BYTES = 10_000_000
 _MAX_TEXTS = 10_000
 
@@ -81,10 +80,9 @@ def write_demo(
     hub_id = hub_id or folder.hub_id
     static_model = replace(folder.model, name=hub_id or folder.name)
     check_javascript_tokenizer(static_model.tokenizer)
-    if static_model.similarity_fn_name not in _SIMILARITIES:
+    if (measure := static_model.similarity_fn_name) not in ("cosine", "dot"):
         raise ValueError(
-            f"The model compares vectors by {static_model.similarity_fn_name}, but a demo can show "
-            f"{' and '.join(_SIMILARITIES)} only."
+            f"The model compares vectors by {measure}, but a demo can show cosine and dot only."
         )
     instead = "A demo holds the table in int8 only, so there can be none of this model."
     check_int8(static_model, instead)
@@ -121,33 +119,30 @@ def _write_model(folder: Path, model: StaticModel, texts: list[str]) -> None:
         "dimension": settings["truncate_dim"] or model.table.shape[1],
         "bytes": {file: (folder / file).stat().st_size for file in loaded},
         "settings": settings,
-        "examples": _shown_first(model, texts),
-        "limits": _limits(model),
+        **_shown(model, texts),
     }
     write_json(folder / FACTS_FILE, facts)
 
 
-def _shown_first(model: StaticModel, texts: list[str]) -> dict[str, Any]:
-    """Choose the initial content of the page's tabs; without texts to search in, the examples."""
-    examples = examples_for(model.languages)
-    first, second = examples.heat_map
-    others = [text for limit in examples.limits for text in (limit.first, limit.second)]
-    searched = list(dict.fromkeys([*examples.usage, second, *others]))
-    return {
-        "compare": [first, second],
-        "search": {"query": "", "texts": texts} if texts else {"query": first, "texts": searched},
-        "word": _known_word(model, examples.usage[0]),
-    }
+def _shown(model: StaticModel, texts: list[str]) -> dict[str, Any]:
+    """Choose what the tabs show first, and tell the limits in the words of the card, with examples.
 
-
-def _limits(model: StaticModel) -> dict[str, Any]:
-    """Describe the model's uses and limits, in the words of its card, with examples."""
+    Without texts to search in, there are the examples.
+    """
     examples = examples_for(model.languages)
     sentence, *others = examples.usage
-    longer = " ".join([*others, *examples.heat_map, sentence])
+    first, second = examples.heat_map
+    of_limits = [text for limit in examples.limits for text in (limit.first, limit.second)]
+    searched = list(dict.fromkeys([*examples.usage, second, *of_limits]))
+    longer = " ".join([*others, first, second, sentence])
     length = Limit("length", "high: the first text is a part of the second", sentence, longer)
-    pairs = [*examples.limits, length]
-    return {"suited": SUITED, "unsuited": NOT_SUITED, "pairs": [vars(pair) for pair in pairs]}
+    pairs = [vars(limit) for limit in (*examples.limits, length)]
+    search = {"query": "", "texts": texts} if texts else {"query": first, "texts": searched}
+    word = _known_word(model, sentence)
+    return {
+        "examples": {"compare": [first, second], "search": search, "word": word},
+        "limits": {"suited": SUITED, "unsuited": NOT_SUITED, "pairs": pairs},
+    }
 
 
 def _known_word(model: StaticModel, text: str) -> str:

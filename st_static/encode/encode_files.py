@@ -82,10 +82,8 @@ def check_target(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(6)
         if start and not start.startswith((b"\x93NUMPY", b"PAR1")):
-            raise ValueError(
-                f"{path} is there, and holds no vectors: they would overwrite it. Name another "
-                "file."
-            )
+            wrong = "is there, and holds no vectors: they would overwrite it. Name another file."
+            raise ValueError(f"{path} {wrong}")
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:

@@ -157,10 +157,8 @@ class FastEncoder:
         """
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
-        if mmap and dtype == "int8":
-            raise ValueError(
-                "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
-            )
+        wrong = "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
+        require(not mmap or dtype != "int8", wrong)
         static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
@@ -247,22 +245,12 @@ class FastEncoder:
         return vectors
 
     def encode_query(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode queries, each behind the model's prompt called "query", if it has one.
-
-        Args:
-            texts: As for `encode`.
-            options: Those of `encode`.
-        """
+        """Encode queries as `encode` does, behind a prompt "query", if the model has one."""
         options.setdefault("prompt", self.model.prompts.get("query", ""))
         return self.encode(texts, **options)
 
     def encode_document(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode documents, each behind the model's prompt called "document", if it has one.
-
-        Args:
-            texts: As for `encode`.
-            options: Those of `encode`.
-        """
+        """Encode documents as `encode` does, behind a prompt "document", if the model has one."""
         options.setdefault("prompt", self.model.prompts.get("document", ""))
         return self.encode(texts, **options)
 
@@ -450,12 +438,7 @@ def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
 
 
 def loaded_encoder(model: str, **options: Any) -> FastEncoder:
-    """Load a model once in a process, and again if its folder was replaced.
-
-    Args:
-        model: A folder or Hub id.
-        options: Those of `FastEncoder.from_pretrained`.
-    """
+    """Load a model by `FastEncoder.from_pretrained` once, and again if its folder was replaced."""
     folder = Path(model)
     status = folder.stat() if folder.is_dir() else None
     return _loaded(model, status and (status.st_ino, status.st_mtime_ns), **options)
