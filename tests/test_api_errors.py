@@ -265,7 +265,7 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
         "tokenizer.json is a file: name the folder that it is in, ",
     ),
     (lambda x: x.encoder.similarity([[1], [1, 2]], [1]), "rows of different lengths."),
-    (lambda x: x.encoder.similarity(3, 4), "[D], but got an array of the shape ()."),
+    (lambda x: x.encoder.similarity(3, 4), "[D], but got the shape ()."),
     # Ensemble
     (lambda x: Ensemble([FastEncoder]), "but member 0 is the class FastEncoder."),
     (lambda x: Ensemble([3]), "but member 0 is 3."),
