@@ -288,7 +288,7 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
     ),
     (
         lambda x: SentencePCA(n_components=3).fit(x.table * np.nan),
-        "Expected finite vectors, but there are values that are NaN or infinite",
+        "Expected finite vectors, but some are NaN or infinite, the first in row 0",
     ),
     (lambda x: SentencePCA().fit([[1], [1, 2]]), "but got rows of different lengths."),
     (
