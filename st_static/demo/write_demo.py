@@ -16,7 +16,6 @@ import yaml
 
 from st_static import __version__
 from st_static.arguments import as_path
-from st_static.encode.scaling import Scaling
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
 from st_static.files import read_lines, write_json
 from st_static.model.int8_table import quantize_rows
@@ -163,7 +162,7 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
         "prompt": model.prompt,
         "scaled": [
             {"width": dimensions.stop - dimensions.start, "length": length}
-            for dimensions, length in Scaling(model).segments
+            for dimensions, length in model.scaled
         ],
         # It may be more than the model's dimensions: then all are kept.
         "truncate_dim": model.truncate_dim,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
 
 if TYPE_CHECKING:
@@ -23,21 +21,11 @@ _SCALED_VECTORS = 512
 class Scaling:
     """Passes sums of a model's rows through its head, and scales them or makes means of them.
 
-    `segments` are the dimensions that are scaled together, and their length; if nothing is scaled,
-    there are none.
+    The model's rows are not used.
     """
 
     def __init__(self, model: StaticModel) -> None:
-        segments = model.segments
-        if model.normalize:
-            segments = (Segment(model.table.shape[1], 1.0),)
-        # Equation 1 divides by this, so that a text that all members know gets the length 1.
-        total = math.hypot(*(segment.weight for segment in segments))
-        ends = list(accumulate(segment.width for segment in segments))
-        self.segments = [
-            (slice(end - segment.width, end), segment.weight / total)
-            for end, segment in zip(ends, segments, strict=True)
-        ]
+        self._scaled = model.scaled
         # The head's layers (see `Head`), transposed to be multiplied from the right.
         layers = (model.head.first, model.head.second) if model.head else ()
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
@@ -49,12 +37,12 @@ class Scaling:
         """
         import torch  # single texts do not need it
 
-        if not self.segments:  # otherwise the length is scaled away
+        if not self._scaled:  # otherwise the length is scaled away
             sums /= lengths.clamp(min=1).unsqueeze(1)
         if self._layers:
             first, second = map(torch.from_numpy, self._layers)
             sums.addmm_((sums @ first).relu_(), second)
-        for dimensions, length in self.segments:
+        for dimensions, length in self._scaled:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
             # Zeros, from a text without a known word, are divided by the smallest norm and stay.
@@ -63,12 +51,12 @@ class Scaling:
 
     def scale_one(self, vector: NDArray[np.float32], n_rows: int) -> None:
         """Scale one vector, the sum of `n_rows` rows, in place, [width]."""
-        if not self.segments:
+        if not self._scaled:
             vector /= max(1, n_rows)
         if self._layers:
             first, second = self._layers
             vector += np.maximum(vector @ first, 0) @ second
-        for dimensions, length in self.segments:
+        for dimensions, length in self._scaled:
             segment = vector[dimensions]
             norm = math.sqrt(segment.dot(segment))
             segment *= length / (_SMALLEST_NORM if norm < _SMALLEST_NORM else norm)

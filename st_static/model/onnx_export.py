@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
-import math
 import os
 import shlex
 import shutil
@@ -205,13 +204,11 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
     count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
     vector = graph.add("Div", graph.add("Squeeze", total, axis), count)
     if model.segments:  # each at its own length, as in `SegmentNormalize`
-        whole = math.hypot(*(segment.weight for segment in model.segments))
-        parts, begin = [], 0
-        for width, weight in model.segments:
-            edges = [graph.integers(n) for n in (begin, begin + width, 1)]
+        parts = []
+        for dimensions, length in model.scaled:
+            edges = [graph.integers(n) for n in (dimensions.start, dimensions.stop, 1)]
             part = graph.scaled(graph.add("Slice", vector, *edges))
-            parts.append(graph.add("Mul", part, graph.constant(weight / whole)))
-            begin += width
+            parts.append(graph.add("Mul", part, graph.constant(length)))
         vector = graph.add("Concat", *parts, axis=1)
     if model.head:  # x + B relu(A x)
         first, second = graph.constant(model.head.first.T), graph.constant(model.head.second.T)
