@@ -15,7 +15,7 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import models
 from st_static.evaluate.models import load_model, revision_of
-from st_static.evaluate.peers.word_vectors import (
+from st_static.evaluate.peers import (
     NETWORKS,
     RandomProjection,
     RandomRecurrentEncoder,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from st_static.evaluate.analysis.built_model import BuiltModel, Floats
+from st_static.evaluate.analysis.built_model import BuiltModel, Floats, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
@@ -53,8 +53,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
             written.
     """
     # torch and mteb take seconds to import: only after the inputs are checked.
-    from st_static.evaluate.analysis import geometry, lengths, norms
+    from st_static.evaluate.analysis import geometry, norms
     from st_static.evaluate.benchmark import require_any_dataset
+    from st_static.evaluate.figures import draw_agreement
 
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
@@ -65,9 +66,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
     files = norms.write_norms(word_norms, output)
-    agreement = lengths.held_out_agreement(model)
+    agreement = held_out_agreement(model)
     files += write_table(agreement, output / "agreement_by_length")
-    files += lengths.draw_agreement(agreement, output / "agreement_by_length")
+    files += draw_agreement(agreement, output / "agreement_by_length")
     if tagged:
         files += norms.write_parts_of_speech(*tagged, output)
     if texts:

@@ -6,10 +6,12 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
@@ -21,6 +23,9 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
 Floats = NDArray[np.float32]
+# Ranges of a sentence's teacher tokens, without special ones.
+_BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
+_FEWEST = 10
 _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 
@@ -94,3 +99,31 @@ class BuiltModel:
         held_out = self.work.selected.texts.filter(pa.array(self.work.is_held_out))
         texts: list[str] = held_out.to_pylist()
         return texts
+
+
+def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
+    """Measure teacher agreement on held-out sentences, by their length."""
+    work = model.work
+    rows = np.flatnonzero(work.is_held_out)
+    student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
+    teacher = Target.fit(work.sentence_vectors, work.for_words)(work.sentence_vectors[rows])
+    return agreement_by_length(student, teacher, work.selected.lengths[rows])
+
+
+def agreement_by_length(
+    student: NDArray[np.floating], teacher: NDArray[np.floating], lengths: NDArray[np.integer]
+) -> pl.DataFrame:
+    """Measure teacher agreement of vectors [H, D] and [H, d] within each range of lengths [H].
+
+    Returns:
+        Columns `tokens`, `sentences`, `agreement` (Spearman x 100; null for fewer than 10
+        sentences); the last row is all lengths together.
+    """
+    rows: list[dict[str, object]] = []
+    for low, high in (*_BINS, (0, None)):
+        inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))
+        label = "all" if low == 0 else f"{low}+" if high is None else f"{low}-{high}"
+        enough = inside.sum() >= _FEWEST
+        value = teacher_agreement(student[inside], teacher[inside]) if enough else None
+        rows.append({"tokens": label, "sentences": int(inside.sum()), "agreement": value})
+    return pl.DataFrame(rows)

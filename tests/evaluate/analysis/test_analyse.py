@@ -30,7 +30,7 @@ from st_static.evaluate.analysis.analyse import (
     analyse,
     analyse_transformers,
 )
-from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.analysis.geometry import (
     load_transformer,
     read_pairs,
@@ -39,7 +39,6 @@ from st_static.evaluate.analysis.geometry import (
     token_vectors,
     word_vectors,
 )
-from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
