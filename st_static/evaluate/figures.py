@@ -275,9 +275,8 @@ def draw_quality_and_speed(
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
     """Place each point's label so that it covers no point, line or other label, if possible.
 
-    Args:
-        axes: The axes, with all points and lines drawn, and final limits.
-        points: The data coordinates of each, its label, which may be empty, and the label's colour.
+    All is drawn, and limits are final. A point has its coordinates, a label, perhaps empty, and the
+    label's colour.
     """
     figure = cast(Figure, axes.get_figure(root=True))
     renderer = FigureCanvasAgg(figure).get_renderer()

@@ -34,6 +34,7 @@ from st_static.tokens.ragged import Ragged
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+BATCH = 1024  # texts that a transformer reads at a time
 # The files that determine a model's vectors.
 _DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
 # SIF finds the common direction in a sample, the first of the texts in which it counts words.
@@ -142,7 +143,7 @@ def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
     """Wrap a loaded SentenceTransformer, under its folder or Hub id."""
-    encode = functools.partial(model.encode, batch_size=1024)
+    encode = functools.partial(model.encode, batch_size=BATCH)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
 

@@ -28,12 +28,8 @@ _OLDEST_RELEASES = ("3.4.1", "3.2.0", "5.4.0")
 def check_output(folder: Path, with_card: bool = False) -> None:
     """Check that a model, and perhaps a card, may be written into a folder; change nothing.
 
-    To be called before hours of work.
-
-    Raises:
-        ValueError: The folder is neither new, empty, nor a model of st_static, or is the current
-            folder; a file of the user is in the way; or the existing card has no markers around
-            the user's notes.
+    To be called before hours of work. A ValueError if it is neither new, empty, nor a model of
+    st_static, a file of the user is in the way, or the card has no markers around the notes.
     """
     there = check_output_folder(folder, layout.RECORD_FILE, "a model of st_static")
     if there is None:

@@ -104,12 +104,7 @@ class Int8Table:
     def of(
         cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
     ) -> Int8Table:
-        """Round a table [V, D], of which `rows` gets some; for `widths` see `quantize_rows`.
-
-        Raises:
-            ValueError: It has another number of dimensions, or holds numbers that are not finite,
-                or too large for float32.
-        """
+        """Round a table [V, D], of which `rows` gets some; as `quantize_rows`."""
         if len(shape) != 2:
             raise ValueError(f"Expected a table of the shape [V, D], but it has {list(shape)}.")
         n_rows, width = shape

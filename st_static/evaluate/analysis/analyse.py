@@ -18,12 +18,7 @@ from st_static.evaluate.tasks import check_data, check_names, choose_subsets, fi
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of analyses beside the model; an analysis without its input is left out.
-
-    Raises:
-        ValueError: A file, a task or a copy of its dataset is missing, or the teacher is not
-            available or comes without texts.
-    """
+    """The inputs of analyses beside the model; an analysis without its input is left out."""
 
     teacher: str | None = None  # for its second-order collapse: a folder or Hub id
     texts: Path | None = None  # one per line, for second-order collapse
@@ -48,9 +43,7 @@ class Inputs:
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     """Write tables (Markdown, CSV, JSON) and figures (SVG, PNG) about a model; return the files.
 
-    Raises:
-        ValueError: A file is not as expected, or no dataset of the tasks is available. Nothing is
-            written.
+    If a file is not as expected, or no dataset of the tasks is available, nothing is written.
     """
     # torch and mteb take seconds to import: only after the inputs are checked.
     from st_static.evaluate.analysis import geometry, norms
@@ -83,12 +76,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
 
 def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> list[Path]:
-    """Write the second-order collapse of transformers on a file's lines; return the files.
-
-    Raises:
-        ValueError: There is no such file or model, the file is not as expected, or a model is not a
-            transformer. Nothing is written.
-    """
+    """Write the second-order collapse of transformers on a file's lines; return the files."""
     _require(texts)
     for name in models:
         require_named(name)

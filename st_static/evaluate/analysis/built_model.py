@@ -16,7 +16,6 @@ from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
-from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -32,24 +31,18 @@ _TABLES = ("extraction", "pca", "distillation", "pairs")
 class BuiltModel:
     """An exported model with the results of its recipe's stages, in `work_dir`.
 
-    Raises:
-        ValueError: The folder is not a model that was built from a teacher, or its stages are not
-            there.
+    A ValueError if it was not built from a teacher, or its stages are not there.
     """
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
-        if not folder.is_dir():
-            raise ValueError(f"There is no folder {folder}.")
-        model = ModelFolder(folder)
+        model = ModelFolder.local(folder)
         record, self.name = model.record, model.name
-        if not record:
-            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
-        self.languages = languages_of_model(str(folder))
         if not record.get("stages"):
             raise ValueError(
                 f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
                 "model that st-static build made."
             )
+        self.languages = languages_of_model(str(folder))
         self.normalize: bool = record["recipe"]["export"]["normalize"]
         stages = record["stages"]
         self._table_stages = [stage for stage in _TABLES if stage in stages]
@@ -115,9 +108,7 @@ def agreement_by_length(
 ) -> pl.DataFrame:
     """Measure teacher agreement of vectors [H, D] and [H, d] within each range of lengths [H].
 
-    Returns:
-        Columns `tokens`, `sentences`, `agreement` (Spearman x 100; null for fewer than 10
-        sentences); the last row is all lengths together.
+    It is Spearman x 100, or null for fewer than 10 sentences; the last row is all lengths together.
     """
     rows: list[dict[str, object]] = []
     for low, high in (*_BINS, (0, None)):

@@ -321,7 +321,7 @@ def test_a_work_folder_of_another_model(folder, tmp_path):
     pca.rename(tmp_path / "moved")
     with pytest.raises(ValueError, match=rf"it lacks {pca.name}\. Build the model again, or"):
         BuiltModel(folder / "model", tmp_path / "work")
-    with pytest.raises(ValueError, match="not a model that st_static built"):
+    with pytest.raises(ValueError, match="was not built from a teacher"):
         BuiltModel(folder / "teacher/teacher", folder / "work")
 
 

@@ -142,11 +142,8 @@ def test_texts_with_too_large_a_trace_are_counted():
 @pytest.mark.parametrize(
     ("X", "says"),
     [
-        (np.zeros((0, 3)), r"at least one token, got the shape \(0, 3\)"),
-        (np.ones(3), "token vectors"),
         (np.array([[1.0, 0, 0], [-1, 0, 0]]), "mean of the token vectors is zero"),
         (np.array([[np.nan, 0, 0]]), "NaN or infinity"),
-        (np.ones((2, 4)), "same dimension"),
     ],
 )
 def test_texts_that_cannot_be_compared(X, says):
