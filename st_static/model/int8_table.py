@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -145,10 +145,9 @@ class Int8Table:
         """Take rows of the table, [n, D], as the method of an array does along axis 0."""
         return _restored([segment.take(rows, axis) for segment in self.packed])
 
-    def clear(self, row: int) -> None:
-        """Make a row zeros."""
+    def __setitem__(self, row: int, zero: Literal[0]) -> None:
         for segment in self.packed:
-            segment[row, -_BYTES_OF_SCALE:] = 0
+            segment[row, -_BYTES_OF_SCALE:] = zero
 
 
 Table = NDArray[Any] | Int8Table

@@ -6,6 +6,7 @@ Anybody may have made the folder. Its files are read in bounded memory, and no c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -30,7 +31,7 @@ from st_static.tokens.panics import TellingPanics, named
 STATING_FILES = (layout.RECORD_FILE, layout.CARD_FILE)
 """The files that state a model's licence and languages."""
 
-_DOWNLOADED = ["*.json", "*.safetensors", "README.md"]
+_DOWNLOADED = ("*.json", "*.safetensors", "README.md")
 # A tokenizer.json has a few dozen bytes per token, and less than a megabyte besides.
 _BYTES_OF_A_TOKEN = 1_000
 _LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
@@ -160,8 +161,9 @@ class ModelFolder:
         revision: str | None = None,
         token: str | bool | None = None,
         cache_folder: str | Path | None = None,
+        wanted: Sequence[str] = _DOWNLOADED,
     ) -> ModelFolder:
-        """Open a folder, or download a model from the Hub; arguments as `read_static_model`."""
+        """Open a folder, or download files of a model; arguments as `read_static_model`."""
         check_model_name(model)
         if Path(model).is_dir():
             return cls(model)
@@ -174,7 +176,7 @@ class ModelFolder:
                 revision=revision,
                 token=token,
                 cache_dir=cache_folder,
-                allow_patterns=_DOWNLOADED,
+                allow_patterns=list(wanted),
                 local_files_only=copy is not None,
             )
         return cls(folder, str(model))
@@ -339,10 +341,7 @@ class ModelFolder:
         # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
         is_model2vec = not (self.path / layout.MODULES_FILE).exists()
         if is_model2vec and (unknown := unknown_id(tokenizer)) is not None:
-            if isinstance(table, Int8Table):
-                table.clear(unknown)
-            else:
-                table[unknown] = 0
+            table[unknown] = 0
         prompts = {name: prompt or "" for name, prompt in (self.config.prompts or {}).items()}
         default, kept = self.config.default_prompt_name, self.config.truncate_dim
         if default and default not in prompts:

@@ -9,19 +9,13 @@
 The last Normalize is optional. Model2Vec reads tables in the model's own folder, and knows neither
 heads nor segments: so a table that is not the whole model is where Model2Vec does not find it.
 
-Other clients ask for files of their own; docs/use_it_from.md says what was tried:
-
-| file | clients |
-|---|---|
-| config.json | Model2Vec before 0.8, txtai, transformers.js, text-embeddings-inference |
-| tokenizer_config.json | transformers' AutoTokenizer, transformers.js, fastembed |
-| onnx/model.onnx, onnx/model_quantized.onnx | whatever runs ONNX files |
-
-Beside a config.json, Model2Vec expects the table to be called `embeddings`, as its own are; so does
-sentence-transformers from 3.4.1 on. The JSON files say that the table is the model. A model with a
-head, or a fused ensemble, has them for ONNX only: then they do not name a Model2Vec model, and
-Model2Vec finds no table beside them. Users may have files of these names, too: ours are recognised
-by their content.
+Other clients ask for files of their own, see docs/use_it_from.md: Model2Vec before 0.8, txtai,
+transformers.js and text-embeddings-inference for config.json; transformers' AutoTokenizer,
+transformers.js and fastembed for tokenizer_config.json. Beside a config.json, Model2Vec expects the
+table to be called `embeddings`, as its own are; so does sentence-transformers from 3.4.1 on. A
+model with a head, or a fused ensemble, has these files for ONNX only: then they do not name a
+Model2Vec model, and Model2Vec finds no table beside them. Users may have files of these names, too:
+ours are recognised by their content.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """Write a static model's ONNX files into its folder, and check that they still match it.
 
-`onnx/model.onnx` has the table as stored, `onnx/model_quantized.onnx` in int8. The graph takes
-token ids and gives vectors:
-
-| input or output | shape | |
-|---|---|---|
-| `input_ids` | [B, T], int64 | as the model's tokenizer gives them, without special tokens |
-| `attention_mask` | [B, T], int64 | 1 for a token, 0 for padding |
-| `last_hidden_state` | [B, T, D] | the vector of each token |
-| `sentence_embedding` | [B, D] | as from `SentenceTransformer` without a prompt, or zeros |
+`onnx/model.onnx` has the table as stored, `onnx/model_quantized.onnx` in int8. docs/onnx.md has the
+inputs and outputs of the graph.
 
 Many clients take the mean of `last_hidden_state` over the tokens and ignore other outputs. With a
 head or segments, that mean would be another vector: there each token has `sentence_embedding`,
