@@ -27,9 +27,9 @@ from st_static.encode.unknown import (
     unknown_text,
 )
 from st_static.files import output_file
-from st_static.model.int8_table import Int8Table, Table
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
+from st_static.model.table import Int8Table, Table
 from st_static.model.vectors import in_format
 from st_static.tokens.fast_tokenizer import FastTokenizer
 

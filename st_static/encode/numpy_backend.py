@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.scaling import Scaling
-from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
+from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.tokens.fast_tokenizer import FastTokenizer, Ids
 
 # Take and add up at most this many rows at a time.

@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from st_static.cluster.processes import unblock_torch
 from st_static.encode.scaling import Scaling
-from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
+from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged

@@ -208,7 +208,7 @@ class Sent2Vec:
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Find the rows of each text's known words and of their n-grams, [B rows].
 
-        Words are found as in `st_static.model.word_tokenizer`; unknown ones are left out before
+        Words are found as in `st_static.model.tokenizer`; unknown ones are left out before
         n-grams are formed.
         """
         words = self.words.tokenize(texts)

@@ -21,10 +21,9 @@ from st_static.hub import downloading, require_model
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card, stated_in_header
-from st_static.model.int8_table import Int8Table
 from st_static.model.modules import ModelConfig, ModuleEntry, Modules
 from st_static.model.static_model import StatedFacts, StaticModel
-from st_static.model.table_file import StoredArray, read_table, stored_arrays
+from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
 from st_static.tokens.panics import TellingPanics, named
 

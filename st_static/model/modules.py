@@ -35,7 +35,7 @@ from st_static.dependencies import needed_by, require_packages
 from st_static.files import write_json
 from st_static.foreign_files import check_regular, read_as, read_object
 from st_static.model.head import DenseLayer, Head
-from st_static.model.table_file import stored_arrays
+from st_static.model.table import stored_arrays
 from st_static.model.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
 
 MODULES_FILE = "modules.json"

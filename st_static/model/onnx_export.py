@@ -30,10 +30,10 @@ from onnx import TensorProto, helper, numpy_helper
 from st_static.files import atomic
 from st_static.foreign_files import check_regular
 from st_static.model import modules as layout
-from st_static.model.int8_table import quantize_rows
 from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder
 from st_static.model.static_model import StaticModel, check_int8
+from st_static.model.table import quantize_rows
 
 # The files that clients read beside ONNX files.
 BESIDE_ONNX = (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 
 from st_static.examples import examples_for
 from st_static.model.head import Head
-from st_static.model.int8_table import Table, dimensions_of, quantize_rows
 from st_static.model.modules import Segment
+from st_static.model.table import Table, dimensions_of, quantize_rows
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of

@@ -11,19 +11,19 @@ from tokenizers import Tokenizer
 
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.int8_table import quantize_rows
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
+from st_static.model.table import quantize_rows
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
     Normalization,
     build_piece_tokenizer,
     build_tokenizer,
+    build_word_tokenizer,
     split_words,
 )
-from st_static.model.word_tokenizer import build_word_tokenizer
 
 SENTENCES = [
     "The old lighthouse keeper counted the ships before going to sleep.",

@@ -35,8 +35,12 @@ from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.modules import Segment
 from st_static.model.onnx_export import outdated
-from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.model.word_tokenizer import build_word_tokenizer
+from st_static.model.tokenizer import (
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    build_word_tokenizer,
+)
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FLOAT, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"

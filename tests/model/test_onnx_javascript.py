@@ -22,8 +22,12 @@ from st_static import FastEncoder, export_onnx
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
-from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.model.word_tokenizer import build_word_tokenizer
+from st_static.model.tokenizer import (
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    build_word_tokenizer,
+)
 
 JAVASCRIPT = Path(__file__).parents[1] / "javascript"
 NODE = shutil.which("node")

@@ -29,7 +29,7 @@ from st_static.model.modules import (
     ModuleEntry,
     problems_of_client_files,
 )
-from st_static.model.table_file import stored_arrays
+from st_static.model.table import stored_arrays
 from st_static.publish.checks.card import check_card, check_card_of_model, check_results
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from st_static.model.word_tokenizer import (
+from st_static.model.tokenizer import (
     KnownWords,
     build_word_tokenizer,
     canonical_form,
