@@ -59,7 +59,7 @@ CASES = [
     ("evaluate foo:bar --tasks STS12", "'foo:bar' is not a folder"),
     ("BUILD --teacher.model folder", "'folder' is no model"),
     ("analyse nope --work_dir nope", "There is no folder nope"),
-    ("analyse folder --work_dir nope", "not a model that st_static built"),
+    ("analyse folder --work_dir nope", "was not built from a teacher"),
     ("analyse --socm folder --texts nofile", "There is no nofile"),
     ("analyse --socm ./nope --texts empty.txt", "There is no folder ./nope"),
     ("analyse --socm folder --texts empty.txt", "'folder' is no model"),
