@@ -121,10 +121,7 @@ def test_values_that_cannot_work_are_refused(make: Callable[[], object], says: s
     [
         (lambda: VocabularyConfig(size="5"), "expected a whole number of at least 1, but got '5'"),
         (lambda: VocabularyConfig(size=True), "but got True"),
-        (
-            lambda: BuildConfig(vocabulary={"size": 3}),
-            "expected a VocabularyConfig, but",
-        ),
+        (lambda: BuildConfig(vocabulary={"size": 3}), "expected a VocabularyConfig, but"),
         (lambda: VocabularyConfig(sise=3), "VocabularyConfig has no field sise. It has size, "),
         (
             lambda: SentencePCAConfig(1, 2, 3),

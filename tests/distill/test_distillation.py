@@ -221,12 +221,7 @@ def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optim
     kept = np.repeat(rows > 0, problem.data.ids.lengths)
     ids = Ragged(problem.data.ids.values[kept], offsets_of(rows))
     config = replace(
-        CONFIG,
-        head=4,
-        matryoshka_dims=[4, 2],
-        terms="full",
-        optimizer=optimizer,
-        max_steps=10,
+        CONFIG, head=4, matryoshka_dims=[4, 2], terms="full", optimizer=optimizer, max_steps=10
     )
     data = TrainingData(ids, problem.data.vectors)
     found = distill(problem.start, problem.tokenizer, data, problem.held_out, config, tmp_path)

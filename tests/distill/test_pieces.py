@@ -92,10 +92,7 @@ BYTE_LEVEL_PIECES = {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##ca
     ("tokenizer", "expected"),
     [
         (word_piece(), {"the": 2, "##ing": 3, "ing": 4, "##e": 5, "big": 9, "cafe": 10}),
-        (
-            unigram(),
-            {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##cafe": 10, "4": 11},
-        ),
+        (unigram(), {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##cafe": 10, "4": 11}),
         (byte_level(), BYTE_LEVEL_PIECES),
         (byte_level_in_a_sequence(), BYTE_LEVEL_PIECES),
         (metaspace_bpe(), {"the": 2, "##ing": 3, "big": 5}),

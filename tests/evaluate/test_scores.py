@@ -233,10 +233,7 @@ def test_partial_results_compare_over_common_tasks_and_say_so(results):
 
 
 def test_models_without_a_common_task():
-    models = [
-        ModelScores("a", {"STS12": 1}),
-        ModelScores("b", {"STS13": 1}),
-    ]
+    models = [ModelScores("a", {"STS12": 1}), ModelScores("b", {"STS13": 1})]
     with pytest.raises(ValueError, match=r"no task of MTEB\(eng, v1\) in common"):
         compare(models, V1)
 
