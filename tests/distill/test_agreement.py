@@ -81,9 +81,6 @@ def test_agreement_of_a_table_is_that_of_its_sentence_means():
     )
 
 
-# -- pairs -----------------------------------------------------------------------------
-
-
 def test_each_sentence_is_paired_with_its_nearest_and_as_many_others():
     pairs = held_out_pairs(TEACHER, seed=0)
     assert pairs.shape == (2 * 10 * 60, 2)

@@ -134,9 +134,6 @@ def test_a_token_that_spans_two_words_belongs_to_both():
     assert rows(align(batch, words)) == [[1], [1]]
 
 
-# -- finding words ---------------------------------------------------------------------
-
-
 @given(texts=batches)
 def test_the_characters_of_a_found_word_spell_it(student, texts):
     words = find_words(student, texts)
@@ -177,9 +174,6 @@ def test_no_sentences_and_sentences_without_words(student):
     for texts in ([], ["", " "]):
         words = find_words(student, texts)
         assert [len(column) for column in words] == [0, 0, 0, 0]
-
-
-# -- weights ---------------------------------------------------------------------------
 
 
 def bags_by_loop(spans: list[list[int]], words: WordSpans) -> dict[int, dict[int, float]]:

@@ -98,9 +98,6 @@ def all_teachers(teachers, byte_teacher) -> dict[str, Teacher]:
     return {**teachers, "byte_fallback": Teacher(byte_teacher, batch_tokens=256)}
 
 
-# -- sentences -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", ["en", "ja", "he", "ar", "th", "ko", "hi", "tlh"])
 @given(st.lists(any_text | st.text(st.characters(categories=["Cs", "Lo", "Zs", "Po"]), max_size=6)))
 @example(["\u200b"])
@@ -120,9 +117,6 @@ def test_text_without_letters_is_no_sentence(language):
     table, counts = filter_sentences(texts, SentencesConfig(min_words=1, max_words=99), [language])
     assert len(table) == 0
     assert counts["few_letters"] + counts["too_short"] == 3
-
-
-# -- places ----------------------------------------------------------------------------
 
 
 def is_mark(character):
@@ -180,9 +174,6 @@ def test_alignment_equals_an_exhaustive_search(all_teachers, family, name, texts
     words = find_words(STUDENTS[name], texts)
     if len(words.word):
         assert rows(align(teacher.tokenize(texts), words)) == exhaustive(teacher, texts, words)
-
-
-# -- ids and vectors -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", STUDENTS)

@@ -111,9 +111,6 @@ def test_a_batch_holds_several_clusters():
     assert np.mean(distinct) > 5
 
 
-# -- clusters --------------------------------------------------------------------------
-
-
 def cluster_all(vectors: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
     return cluster(vectors, np.arange(len(vectors)), n_clusters, seed)
 
@@ -163,9 +160,6 @@ def test_more_clusters_than_one_sample_of_sentences(monkeypatch):
     monkeypatch.setattr(batches, "_KMEANS_SAMPLE", 16)
     vectors, _ = blobs(20, 40)
     assert len(set(cluster_all(vectors, 20, seed=0).tolist())) > 10
-
-
-# -- what the recipe asks for ----------------------------------------------------------
 
 
 def sentences(start: int, stop: int) -> list[dict[str, int]]:

@@ -161,9 +161,6 @@ def test_an_address_needs_the_engine_that_it_is_of():
         BuildConfig(address="auto")
 
 
-# -- a teacher in other processes ------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def teacher_config(tmp_path_factory) -> TeacherConfig:
     model = save_tiny_teacher(tmp_path_factory.mktemp("teacher"))

@@ -75,9 +75,6 @@ def rank_of_positives(model: SentenceTransformer, pairs: list[dict[str, str]]) -
     return float((cosines > np.diag(cosines)[:, None]).sum(axis=1).mean())
 
 
-# -- the stage -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("head", [0, 4])
 def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
     config: BuildConfig,
@@ -159,9 +156,6 @@ def test_other_pairs_make_another_stage_and_change_none_before(
     assert folders[0] == folders[2] != folders[1]
 
 
-# -- batches ---------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19)), max_size=60), st.integers(2, 5))
 def test_no_text_is_twice_in_a_batch(sides: list[tuple[int, int]], batch_size: int) -> None:
     batches = PairBatches(np.array(sides, np.int64).reshape(-1, 2), batch_size)
@@ -186,9 +180,6 @@ def test_pairs_and_sentences_take_turns_in_new_orders() -> None:
     orders = [tuple(map(tuple, turns[i : i + 4 : 2])) for i in (0, 4, 8)]
     assert len(set(orders)) > 1
     assert list(Turns(both, [pairs, sentences], steps=13)) == turns
-
-
-# -- given pairs -----------------------------------------------------------------------
 
 
 def test_pairs_are_read_by_their_keys(tmp_path: Path) -> None:
@@ -290,9 +281,6 @@ def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
     ids = PairIds.of(pairs, tokenize)
     assert ids.sides.shape == (1, 2)
     assert ids.texts.take(ids.sides[0]).values.tolist() == [ord("a"), ord("b")]
-
-
-# -- mined pairs -----------------------------------------------------------------------
 
 
 def mined_by_loops(vectors: np.ndarray) -> dict[int, tuple[int, int]]:

@@ -28,9 +28,6 @@ def pieces(tokenizers_by_family):
     return {name: teacher_pieces(tokenizer) for name, tokenizer in tokenizers_by_family.items()}
 
 
-# -- spellings -------------------------------------------------------------------------
-
-
 def test_word_beginnings_and_continuations_of_minilm(pieces, minilm_tokenizer):
     for spelling in ("the", "##ing", "ing", "##ization", "token", "a", "##a"):
         assert pieces["wordpiece"][spelling] == minilm_tokenizer.token_to_id(spelling)
@@ -148,9 +145,6 @@ def test_special_tokens_are_no_pieces(pieces, tokenizers_by_family, family):
     }
     assert special
     assert not special & set(pieces[family].values())
-
-
-# -- vectors alone ---------------------------------------------------------------------
 
 
 def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.ndarray:

@@ -23,9 +23,6 @@ def up_to_sign(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return expected * np.sign((found * expected).sum(axis=0))
 
 
-# -- golden: three words, four sentences -----------------------------------------------
-
-
 def test_three_words_and_four_sentences_by_hand():
     a, b, c = 0, 1, 2
     table = np.array([[2, 0], [-2, 0], [0, 4]], dtype=np.float32)
@@ -48,9 +45,6 @@ def test_three_words_and_four_sentences_by_hand():
     # Without the first direction only the second coordinate is left.
     second = SentencePCA(n_components=1, n_remove=1).fit(means).transform(table)
     np.testing.assert_allclose(second * np.sign(second[2]), [[-0.5], [-0.5], [3.5]], atol=1e-6)
-
-
-# -- an independent decomposition ------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_components", "n_remove"), [(5, 0), (5, 3), (12, 0), (1, 11), (4, 8)])
@@ -94,9 +88,6 @@ def test_half_precision_sentences_lose_nothing_in_the_sums():
 def test_the_same_sentences_give_the_same_bytes():
     first, second = (SentencePCA(3, n_remove=1).fit(correlated(50, 8)) for _ in range(2))
     assert first.components_.tobytes() == second.components_.tobytes()
-
-
-# -- how many components ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -148,9 +139,6 @@ def test_values_that_are_not_finite_are_refused(value):
 def test_other_shapes_are_refused(shape):
     with pytest.raises(ValueError, match=r"vectors \[M, d\]"):
         SentencePCA(2).fit(np.zeros(shape, dtype=np.float32))
-
-
-# -- files -----------------------------------------------------------------------------
 
 
 def test_a_saved_transform_loads_with_the_same_numbers(tmp_path):

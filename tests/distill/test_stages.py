@@ -225,9 +225,6 @@ def test_one_build_at_a_time_works_in_a_folder(tmp_path):
         pass
 
 
-# -- files that appear whole or not at all ---------------------------------------------
-
-
 def test_a_work_directory_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     expected = "file/work cannot be written (Not a directory): set another work_dir"

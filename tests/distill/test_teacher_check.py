@@ -162,9 +162,6 @@ def test_a_pooler_that_is_not_in_the_file_is_not_needed(copy_without):
     np.testing.assert_array_equal(vectors, load().model.encode(TEXT))
 
 
-# -- pooling ---------------------------------------------------------------------------
-
-
 @pytest.fixture
 def without_modules(minilm_folder, tmp_path) -> Path:
     """all-MiniLM-L6-v2 without what says how it pools."""
@@ -244,9 +241,6 @@ def test_poolings_are_compared_behind_a_linear_layer(with_modules):
         load(with_modules("cls", layer))
 
 
-# -- expected values -------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def model(minilm_folder) -> SentenceTransformer:
     return SentenceTransformer(str(minilm_folder), device="cpu")
@@ -293,9 +287,6 @@ def test_more_expected_tokens_than_there_are():
 def test_expected_values_that_are_no_numbers(values):
     with pytest.raises(ValueError, match=r"maps a text to numbers|mapping of texts to numbers"):
         TeacherConfig(MINILM, expect={TEXT: values})
-
-
-# -- the sentences ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,6 @@ def last_hidden_states(folder: Path, text: str, teacher: Teacher) -> torch.Tenso
         return AutoModel.from_pretrained(folder).eval()(input_ids=ids).last_hidden_state[0]
 
 
-# -- a transformer and a pooling -------------------------------------------------------
-
-
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_a_transformer_becomes_a_teacher_by_its_pooling(transformer_folders, sentences, pooling):
     folder = transformer_folders["wordpiece"]
@@ -81,9 +78,6 @@ def test_what_contradicts_a_teachers_own_modules_is_refused(with_modules):
 def test_what_agrees_with_a_teachers_own_modules_changes_nothing(with_modules):
     stated = load(with_modules, pooling="cls")
     assert stated.fingerprint() == load(with_modules).fingerprint()
-
-
-# -- GTE -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -91,9 +91,6 @@ def test_too_few_sentences_for_that_are_refused():
         training_sentences(ragged([[2]] * 30), is_held_out, config, 0)
 
 
-# -- optimisers ------------------------------------------------------------------------
-
-
 class Problem:
     """Sentences of thirty words, of which a batch has some only."""
 

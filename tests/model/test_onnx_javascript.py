@@ -74,9 +74,6 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-# -- vectors ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"head": HEAD}, {"segments": SEGMENTS}, {"normalize": False}]
 )
@@ -98,9 +95,6 @@ def test_transformers_js_and_onnxruntime_node_give_the_vectors(tmp_path, options
             np.testing.assert_allclose(pooled, unit(expected[: len(TEXTS)]), atol=tolerance)
         known, exact = unit(got["session"])[: len(TEXTS)], unit(expected)[: len(TEXTS)]
         assert (known * exact).sum(axis=1).min() > 0.999
-
-
-# -- token ids -------------------------------------------------------------------------
 
 
 def student_of_pieces(sentences: list[str], normalization: Normalization) -> Tokenizer:

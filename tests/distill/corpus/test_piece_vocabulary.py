@@ -59,9 +59,6 @@ def tokenizer(learnt):
     return build_piece_tokenizer(list(learnt.items()), Normalization())
 
 
-# -- the recipe ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("languages", "units"),
     [
@@ -104,9 +101,6 @@ def test_accents_go_in_english_only_and_what_a_recipe_says_holds():
     stated = VocabularyConfig(nfkc=False, strip_accents=True)
     assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, True, True)
     assert BuildConfig(language="ja").vocabulary.nfkc is None  # as the recipe has it
-
-
-# -- what is learnt --------------------------------------------------------------------
 
 
 def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
@@ -156,9 +150,6 @@ def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(le
 def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities():
     merged = merge_spellings([("▁今日", np.log(0.2)), ("は", -1.0), ("今日", np.log(0.3))])
     assert merged == {"今日": pytest.approx(np.log(0.5)), "は": -1.0}
-
-
-# -- what is kept ----------------------------------------------------------------------
 
 
 def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
@@ -251,9 +242,6 @@ def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     tokens = student.encode("先生はがんばって手紙を書きました。").tokens
     assert "".join(tokens).replace("▁", "") == "先生はがんばって手紙を書きました。"
     assert "がんばっ" in tokens
-
-
-# -- how it spells ---------------------------------------------------------------------
 
 
 @given(st.text(st.sampled_from("今日はがﾊﾞば\uff21aée\u0301。、 \u3000▁1ไท")))

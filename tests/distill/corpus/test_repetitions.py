@@ -169,9 +169,6 @@ def test_what_is_repeated_is_what_a_set_has_seen(keys):
     assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
 
 
-# -- stops -----------------------------------------------------------------------------
-
-
 class Stopped(BaseException):
     """As if the process had been killed."""
 
@@ -261,9 +258,6 @@ def test_a_task_that_is_run_again_changes_nothing(tmp_path):
         (tmp_path / name).mkdir()
         write_sentences(corpus, tmp_path / name, CONFIG, engine)
     assert contents(tmp_path / "one") == contents(tmp_path / "twice")
-
-
-# -- what the driver sees and hears of --------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])

@@ -38,9 +38,6 @@ def shard_bytes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-# -- splitting -------------------------------------------------------------------------
-
-
 def test_splits_documents_into_sentences() -> None:
     assert split_sentences(["Mr. Smith went home. He slept well!", "Did he?"]) == [
         "Mr. Smith went home.",
@@ -113,9 +110,6 @@ def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.Mo
     assert table.equals(whole)
     assert same_counts == counts
     assert table["text"].num_chunks == 1
-
-
-# -- what is kept ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_words", "is_kept"), [(2, False), (3, True), (64, True), (65, False)])
@@ -217,9 +211,6 @@ def test_english_is_not_counted_in_another_way() -> None:
         table, counts = filter_sentences(texts, CONFIG, languages)
         assert table["text"].to_pylist() == texts[:3]
         assert counts["too_short"] == 1
-
-
-# -- shards ----------------------------------------------------------------------------
 
 
 def documents(n_documents: int) -> list[str]:

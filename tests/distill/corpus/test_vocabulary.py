@@ -40,9 +40,6 @@ def table_of(counts: dict[str, int]) -> pa.Table:
     return pa.table(columns, names=["text", "count"])
 
 
-# -- choosing --------------------------------------------------------------------------
-
-
 def chosen(counts: dict[str, int], **options: int) -> list[str]:
     return choose_words(table_of(counts), VocabularyConfig(**options))["text"].to_pylist()
 
@@ -140,9 +137,6 @@ def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
     assert {"##ing", "##king", "walk", "zebra", "un"} & kept.keys() == set()  # a prefix is enough
     monkeypatch.setattr("st_static.distill.corpus.word_counts.n_ranges_of", lambda _: n_ranges)
     assert run_stage(tmp_path / "other", n_shards, workers) == whole
-
-
-# -- single characters -----------------------------------------------------------------
 
 
 def test_every_character_seen_begins_a_word_and_those_seen_inside_continue_one() -> None:

@@ -51,9 +51,6 @@ def count_files(
     return found
 
 
-# -- counting --------------------------------------------------------------------------
-
-
 def test_words_are_lower_cased_and_split_from_punctuation():
     counts = count_words(["The café's CAFE, the Über-cafe.", "世界 x2"])
     assert as_dict(counts) == reference_counts(["the cafe's cafe, the uber-cafe.", "世界 x2"])
@@ -116,9 +113,6 @@ def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random):
 
 def test_merging_nothing_gives_nothing():
     assert as_dict(merge_counts([])) == {}
-
-
-# -- by shard and by range ---------------------------------------------------------------
 
 
 @given(

@@ -65,9 +65,6 @@ def test_is_symmetric_and_does_not_depend_on_scale_rotation_or_order_of_tokens()
     assert socm(X1[::-1], X2) == pytest.approx(expected)
 
 
-# -- the five properties of the definition ---------------------------------------------
-
-
 def pair(cosine, first, second):
     """Two texts with the given cosine of means; each spreads in a direction of its own.
 
@@ -123,9 +120,6 @@ def test_e_the_mixed_derivative_is_negative(one, other, small, large):
         assert far < near
 
 
-# -- many texts ------------------------------------------------------------------------
-
-
 def test_the_mean_over_pairs_is_the_mean_of_pairs():
     texts = [text(seed, n) for seed, n in enumerate([3, 1, 12, 3, 7, 1, 3])]
     result = mean_socm(texts)
@@ -154,9 +148,6 @@ def test_texts_that_cannot_be_compared(X, says):
 def test_one_text_has_no_pair():
     with pytest.raises(ValueError, match="at least two texts"):
         mean_socm([np.ones((2, 3))])
-
-
-# -- on the unit sphere ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [2, 3])
