@@ -79,23 +79,29 @@ class Problem:
     def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
-        arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
-        table, _, figures = distill(*arguments, measure=self.measure)
+        table, _, figures = self.distill_all(folder, config, seed, start)
         return table, figures
 
-    def distill_all(self, folder: Path, config: DistillationConfig):
-        arguments = self.start, self.tokenizer, self.data, self.held_out, config, folder
+    def distill_all(self, folder: Path, config: DistillationConfig, seed=0, start=None):
+        start = self.start if start is None else start
+        arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         return distill(*arguments, measure=self.measure)
 
-    def held_out_loss(self, table: np.ndarray, seed: int = 0, dimension: int = 12) -> float:
+    def held_out_loss(self, table, dimension: int = 12, head: Head | None = None) -> float:
         """The held-out loss, computed without the Trainer."""
-        student = sentence_means(table[:, :dimension], self.data.ids)
+        student = student_of(self, table[:, :dimension], head)
         losses = []
-        for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, seed):
+        for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, 0):
             rows = self.held_out[batch]
             teacher = torch.from_numpy(self.data.vectors[rows].astype(np.float32))
             losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
         return float(torch.stack(losses).mean())
+
+
+def student_of(problem: Problem, table: np.ndarray, head: Head | None) -> np.ndarray:
+    """The vectors of a table, computed without the Trainer."""
+    means = sentence_means(table, problem.data.ids)
+    return means + np.maximum(means @ head.first.T, 0) @ head.second.T if head else means
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,30 +148,15 @@ def checkpoints(folder: Path) -> list[str]:
 # -- a head -----------------------------------------------------------------------------
 
 
-def student_of(problem: Problem, table: np.ndarray, head: Head) -> np.ndarray:
-    """The vectors of a table with a head, computed without the Trainer."""
-    means = sentence_means(table, problem.data.ids)
-    return means + np.maximum(means @ head.first.T, 0) @ head.second.T
-
-
-def head_loss(problem: Problem, table: np.ndarray, head: Head) -> float:
-    """The held-out loss of a table with a head, computed without the Trainer."""
-    student = student_of(problem, table, head)
-    losses = []
-    for batch in RandomBatches(len(problem.held_out), CONFIG.batch_size, 0):
-        rows = problem.held_out[batch]
-        teacher = torch.from_numpy(problem.data.vectors[rows].astype(np.float32))
-        losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
-    return float(torch.stack(losses).mean())
-
-
 @pytest.mark.parametrize("optimizer", ["sparse_adam", "adam"])
 def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
     config = replace(CONFIG, head=16, optimizer=optimizer, learning_rate=0.03, max_steps=60)
     table, head, figures = problem.distill_all(tmp_path, config)
     assert head.units == 16
-    assert head_loss(problem, table, head) == pytest.approx(figures["losses"][-1][1], rel=1e-4)
-    assert figures["losses"][-1][1] < problem.held_out_loss(problem.start) - 1
+    loss = problem.held_out_loss(table, head=head)
+    assert loss == pytest.approx(figures["losses"][-1][1], rel=1e-4)
+    assert loss < problem.held_out_loss(problem.start) - 1
+
     rows, student = problem.held_out, student_of(problem, table, head)
     agreement = teacher_agreement(student[rows], problem.data.vectors[rows])
     assert figures["agreements"][-1] == [60, pytest.approx(agreement, abs=0.02)]
