@@ -25,21 +25,28 @@ def load(model=MINILM, language=None, **options):
     return Teacher.load(config, languages_of(language))
 
 
+def rewritten(source, folder, change):
+    """A copy of a model with other weights, and how many it had."""
+    shutil.copytree(source, folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    save_file(change(weights), folder / "model.safetensors", metadata={"format": "pt"})
+    return folder, len(weights)
+
+
 @pytest.fixture
 def damaged(minilm_folder, tmp_path):
     """A copy of all-MiniLM-L6-v2 whose weights a function changes in place."""
 
     def make(change):
-        shutil.copytree(minilm_folder, tmp_path / "damaged")
-        file = tmp_path / "damaged" / "model.safetensors"
-        weights = load_file(file)
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            for name, tensor in weights.items():
-                change(name, tensor)
-        file.unlink()
-        save_file(weights, file, metadata={"format": "pt"})
-        return tmp_path / "damaged"
+        def change_all(weights):
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                for name, tensor in weights.items():
+                    change(name, tensor)
+            return weights
+
+        return rewritten(minilm_folder, tmp_path / "damaged", change_all)[0]
 
     return make
 
@@ -143,12 +150,11 @@ def test_weights_that_are_not_in_the_file_are_refused(copy_without, lost, poolin
 
 def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
     """In a language without sentences to try, too: there, nothing else would show it."""
-    folder = tmp_path / "other"
-    shutil.copytree(minilm_folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    renamed = {f"other.{name}": tensor for name, tensor in weights.items()}
-    (folder / "model.safetensors").unlink()
-    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    folder, _ = rewritten(
+        minilm_folder,
+        tmp_path / "other",
+        lambda weights: {f"other.{k}": w for k, w in weights.items()},
+    )
     with pytest.raises(ValueError, match=r"lacks 101 of its transformer's 103 weights"):
         load(folder, "sw")
 

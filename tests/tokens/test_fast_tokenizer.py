@@ -37,14 +37,14 @@ SENTENCES = [
     "Привет, the ship kept the light; a the them then\tthere\n and  the   rest",
 ]
 # Each family in its common configurations.
+NFD = n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()])
+WITH_SPACES = p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")])
+PATTERN = p.Split(Regex(r"^the|e-mail(?!\S)|(?<=\s)a|\w+|\S$|\S"), "removed", invert=True)
+MARKS = p.Sequence([p.Punctuation("merged_with_previous"), p.WhitespaceSplit(), p.Digits()])
 CONFIGURATIONS = {
     "wordpiece": ("WordPiece", n.BertNormalizer(), p.BertPreTokenizer()),
     "wordpiece_cased": ("WordPiece", n.BertNormalizer(lowercase=False), p.BertPreTokenizer()),
-    "wordpiece_nfd": (
-        "WordPiece",
-        n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()]),
-        p.Whitespace(),
-    ),
+    "wordpiece_nfd": ("WordPiece", NFD, p.Whitespace()),
     "bpe_bytes": ("BPE", None, p.ByteLevel(add_prefix_space=False)),
     "bpe_bytes_prefix": ("BPE", n.NFC(), p.ByteLevel(add_prefix_space=True)),
     "bpe_bytes_digits": ("BPE", n.NFKC(), p.Sequence([p.Digits(True), p.ByteLevel()])),
@@ -53,27 +53,10 @@ CONFIGURATIONS = {
     "unigram_always": ("Unigram", n.NFKC(), p.Metaspace(prepend_scheme="always")),
     "unigram_first": ("Unigram", n.NFKD(), p.Metaspace(prepend_scheme="first")),
     "unigram_never": ("Unigram", None, p.Metaspace(prepend_scheme="never")),
-    "unigram_split": (
-        "Unigram",
-        n.Sequence([n.Strip(), n.NFKC()]),
-        p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")]),
-    ),
+    "unigram_split": ("Unigram", n.Sequence([n.Strip(), n.NFKC()]), WITH_SPACES),
     "words": ("WordLevel", n.Sequence([n.Nmt(), n.Lowercase()]), p.WhitespaceSplit()),
-    "words_pattern": (
-        "WordLevel",
-        n.BertNormalizer(),
-        p.Sequence(
-            [
-                p.WhitespaceSplit(),
-                p.Split(Regex(r"^the|e-mail(?!\S)|(?<=\s)a|\w+|\S$|\S"), "removed", invert=True),
-            ]
-        ),
-    ),
-    "words_punctuation": (
-        "WordLevel",
-        n.Replace("``", '"'),
-        p.Sequence([p.Punctuation("merged_with_previous"), p.WhitespaceSplit(), p.Digits()]),
-    ),
+    "words_pattern": ("WordLevel", n.BertNormalizer(), p.Sequence([p.WhitespaceSplit(), PATTERN])),
+    "words_punctuation": ("WordLevel", n.Replace("``", '"'), MARKS),
 }
 
 
@@ -184,12 +167,9 @@ def test_truncated_long_texts(tiny_parts, encoders):
     assert rows(FastTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
 
 
-def test_long_texts_are_cut_into_pieces(student, monkeypatch):
-    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
+def test_long_texts_are_cut_into_pieces(student, tiny_parts, monkeypatch):
     encoder = FastTokenizer(student)
-    longest = []
-    encode = encoder._encode
+    longest, encode = [], encoder._encode
     monkeypatch.setattr(
         encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
     )

@@ -101,9 +101,8 @@ def test_norms_are_those_of_the_stages_tables(model, written):
 def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
     stages = json.loads((folder / "model/st_static.json").read_text())["stages"]
     table = held_out_agreement(model)
-    assert table["agreement"][-1] == pytest.approx(
-        stages["distillation"]["teacher_agreement"], abs=0.01
-    )
+    expected = stages["distillation"]["teacher_agreement"]
+    assert table["agreement"][-1] == pytest.approx(expected, abs=0.01)
     assert table["sentences"][-1] == 64
 
 
@@ -227,11 +226,8 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     first, second = generated_sentences(30, seed=3), generated_sentences(30, seed=4)
     before, after = (sphere(m, list(zip(first, second, strict=True))) for m in (model, with_head))
     assert before[:-1].equals(after[:-1])
-    encoder = FastEncoder(
-        StaticModel(
-            model.tokenizer, model.table, normalize=True, head=with_head.head_of("distillation")
-        )
-    )
+    head = with_head.head_of("distillation")
+    encoder = FastEncoder(StaticModel(model.tokenizer, model.table, normalize=True, head=head))
     expected = np.square(encoder.encode(first) - encoder.encode(second)).sum(axis=1).mean()
     assert after["alignment"][-1] == pytest.approx(expected, rel=1e-5)
     assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
@@ -270,9 +266,8 @@ def test_the_ablations_tables(model):
         "distillation",
     ]
     # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
-    np.testing.assert_allclose(
-        np.abs(tables["sentence PCA, nothing dropped"]), np.abs(tables["sentence PCA"]), atol=1e-3
-    )
+    dropped, kept = (tables[f"sentence PCA{more}"] for more in ("", ", nothing dropped"))
+    np.testing.assert_allclose(np.abs(kept), np.abs(dropped), atol=1e-3)
     assert tables["vocabulary PCA"].shape == tables["distillation"].shape
 
 
