@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pairs import pairs
 from sentence_transformers import SentenceTransformer
 from sklearn.exceptions import NotFittedError
 from transformers import PreTrainedTokenizer
@@ -83,11 +84,6 @@ MEMBERS = "Expected a list of members, but got {}. Put one into a list."
 WEIGHTS = "Expected a list of weights, one for each member, but got {}."
 STUDENT = "Expected a SentenceTransformer, but got {}. Load it: SentenceTransformer(…)."
 NOT_FITTED = "This SentencePCA instance is not fitted yet. Call 'fit'"
-
-
-def pairs(*flat):
-    """Calls and what they say, in turn."""
-    return zip(flat[::2], flat[1::2], strict=True)
 
 
 TYPE_ERRORS: list[tuple[Call, str]] = [
