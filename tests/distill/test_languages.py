@@ -75,10 +75,8 @@ def test_a_japanese_model_is_of_pieces_and_knows_its_text(japanese):
     assert record["recipe"]["language"] == "ja"
     assert japanese.stage("sentences").figures["too_short"] == 0
     encoder = FastEncoder.from_pretrained(japanese.output)
-    assert encoder.encode(["先生が手紙を書きました。", "、。"]).any(axis=1).tolist() == [
-        True,
-        False,
-    ]
+    known = encoder.encode(["先生が手紙を書きました。", "、。"]).any(axis=1)
+    assert known.tolist() == [True, False]
 
 
 def test_it_loads_in_sentence_transformers_and_model2vec(japanese):

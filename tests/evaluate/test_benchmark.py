@@ -78,9 +78,8 @@ def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
 
 
 def test_a_copy_without_the_official_split_is_scored_on_what_it_has(data, model_folder, tmp_path):
-    outcome = run_tasks(
-        load_model(str(model_folder)), find_tasks(tasks=["STSBenchmark"]), tmp_path, data
-    )
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STSBenchmark"]), tmp_path, data)
     result = json.loads((outcome.folder / "STSBenchmark.json").read_text())
     assert list(result["scores"]) == ["validation"]
 
@@ -165,10 +164,8 @@ def test_a_model_that_gives_nan_fails_with_the_text(data, tmp_path):
 
     outcome = run_tasks(plain_model(encode), find_tasks(tasks=["STS12"]), tmp_path, data)
     text = pq.read_table(data / "STS12/test.parquet")["sentence1"][3].as_py()
-    assert (
-        f"NaN or infinity for 1 of 40 texts, the first of which is {text!r}"
-        in (outcome.failures["STS12"])
-    )
+    said = f"NaN or infinity for 1 of 40 texts, the first of which is {text!r}"
+    assert said in outcome.failures["STS12"]
     assert not list(tmp_path.rglob("STS12.json"))
 
 

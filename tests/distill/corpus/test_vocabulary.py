@@ -1,6 +1,5 @@
 """Word counts to a vocabulary: which words are kept, and what spells the others."""
 
-from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -71,9 +70,8 @@ def test_a_corpus_without_any_vocabulary_word_is_an_error(counts):
 
 def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error():
     assert chosen({"a": 9, "b": 9}, size=2) == ["a", "b"]
-    with pytest.raises(
-        ValueError, match=r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
-    ):
+    says = r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
+    with pytest.raises(ValueError, match=says):
         chosen({"a": 9, "b": 9}, size=3)
 
 
@@ -113,9 +111,8 @@ def run_stage(folder, n_shards, workers):
     figures = write_vocabulary(folder, shards, teacher, pieces, config, Processes(workers))
     assert figures["distinct_words"] == len(reference_counts(TEXTS))
     files = set(folder.iterdir()) - set(shards)
-    assert {file.name for file in files} == {
-        *("words.arrow", "tokenizer.json", "teacher_tokenizer.json")
-    }
+    names = {"words.arrow", "tokenizer.json", "teacher_tokenizer.json"}
+    assert {file.name for file in files} == names
     return {file.name: file.read_bytes() for file in files}
 
 

@@ -159,9 +159,8 @@ def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, afte
     monkeypatch.setattr(word_counts, "n_ranges_of", lambda _: 3)
     calls = Counter[str]()
     for name in ("_count_shard", "_merge_range"):
-        monkeypatch.setattr(
-            word_counts, name, partial(interrupted, getattr(word_counts, name), name, calls)
-        )
+        counted = partial(interrupted, getattr(word_counts, name), name, calls)
+        monkeypatch.setattr(word_counts, name, counted)
     calls[step] = -1 - after
     with pytest.raises(KeyboardInterrupt), counted_words(shards, Processes(1), tmp_path, ENGLISH):
         pass
