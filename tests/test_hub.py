@@ -481,9 +481,7 @@ def test_offline_the_cache_alone_is_looked_at(hub, tmp_path, monkeypatch, caplog
     assert not caplog.records
 
 
-def write_cached_dataset(
-    name: str, folder: Path, revision: str, table: pa.Table, split: str
-) -> None:
+def write_cached_dataset(name: str, folder: Path, revision: str, table: pa.Table, split: str):
     """Leave a dataset in the cache of the package `datasets` as if it had come from the Hub."""
     source = folder / name.rpartition("/")[2]
     source.mkdir()
@@ -497,9 +495,8 @@ def write_cached_dataset(
 
 def test_a_cached_dataset_serves_without_the_hub(online, tmp_path, monkeypatch):
     point_to(CLOSED, monkeypatch)
-    write_cached_dataset(
-        "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
-    )
+    texts = pa.table({"text": ["One.", "Two."]})
+    write_cached_dataset("org/web", tmp_path, REVISION, texts, "train")
     for revision in (None, REVISION):
         corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
         assert list(corpus) == ["One.", "Two."]
@@ -525,16 +522,14 @@ def two_tasks():
 
 
 def plain_model() -> EvaluatedModel:
-    return EvaluatedModel(
-        "test/plain", "1", lambda texts: np.eye(3)[[len(t) % 3 for t in texts]], 3
-    )
+    lengths = lambda texts: np.eye(3)[[len(text) % 3 for text in texts]]  # noqa: E731
+    return EvaluatedModel("test/plain", "1", lengths, 3)
 
 
 def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(hub, tmp_path, two_tasks):
     hub.fail("", status=503, times=99)
-    with pytest.raises(
-        HubUnavailableError, match=r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
-    ):
+    says = r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
+    with pytest.raises(HubUnavailableError, match=says):
         run_tasks(plain_model(), two_tasks, tmp_path)
     assert len(hub.requests) == 1
 
@@ -567,12 +562,10 @@ def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     monkeypatch.setattr(socket.socket, "connect", ask)
+    pairs = {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
     for task, split in (("STS12", "test"), ("STSBenchmark", "validation")):
         (tmp_path / "data" / task).mkdir(parents=True)
-        table = pa.table(
-            {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
-        )
-        pq.write_table(table, tmp_path / f"data/{task}/{split}.parquet")
+        pq.write_table(pa.table(pairs), tmp_path / f"data/{task}/{split}.parquet")
     model = static_model(tmp_path / "ours")
     arguments = ["evaluate", str(model), "--data", str(tmp_path / "data"), "--folder"]
     assert main([*arguments, str(tmp_path), "--tasks", "STS12", "STSBenchmark"]) == 0
@@ -593,7 +586,7 @@ def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeyp
         ({"README.md": "---\nlicense: mit\n---\n"}, {"en-en", "es-es", "ar-ar"}),
     ],
 )
-def test_a_model_on_the_hub_is_scored_in_the_languages_that_it_states(
+def test_a_model_on_the_hub_is_scored_in_the_languages_it_states(
     hub, tmp_path, spec, files, subsets
 ):
     model = static_model(tmp_path / "ours")
@@ -622,9 +615,7 @@ def test_the_languages_of_a_cached_model_are_known_without_the_hub(hub, tmp_path
     assert languages_of_model("org/ours") == ["es"]
 
 
-def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
-    online, tmp_path, monkeypatch, capsys
-):
+def test_a_build_asks_for_its_dataset_before_its_teacher(online, tmp_path, monkeypatch, capsys):
     point_to(CLOSED, monkeypatch)
     monkeypatch.setattr(Teacher, "load", lambda config: pytest.fail("loaded"))
     (tmp_path / "teacher").mkdir()
@@ -637,9 +628,8 @@ def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
 def test_an_ensemble_asks_for_all_members_before_one_is_read(online, tmp_path, monkeypatch, capsys):
     point_to(CLOSED, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "st_static.ensemble.build_ensemble.read_named", lambda name: pytest.fail("read")
-    )
+    read = "st_static.ensemble.build_ensemble.read_named"
+    monkeypatch.setattr(read, lambda name: pytest.fail("read"))
     assert main(["build", "--members", "[wordllama:256, org/x]"]) == 1
     assert "the model 'org/x' is neither" in capsys.readouterr().err
 

@@ -77,9 +77,8 @@ def told(tmp_path_factory):
     (folder / "folder").mkdir()
     for name in ("file", "empty.txt"):
         (folder / name).touch()
-    (folder / "ensemble.yaml").write_text(
-        "output: model\nmembers: [wordllama:256, wordllama:256]\n"
-    )
+    members = "output: model\nmembers: [wordllama:256, wordllama:256]\n"
+    (folder / "ensemble.yaml").write_text(members)
     (folder / "number.jsonl").write_text('{"text": 5}\n')
     short = {"BUILD": BUILD, "RECIPE": [RECIPE]}
     commands = []

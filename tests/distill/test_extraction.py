@@ -532,34 +532,23 @@ def test_an_interrupt_keeps_all_whole_shards(work, counted, tmp_path, n_done):
     assert counted.runs == 0
 
 
-@pytest.mark.parametrize("step", ["gather_sentences", "merge_sums"])
-def test_an_interrupt_of_merging_keeps_all_shards(
-    extract_into, counted, tmp_path, monkeypatch, step
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(extraction, "gather_sentences"), (extraction, "merge_sums"), (ShardWork, "remove")],
+)
+def test_an_interrupt_of_merging_and_tidying_up_keeps_all_shards(
+    extract_into, counted, tmp_path, monkeypatch, owner, step
 ):
     extract_into(tmp_path / "whole")
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*arguments) -> None:
+        if owner is ShardWork:  # half of the tidying up
+            [work] = arguments
+            work.path(work.shards[0]).unlink()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(extraction, step, interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            extract_into(tmp_path / "resumed")
-    counted.runs = 0
-    extract_into(tmp_path / "resumed")
-    assert counted.runs == 0
-    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
-
-
-def test_an_interrupt_of_tidying_up_loses_nothing(extract_into, counted, tmp_path, monkeypatch):
-    extract_into(tmp_path / "whole")
-
-    def remove_one(work: ShardWork) -> None:
-        work.path(work.shards[0]).unlink()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ShardWork, "remove", remove_one)
+        patch.setattr(owner, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
             extract_into(tmp_path / "resumed")
     counted.runs = 0

@@ -68,9 +68,8 @@ def byte_level() -> Tokenizer:
 def byte_level_in_a_sequence() -> Tokenizer:
     """As Llama 3 and others have it: a regular expression first, then bytes."""
     tokenizer = byte_level()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
+    parts = [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
     return tokenizer
 
 
@@ -138,11 +137,8 @@ def test_pieces_name_tokens_that_decode_to_them(pieces, tokenizers_by_family, fa
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_special_tokens_are_no_pieces(pieces, tokenizers_by_family, family):
-    special = {
-        index
-        for index, token in tokenizers_by_family[family].get_added_tokens_decoder().items()
-        if token.special
-    }
+    added = tokenizers_by_family[family].get_added_tokens_decoder()
+    special = {index for index, token in added.items() if token.special}
     assert special
     assert not special & set(pieces[family].values())
 
@@ -158,13 +154,9 @@ def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.nd
 def test_vectors_of_minilms_pieces(make_model, transformer_folders, minilm_tokenizer):
     teacher = Teacher(make_model(), prompt="query: ")
     spelled = {
-        "the": ["the"],
-        "##ing": ["##ing"],
-        "ing": ["ing"],
+        **{"the": ["the"], "##ing": ["##ing"], "ing": ["ing"], "東": ["東"]},
         "tokenization": ["token", "##ization"],
-        # MiniLM has no such continuation: the vector of the word.
-        "##lighthouse": ["lighthouse"],
-        "東": ["東"],
+        "##lighthouse": ["lighthouse"],  # MiniLM has no such continuation: the word's vector
     }
     assert minilm_tokenizer.token_to_id("##lighthouse") is None
     found = isolated_vectors(teacher, [*spelled, "ᛟ", "##ᛟ", "the"])

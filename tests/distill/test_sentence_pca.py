@@ -26,9 +26,8 @@ def up_to_sign(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 def test_three_words_and_four_sentences_by_hand():
     a, b, c = 0, 1, 2
     table = np.array([[2, 0], [-2, 0], [0, 4]], dtype=np.float32)
-    sentences = Ragged(
-        np.array([a, b, a, b, c, c, a, b], dtype=np.int32), np.array([0, 1, 2, 6, 8])
-    )
+    words = np.array([a, b, a, b, c, c, a, b], dtype=np.int32)
+    sentences = Ragged(words, np.array([0, 1, 2, 6, 8]))
     means = sentence_means(table, sentences)
     assert means.tolist() == [[2, 0], [-2, 0], [0, 2], [0, 0]]
 
@@ -37,11 +36,8 @@ def test_three_words_and_four_sentences_by_hand():
     np.testing.assert_allclose(pca.mean_, [0, 0.5], atol=1e-6)
     np.testing.assert_allclose(pca.explained_variance_, [8 / 3, 1], rtol=1e-6)
     np.testing.assert_allclose(np.abs(pca.components_), [[1, 0], [0, 1]], atol=1e-6)
-    np.testing.assert_allclose(
-        pca.transform(table) * np.sign(pca.components_.sum(axis=1)),
-        [[2, -0.5], [-2, -0.5], [0, 3.5]],
-        atol=1e-6,
-    )
+    found = pca.transform(table) * np.sign(pca.components_.sum(axis=1))
+    np.testing.assert_allclose(found, [[2, -0.5], [-2, -0.5], [0, 3.5]], atol=1e-6)
     # Without the first direction only the second coordinate is left.
     second = SentencePCA(n_components=1, n_remove=1).fit(means).transform(table)
     np.testing.assert_allclose(second * np.sign(second[2]), [[-0.5], [-0.5], [3.5]], atol=1e-6)
@@ -78,11 +74,9 @@ def test_the_mean_of_transformed_words_is_the_transform_of_their_mean(words):
 
 def test_half_precision_sentences_lose_nothing_in_the_sums():
     sentences = (correlated(5000, 4) + 100).astype(np.float16)
-    np.testing.assert_allclose(
-        SentencePCA(2, n_remove=0).fit(sentences).mean_,
-        sentences.astype(np.float64).mean(axis=0),
-        rtol=1e-5,
-    )
+    expected = sentences.astype(np.float64).mean(axis=0)
+    found = SentencePCA(2, n_remove=0).fit(sentences).mean_
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_the_same_sentences_give_the_same_bytes():
@@ -129,9 +123,8 @@ def test_too_few_sentences_are_refused():
 def test_values_that_are_not_finite_are_refused(value):
     sentences = correlated(20, 4)
     sentences[3, 1] = value
-    with pytest.raises(
-        ValueError, match=r"^Expected finite vectors.* NaN or infinite, the first .* row 3\.$"
-    ):
+    says = r"^Expected finite vectors.* NaN or infinite, the first .* row 3\.$"
+    with pytest.raises(ValueError, match=says):
         SentencePCA(2, n_remove=0).fit(sentences)
 
 

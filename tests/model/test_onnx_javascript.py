@@ -70,10 +70,6 @@ def ids_of(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [encoding.ids for encoding in encoded]
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"head": HEAD}, {"segments": SEGMENTS}, {"normalize": False}]
 )

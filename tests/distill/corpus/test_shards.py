@@ -40,9 +40,9 @@ def test_the_smallest_are_those_of_all_in_one_array(shards, n, data):
     without = sorted(data.draw(st.sets(st.integers(0, max(len(keys) - 1, 0)), max_size=len(keys))))
     with TemporaryDirectory() as folder:
         written = write_shards(Path(folder), shards)
-        hashes, numbers = written.smallest(
-            n, partial(times, factor=5), "test", np.array(without, np.int64)
-        )
+        numbers = np.array(without, np.int64)
+        hashes, numbers = written.smallest(n, partial(times, factor=5), "test", numbers)
+
     rows = sorted((key * 5 % 2**64, i) for i, key in enumerate(keys) if i not in without)
     expected = [row for row in rows if row[0] <= rows[min(n, len(rows)) - 1][0]]
     assert list(zip(hashes.tolist(), numbers.tolist(), strict=True)) == expected
