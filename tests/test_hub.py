@@ -151,9 +151,7 @@ def slow_server():
         part.close()
 
 
-def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
-    online, slow_server, monkeypatch
-):
+def test_the_limit_is_for_the_whole_answer_and_it_is_asked_once(online, slow_server, monkeypatch):
     url, connections = slow_server
     point_to(url, monkeypatch)
     monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
@@ -266,9 +264,7 @@ def test_a_connection_that_is_lost_is_told_in_a_sentence(hub, tmp_path, monkeypa
         ["build", "--teacher.model", "org/x", "--corpus.docstrings", "[json]"],
     ],
 )
-def test_a_lost_connection_is_one_line_of_each_command(
-    hub, tmp_path, monkeypatch, capsys, arguments
-):
+def test_a_lost_connection_is_a_line_of_each_command(hub, tmp_path, monkeypatch, capsys, arguments):
     put(hub, "org/x", static_model(tmp_path / "x"))
     monkeypatch.chdir(tmp_path)
     Path("STS12").mkdir()  # the data that --data names
@@ -586,9 +582,7 @@ def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeyp
         ({"README.md": "---\nlicense: mit\n---\n"}, {"en-en", "es-es", "ar-ar"}),
     ],
 )
-def test_a_model_on_the_hub_is_scored_in_the_languages_it_states(
-    hub, tmp_path, spec, files, subsets
-):
+def test_a_model_of_the_hub_is_scored_in_languages_it_states(hub, tmp_path, spec, files, subsets):
     model = static_model(tmp_path / "ours")
     (model / "st_static.json").unlink()
     for name, text in files.items():

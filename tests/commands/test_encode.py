@@ -143,7 +143,7 @@ def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
         assert encode(model, options).returncode == 0
 
 
-def test_a_column_of_plain_text_is_refused(static_folder, tmp_path):
+def test_a_column_of_plain_text_is_refused(static_folder):
     found = encode(static_folder, "--column text")
     assert found.returncode == 1
     assert b"--column names a column of a table, and the input is txt" in found.stderr
@@ -176,9 +176,7 @@ def zstd(data):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.TSV.xz", "a.csv.zst"])
-def test_encode_reads_a_column_of_a_table_and_keeps_the_others(
-    static_folder, tmp_path, name, capsys
-):
+def test_encode_reads_a_column_and_keeps_the_others(static_folder, tmp_path, name, capsys):
     rows = [(f"0{i}", text) for i, text in enumerate(LINES)]
     source, out = tmp_path / name.lower(), tmp_path / "out.parquet"
     write_table(source, *rows)

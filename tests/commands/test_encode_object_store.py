@@ -1,7 +1,5 @@
 """`st-static encode` from and to an object store: S3 as moto serves it on this machine."""
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import contextmanager
 from urllib.parse import quote

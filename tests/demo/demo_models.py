@@ -1,7 +1,5 @@
 """Models of every form that a demo page knows, with random tables, and texts to try them on."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

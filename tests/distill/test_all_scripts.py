@@ -230,9 +230,7 @@ def byte_teacher_folder(byte_teacher, tmp_path_factory):
 
 
 @pytest.mark.parametrize("language", ["he", ["ar", "he", "ja"]])
-def test_a_build_from_right_to_left_with_a_teacher_of_bytes(
-    byte_teacher_folder, tmp_path, language
-):
+def test_a_build_from_right_to_left_by_a_teacher_of_bytes(byte_teacher_folder, tmp_path, language):
     corpus = write_lines(tmp_path / "corpus.txt", WORDS)
     changes = {
         "language": language,

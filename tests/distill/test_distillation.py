@@ -300,9 +300,7 @@ def test_held_out_sentences_are_not_trained_on(problem, tmp_path, monkeypatch):
     assert sorted(seen) == np.setdiff1d(np.arange(N_SENTENCES), problem.held_out).tolist()
 
 
-def test_matryoshka_dimensions_keep_more_of_the_quality_when_truncated(
-    problem, uninterrupted, tmp_path
-):
+def test_matryoshka_dimensions_keep_more_quality_when_truncated(problem, uninterrupted, tmp_path):
     config = replace(CONFIG, matryoshka_dims=[4, 2])
     table, figures = problem.distill(tmp_path, config)
     for dimension in (2, 4):
@@ -349,7 +347,7 @@ def test_training_logs_its_loss(uninterrupted):
 
 # An epoch has 20 steps: in the first one, at its end, in the second one.
 @pytest.mark.parametrize("step", [4, 15, 21, 33])
-def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(
+def test_an_interrupted_run_gives_the_same_bytes(
     problem, uninterrupted, tmp_path, monkeypatch, step
 ):
     with monkeypatch.context() as patch:
@@ -402,9 +400,7 @@ def test_patience_is_remembered(problem, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("config", [CONFIG, HOPELESS, replace(CONFIG, max_steps=30)])
-def test_a_run_that_ended_before_its_result_was_kept_gives_the_same_result(
-    problem, tmp_path, config, monkeypatch
-):
+def test_a_run_killed_at_its_end_gives_the_same_result(problem, tmp_path, config, monkeypatch):
     expected, expected_figures = problem.distill(tmp_path / "whole", config)
     # Killed after the last checkpoint, before the Trainer cleans up …
     with monkeypatch.context() as patch:
@@ -460,9 +456,7 @@ def break_newest(folder, damage):
 
 
 @pytest.mark.parametrize("damage", ["no state", "half a state", "no weights", "no optimizer"])
-def test_a_broken_newest_checkpoint_is_skipped(
-    problem, uninterrupted, tmp_path, monkeypatch, damage
-):
+def test_a_broken_last_checkpoint_is_skipped(problem, uninterrupted, tmp_path, monkeypatch, damage):
     with monkeypatch.context() as patch:
         kill_at_step(patch, 22)
         with pytest.raises(KeyboardInterrupt):

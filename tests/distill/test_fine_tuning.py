@@ -72,9 +72,7 @@ def rank_of_positives(model, pairs):
 
 
 @pytest.mark.parametrize("head", [0, 4])
-def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
-    config, plain, sentence_pairs, tmp_path, head, monkeypatch
-):
+def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, head, monkeypatch):
     monkeypatch.setattr(fine_tuning, "_LEARNING_RATE", 0.03)
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
     own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
@@ -130,9 +128,7 @@ def test_few_queries_with_many_answers_are_trained_on_to_the_last_step(config, t
     assert build(own).stage("pairs").figures["steps"] == TRAINING["max_steps"]
 
 
-def test_other_pairs_make_another_stage_and_change_none_before(
-    config, plain, sentence_pairs, tmp_path
-):
+def test_other_pairs_make_another_stage_and_no_others(config, plain, sentence_pairs, tmp_path):
     folders = []
     for name, pairs in (("a", sentence_pairs), ("b", sentence_pairs[:-1]), ("c", sentence_pairs)):
         file = write_pairs(tmp_path / f"{name}.jsonl", pairs)

@@ -1,7 +1,5 @@
 """Whole builds of other languages than English: what is published, and what carries over."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

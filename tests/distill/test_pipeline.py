@@ -547,9 +547,7 @@ TOO_FEW = r"batch_size is 300, but there are only \d+ training sentences"
         (300, {"batch_size": 300, "sentences_per_word": 1}, TOO_FEW),
     ],
 )
-def test_too_few_sentences_are_told_of_before_the_teacher_reads(
-    config, tmp_path, held_out, changes, says
-):
+def test_too_few_sentences_are_told_before_the_teacher(config, tmp_path, held_out, changes, says):
     selection = replace(config.selection, held_out=held_out)
     training = replace(config.distillation, **changes)
     short = anew(config, tmp_path, selection=selection, distillation=training)
@@ -599,7 +597,7 @@ def test_a_disk_that_cannot_hold_the_sentences(config, corpus, tmp_path, monkeyp
     ("suffix", "compress"),
     [(".gz", gzip.compress), (".zst", lambda data: pa.compress(data, "zstd", asbytes=True))],
 )
-def test_a_disk_that_cannot_hold_what_a_compressed_corpus_holds(
+def test_a_disk_too_small_for_a_compressed_corpus(
     config, corpus, tmp_path, monkeypatch, suffix, compress
 ):
     compressed = tmp_path / f"corpus.txt{suffix}"
@@ -727,9 +725,7 @@ def test_training_ends_as_it_should(trained):
     assert steps < most if config.distillation.eval_steps == 1 else steps == most
 
 
-def test_a_build_that_stops_after_the_last_step_trains_no_further(
-    trained, own_training, monkeypatch
-):
+def test_a_build_that_stops_after_its_last_step_trains_no_more(trained, own_training, monkeypatch):
     stage = trained[1].stage("distillation").folder.name
     shutil.rmtree(Path(own_training.work_dir) / stage)
     with monkeypatch.context() as fault:

@@ -72,7 +72,7 @@ def test_sentence_vectors_equal_encode(make_teacher, long_texts, family, pooling
     ("pooling", "prompt"),
     [("mean", "query: "), ("mean", "Represent this text:"), ("cls", "query: ")],
 )
-def test_sentence_vectors_equal_encode_with_a_prompt(
+def test_vectors_with_a_prompt_equal_encode(
     make_teacher, long_texts, family, pooling, include_prompt, prompt
 ):
     teacher = make_teacher(family, pooling, prompt=prompt, include_prompt=include_prompt)
@@ -110,9 +110,7 @@ def test_a_model_left_in_training_mode_is_set_to_evaluation(make_model, sentence
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prompt", ["", "query: "])
-def test_tokens_equal_those_of_transformers(
-    make_teacher, transformer_folders, long_texts, family, prompt
-):
+def test_tokens_are_transformers_own(make_teacher, transformer_folders, long_texts, family, prompt):
     teacher = make_teacher(family, "mean", prompt=prompt)
     batch = teacher.tokenize(long_texts)
     tokenizer = AutoTokenizer.from_pretrained(transformer_folders[family])

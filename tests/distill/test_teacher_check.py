@@ -1,7 +1,5 @@
 """The check of a teacher: real ones pass, broken ones and those of another language do not."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Teachers that are no SentenceTransformers, GTE's two formats, and what contradicts a teacher."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

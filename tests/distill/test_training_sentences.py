@@ -1,7 +1,5 @@
 """Which sentences are trained on, which are development sentences; and the optimisers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

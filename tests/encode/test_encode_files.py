@@ -463,7 +463,7 @@ def test_words_that_are_no_option(option):
         TextReader(io.BytesIO(), "txt", **option)
 
 
-def test_parquet(tmp_path):
+def test_parquet():
     texts = [f"té {i}" for i in range(12)]
     sink = io.BytesIO()
     pq.write_table(pa.table({"id": range(12), "body": texts}), sink)

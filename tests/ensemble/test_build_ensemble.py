@@ -296,9 +296,7 @@ def test_a_member_with_a_head_is_refused_before_the_text_is_read(folders, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_more_dimensions_than_the_ensemble_has_are_refused_before_the_text_is_read(
-    folders, tmp_path
-):
+def test_more_dimensions_than_the_ensembles_are_refused_before_the_text_is_read(folders, tmp_path):
     text = CorpusConfig(docstrings=["stdlib"])
     config = config_of(folders, text, tmp_path, form="distilled", dimension=99)
     with pytest.raises(ValueError, match=r"Expected a dimension of 1 to \d\d, .* but got 99"):
@@ -359,7 +357,7 @@ def test_recipes_that_cannot_be(values, says):
         ),
     ],
 )
-def test_training_that_cannot_be_is_refused_before_the_text_is_read(
+def test_training_that_cannot_be_is_refused_before_reading(
     ensemble, folders, tmp_path, option, says
 ):
     training = dataclasses.replace(QUICK, **option)

@@ -197,9 +197,7 @@ def test_benchmarks_that_are_known(name, tasks):
     assert len(find_tasks(name)) == tasks
 
 
-def test_the_command_scores_prints_and_fails_where_a_task_fails(
-    data, model_folder, tmp_path, capsys
-):
+def test_the_command_scores_prints_and_fails_as_a_task_does(data, model_folder, tmp_path, capsys):
     copies = shutil.copytree(data, tmp_path / "data")
     for name in ("STS13", "STS14"):
         (copies / name).mkdir()  # which holds no dataset

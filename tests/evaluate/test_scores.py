@@ -82,7 +82,7 @@ def test_subsets_in_other_languages_never_count(results):
         compare([read_results(only, V1)], V1)
 
 
-def test_two_revisions_of_a_model_are_told_apart(results, tmp_path):
+def test_two_revisions_of_a_model_are_told_apart(results):
     other = results.parent / "5678"
     write_result(other, "STS12", {"test": [row(0.7)]})
     table = compare([read_results(results, V1), read_results(other, V1)], V1)

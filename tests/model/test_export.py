@@ -151,7 +151,7 @@ def test_files_of_the_folder(exported):
     assert modes == {0o666 & ~umask}
 
 
-def test_without_normalize_vectors_are_the_means_everywhere(
+def test_without_normalize_vectors_are_means_everywhere(
     tmp_path, tokenizer, table, texts, expected
 ):
     folder = tmp_path / "model"
@@ -190,9 +190,7 @@ def stored_dtype(folder: Path) -> str:
         return str(file.get_tensor("embeddings").dtype)
 
 
-def test_half_precision_halves_the_file_and_keeps_the_vectors(
-    tmp_path, tokenizer, table, exported, texts, expected
-):
+def test_half_precision_keeps_the_vectors(tmp_path, tokenizer, table, exported, texts, expected):
     folder = tmp_path / "half"
     export_model(folder, table, tokenizer, RECORD, dtype="float16")
     assert (stored_dtype(exported), stored_dtype(folder)) == ("float32", "float16")
@@ -349,7 +347,7 @@ def test_where_the_disk_knows_no_hard_links_files_are_copied(tmp_path, small, mo
     assert kept.items() <= model_bytes(tmp_path / "model").items()
 
 
-def test_an_empty_folder_and_leftovers_of_a_killed_export_are_no_hindrance(
+def test_an_empty_folder_and_a_killed_exports_leftovers_are_no_hindrance(
     tmp_path, tokenizer, table
 ):
     (tmp_path / "model").mkdir()
@@ -466,9 +464,7 @@ def test_outputs_that_may_be_written(tmp_path, exported):
 
 
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t[0], lambda t: t[:, :, None]])
-def test_a_table_that_does_not_fit_the_tokenizer_is_refused_before_anything_is_written(
-    tmp_path, tokenizer, table, change
-):
+def test_a_table_that_does_not_fit_is_refused_before_any_work(tmp_path, tokenizer, table, change):
     with pytest.raises(ValueError, match="one for each token"):
         export_model(tmp_path / "model", change(table), tokenizer, RECORD)
     assert not any(tmp_path.iterdir())

@@ -449,7 +449,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         export_onnx(folder)
 
 
-def test_what_sentence_transformers_saved_can_be_exported_as_it_is_told(tmp_path, monkeypatch):
+def test_what_sentence_transformers_saved_can_be_exported_as_it_is_told(tmp_path):
     """The command of the message is run by a shell."""
     model = SentenceTransformer(str(make_model(tmp_path / "model")), device="cpu")
     with torch.no_grad():

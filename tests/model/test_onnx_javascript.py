@@ -3,8 +3,6 @@
 `npm ci --ignore-scripts` in tests/javascript installs what they run in.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import operator

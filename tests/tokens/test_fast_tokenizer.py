@@ -152,7 +152,7 @@ long_text = st.lists(
 @pytest.mark.parametrize("name", ["student", "wordpiece", "unigram", "byte_level", *CONFIGURATIONS])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(long_text, max_size=4))
-def test_long_texts_have_the_tokenizers_ids(
+def test_long_texts_keep_ids(
     tiny_parts, student_encoder, encoders_by_family, encoders, name, texts
 ):
     encoder = {"student": student_encoder, **encoders, **encoders_by_family}[name]

@@ -290,9 +290,7 @@ def test_what_workers_get_says_what_it_is(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_files_that_are_not_utf8_are_warned_of_once(
-    tmp_path, caplog, monkeypatch, workers, options
-):
+def test_files_that_are_not_utf8_are_warned_of_once(tmp_path, caplog, workers, options):
     corpus_of(tmp_path / "corpus", documents(7))
     latin = [str(tmp_path / "corpus" / name) for name in ("001.txt", "006.txt")]
     for path in latin:

@@ -206,9 +206,7 @@ def test_pieces_of_longer_words_are_not_found(texts):
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
-def test_lengths_are_the_teachers_tokens_without_special_ones(
-    setting, family, tokenizers_by_family, sentences
-):
+def test_lengths_are_the_teachers_own_tokens(setting, family, tokenizers_by_family, sentences):
     teacher = tokenizers_by_family[family]
     finder = WordFinder(build_tokenizer(setting.words), teacher)
     texts = [*sentences, *setting.sentences[:200]]

@@ -359,9 +359,7 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
-def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
-    model, tmp_path, monkeypatch
-):
+def test_a_task_that_cannot_be_scored_is_refused_before_any_work(model, tmp_path, monkeypatch):
     output = tmp_path / "analysis"
     with pytest.raises(ValueError, match="no task 'STS99'"):
         analyse(model, output, Inputs(tasks=["STS99"]))

@@ -230,9 +230,7 @@ def cosine_of(with_head):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=TEXTS, second=TEXTS, width=st.sampled_from([None, 5]))
-def test_behind_a_head_shares_add_up_to_the_models_similarity(
-    with_head, cosine_of, first, second, width
-):
+def test_behind_a_head_shares_add_up_to_the_similarity(with_head, cosine_of, first, second, width):
     model = replace(read_static_model(with_head), truncate_dim=width)
     explanation = explain(model, first, second)
     expected = cosine_of(first, second, width)
@@ -260,9 +258,7 @@ KNOWN = st.lists(st.sampled_from([*WORDS[:20], "北"]), min_size=1, max_size=8)
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=KNOWN, second=KNOWN, width=st.sampled_from([None, 5]))
-def test_a_word_left_out_changes_the_cosine_as_a_text_without_it(
-    with_head, cosine_of, first, second, width
-):
+def test_a_word_left_out_is_a_text_without_it(with_head, cosine_of, first, second, width):
     model = replace(read_static_model(with_head), truncate_dim=width)
     explanation = explain(model, " ".join(first), " ".join(second))
     whole = cosine_of(" ".join(first), " ".join(second), width)
