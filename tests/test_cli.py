@@ -332,9 +332,9 @@ def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name):
 def test_the_main_command_fails_in_one_line():
     result = run("recipes/build.py", "--vocabulary.size", "0")
     assert result.returncode == 1
-    assert result.stderr.startswith(
-        "Error: --vocabulary.size: expected a whole number of at least 1, but got 0."
-    )
+    says = "--vocabulary.size: expected a whole number of at least 1, but got 0."
+    assert result.stderr.startswith(f"Error: {says}")
+
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
 

@@ -145,8 +145,6 @@ def test_a_text_is_no_pair_with_its_own_copy():
         TeacherAgreement(["a", "b", "a", "b"], vectors[:4])
 
 
-# -- the target ------------------------------------------------------------------------
-
 SPREAD = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float16)
 # All cosines are high: a common direction outweighs what differs.
 NARROW = (SPREAD + 12 * np.eye(16)[0]).astype(np.float16)

@@ -210,8 +210,6 @@ def test_vectors_equal_those_of_sentence_transformers(exported, name, texts):
     np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
 
 
-# -- whole builds ----------------------------------------------------------------------
-
 WORDS = ["שלום", "עולם", "ילד", "ספר", "مرحبا", "كتاب", "ولد", "بيت", "ﾊﾟｿｺﾝ", "ｶﾞﾊﾞ", "先生"]
 
 

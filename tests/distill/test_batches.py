@@ -26,8 +26,6 @@ def blobs(n_blobs: int, per_blob: int, seed: int = 0) -> tuple[np.ndarray, np.nd
     return (centres[labels] + 0.05 * rng.normal(size=(len(labels), 16))).astype("f2"), labels
 
 
-# -- samplers --------------------------------------------------------------------------
-
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5), st.integers(0, 3))
 
 

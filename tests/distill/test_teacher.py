@@ -44,9 +44,6 @@ def long_texts(sentences, teachers):
     return texts
 
 
-# -- sentence vectors ------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def make_teacher(teachers):
     """Make a teacher that shares its transformer with the others; not to be changed."""
@@ -103,9 +100,6 @@ def test_a_model_left_in_training_mode_is_set_to_evaluation(make_model, sentence
     model = make_model().train()
     first, second = (forward(Teacher(model), sentences)[1] for _ in range(2))
     np.testing.assert_array_equal(first, second)
-
-
-# -- tokens and their positions --------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -183,9 +177,6 @@ def test_a_teacher_without_a_limit_reads_everything(make_model):
     assert batch.input_ids.shape == (1, 62)
 
 
-# -- Dense layers ----------------------------------------------------------------------
-
-
 def test_linear_layers_commute_with_the_mean(make_model, sentences):
     layers = [
         Dense(32, 20, bias=True, activation_function=nn.Identity()),
@@ -236,9 +227,6 @@ def test_other_ways_of_pooling_are_refused(make_model, pooling):
         Teacher(make_model("byte_level", pooling))
 
 
-# -- unfit teachers --------------------------------------------------------------------
-
-
 def test_a_static_model_is_refused():
     tokenizer = build_tokenizer(["a"])
     model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, np.zeros((3, 2)))])
@@ -259,9 +247,6 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="is no model"):
         Teacher.load(TeacherConfig(model=str(tmp_path)))
-
-
-# -- loading ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -373,9 +358,6 @@ def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):
     assert asked["trust_remote_code"] is False
 
 
-# -- number format ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_named_dtype_is_taken(device):
     names = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -410,9 +392,6 @@ def test_a_bfloat16_teacher_gives_nearly_the_same_vectors(tiny_teacher_folder, s
     full = SentenceTransformer(str(tiny_teacher_folder), device="cpu").encode(sentences)
     np.testing.assert_allclose(vectors, full, atol=0.2)
     assert not np.array_equal(vectors, full)
-
-
-# -- batches ---------------------------------------------------------------------------
 
 
 @given(

@@ -34,8 +34,6 @@ def ragged(rows: list[list[int]]) -> Ragged:
     return Ragged(values, offsets_of(np.array([len(row) for row in rows], dtype=np.int64)))
 
 
-# -- which sentences -------------------------------------------------------------------
-
 WORDS_OF = st.lists(st.lists(st.integers(2, 9), max_size=4, unique=True), min_size=20, max_size=80)
 
 

@@ -39,9 +39,6 @@ def parquet(path, columns):
     return path
 
 
-# -- formats ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -73,9 +70,8 @@ def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path):
 
 def test_a_folder_without_any_such_file_is_refused(tmp_path):
     (tmp_path / "notes.md").write_text("no text of the corpus")
-    with pytest.raises(
-        ValueError, match=r"corpus.files: the folder .* holds no file of the format \.txt or"
-    ):
+    says = r"corpus.files: the folder .* holds no file of the format \.txt or"
+    with pytest.raises(ValueError, match=says):
         read(tmp_path)
 
 
@@ -119,9 +115,6 @@ def test_passes_over_empty_lines_and_null(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
     parquet(tmp_path / "b.parquet", {"text": ["two", None, "three"]})
     assert read([tmp_path / "a.jsonl", tmp_path / "b.parquet"]) == ["one", "two", "three"]
-
-
-# -- which files, in which order -------------------------------------------------------
 
 
 def test_files_are_sorted_and_read_once(tmp_path):
@@ -170,9 +163,6 @@ def test_can_be_read_again_from_the_start(tmp_path):
     assert list(corpus) == list(corpus)
 
 
-# -- bytes that are not UTF-8 ----------------------------------------------------------
-
-
 def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(tmp_path, caplog):
     (tmp_path / "good.txt").write_bytes("Käse\n".encode())
     (tmp_path / "latin.txt").write_bytes("Käse\nBrot\nÄpfel\n".encode("latin-1"))
@@ -190,9 +180,6 @@ def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
     corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*/latin.txt"))
     list(corpus)
     assert len(corpus.undecodable) == 2
-
-
-# -- errors ----------------------------------------------------------------------------
 
 
 def test_no_source_at_all():
@@ -284,9 +271,6 @@ def test_a_file_that_is_damaged_inside_is_named(tmp_path, name, filler, place):
         read(tmp_path / name)
 
 
-# -- identity: what determines the documents -------------------------------------------
-
-
 def identity(**options):
     return Corpus(CorpusConfig(**options)).identity(Processes(1))
 
@@ -340,9 +324,6 @@ def test_identity_of_docstrings_holds_versions():
 def test_docstrings_are_documents():
     documents = list(Corpus(CorpusConfig(docstrings=["json"])))
     assert any("JSON" in document for document in documents)
-
-
-# -- Hub datasets ----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -84,8 +84,6 @@ def first_of_each(lines: Iterable[str]) -> list[str]:
     return found
 
 
-# -- the same for any workers ----------------------------------------------------------
-
 lines = st.lists(st.sampled_from(["One is here", "one IS here", "two", "Three is it", "four", ""]))
 many_files = st.lists(lines | st.lists(st.text("ab ", max_size=9)), min_size=1, max_size=8)
 

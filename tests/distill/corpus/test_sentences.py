@@ -155,8 +155,6 @@ def test_the_key_is_that_of_the_lower_cased_text():
     assert table["key"].to_pylist() == [sentence_key("this one here")]
 
 
-# -- other languages -------------------------------------------------------------------
-
 SENTENCES = {
     "ja": ("がんばって走りました。", "でも、電車はもう出ていた。"),
     "zh": ("我们昨天去了图书馆。", "你喜欢看书吗？"),

@@ -97,8 +97,6 @@ def test_the_most_frequent_of_parts_are_those_of_the_whole(counts, n_parts, size
     assert list(zip(*kept.to_pydict().values(), strict=True)) == in_order(counts)[:size]
 
 
-# -- the stage -------------------------------------------------------------------------
-
 TEXTS = [f"Walking {'again ' * (i % 3)}with ünï{i % 7}wörld, Nr. {i % 40}" for i in range(240)]
 
 
@@ -141,8 +139,6 @@ def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer():
     unknown = [word for word in counts if "[UNK]" in tokenizer.encode(word).tokens]
     assert unknown == [","]
 
-
-# -- pieces ----------------------------------------------------------------------------
 
 SEEN = ["walk", "walking", "unwalked", "naïve", "世界", "x²"]
 PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]

@@ -94,8 +94,6 @@ def test_nothing_has_no_words(texts):
     assert as_dict(count_words(texts)) == {}
 
 
-# -- merging ---------------------------------------------------------------------------
-
 parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=5)
 
 
