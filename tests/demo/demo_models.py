@@ -9,7 +9,6 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
-from st_static.model.static_model import StaticModel
 from st_static.model.table import quantize_rows
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,

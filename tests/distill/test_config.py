@@ -159,7 +159,7 @@ def test_random_batches_need_no_groups():
             r"distillation\.matryoshka_dims",
             {"selection": SelectionConfig(min_words=65)},
             r"selection\.min_words.*sentences\.max_words",
-        )
+        ),
     ],
 )
 def test_stages_that_cannot_work_together_are_refused_at_once(changes, says):

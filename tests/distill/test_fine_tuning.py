@@ -246,7 +246,7 @@ def test_wrong_values_are_refused(values, message):
         PairsConfig(**values)
 
 
-def test_mined_pairs_fill_a_batch(config: BuildConfig) -> None:
+def test_mined_pairs_fill_a_batch(config):
     with pytest.raises(ValueError, match=r"batch_size \(8\) must be at most pairs\.mined"):
         replace(config, pairs=PairsConfig(mined=7))
 

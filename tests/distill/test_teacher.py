@@ -207,6 +207,11 @@ def test_a_dense_layer_that_is_not_linear_is_refused(make_model, modules, fault)
         Teacher(make_model("byte_level", "mean", *modules))
 
 
+def test_a_layer_that_is_not_linear_is_refused(make_model):
+    with pytest.raises(ValueError, match=r"LayerNorm is not linear"):
+        Teacher(make_model("byte_level", "mean", LayerNorm(32)))
+
+
 @pytest.mark.parametrize(
     ("prompt", "expected"), [(None, "query: "), ("", ""), ("passage: ", "passage: ")]
 )

@@ -119,10 +119,10 @@ def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
 
 
 @pytest.fixture
-def copy_without(minilm_folder, tmp_path) -> Callable[[str], tuple[Path, int]]:
+def copy_without(minilm_folder, tmp_path):
     """Copy all-MiniLM-L6-v2 without the weights of a name, and count these."""
 
-    def copy(lost: str) -> tuple[Path, int]:
+    def copy(lost):
         folder = tmp_path / "lost"
         shutil.copytree(minilm_folder, folder)
         weights = load_file(folder / "model.safetensors")

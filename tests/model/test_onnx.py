@@ -41,6 +41,7 @@ from st_static.model.tokenizer import (
     build_tokenizer,
     build_word_tokenizer,
 )
+from st_static.model.vectors import unit_rows as unit
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FLOAT, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"

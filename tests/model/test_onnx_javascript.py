@@ -26,6 +26,7 @@ from st_static.model.tokenizer import (
     build_tokenizer,
     build_word_tokenizer,
 )
+from st_static.model.vectors import unit_rows as unit
 
 JAVASCRIPT = Path(__file__).parents[1] / "javascript"
 NODE = shutil.which("node")

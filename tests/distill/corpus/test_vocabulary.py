@@ -1,5 +1,6 @@
 """Word counts to a vocabulary: which words are kept, and what spells the others."""
 
+from collections import Counter
 from functools import partial
 
 import numpy as np
