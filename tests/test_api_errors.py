@@ -255,7 +255,7 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
         lambda x: SentencePCA(n_components=0).fit(x.table),
         "n_components = 0 and n_remove = 0 do not fit vectors of dimension 8",
         lambda x: SentencePCA(n_components=3).fit(x.table * np.nan),
-        "Expected finite vectors, but there are values that are NaN or infinite",
+        "Expected finite vectors, but some are NaN or infinite, the first in row 0",
         lambda x: x.pca.transform(np.ones((2, 5))),
         "Expected vectors of 8 dimensions, as the PCA was fitted on, but got 5.",
         lambda x: StaticWordEmbedding(x.tokenizer, None),
